@@ -1,0 +1,264 @@
+"""The operator's verbs: what the CLI and the console do to accounts, keys and balances.
+
+Each verb checks what it was given, then does one transaction over the ledger's books. Texts of
+refusals are for people; amounts are integer nano-units.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from gateway import apikeys
+from gateway.ledger.books import Books
+from gateway.ledger.records import (
+    AccountDetail,
+    AccountView,
+    AuditReport,
+    Conflict,
+    EntryView,
+    KeyTerms,
+    KeyView,
+    NewKey,
+    NotFound,
+    Refused,
+    UsageRow,
+)
+from gateway.money import MAX_AMOUNT_NANO
+
+__all__ = [
+    "AccountDetail",
+    "AccountView",
+    "AuditReport",
+    "Books",
+    "Conflict",
+    "EntryView",
+    "KeyView",
+    "NewKey",
+    "NotFound",
+    "Refused",
+    "UsageRow",
+    "add_account",
+    "add_key",
+    "audit",
+    "correct",
+    "credit",
+    "list_accounts",
+    "list_keys",
+    "open_books",
+    "resume",
+    "revoke_key",
+    "rotate_key",
+    "show_account",
+    "suspend",
+    "usage",
+]
+
+MAX_NAME_CHARS: Final = 100
+MAX_NOTE_CHARS: Final = 500
+MAX_IDEMPOTENCY_KEY_CHARS: Final = 200
+MAX_MODEL_CHARS: Final = 200
+MAX_LIMIT: Final = 10**9
+"""Of requests, tokens and concurrency: more is a typing error."""
+
+MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
+"""A replaced key that works for longer is not replaced (reliability.md §4)."""
+
+LATEST_ENTRIES: Final = 10
+LAST_CHARS: Final = 4
+"""Of a key, kept to tell keys apart."""
+
+KEY_ID_BYTES: Final = 8
+
+UsageGroup = Literal["day", "model", "key"]
+
+
+def open_books(path: Path, *, create: bool = False) -> Books:
+    """The books of a database, as a context manager.
+
+    Raises:
+        NotFound: there is no such file, and it is not to be made.
+        LedgerError: it is no ledger, or of a newer version.
+    """
+    if not create and not path.exists():
+        raise NotFound(f"there is no database at {path}; 'serve' or 'account add' makes one")
+    return Books.open(path, create=create)
+
+
+def add_account(
+    books: Books, name: str, *, credit_nano: int = 0, operator: bool = False
+) -> AccountView:
+    _require_text("the account's name", name, MAX_NAME_CHARS)
+    if credit_nano:
+        _require_credit(credit_nano)
+    return books.create_account(name, credit_nano=credit_nano, operator=operator)
+
+
+def list_accounts(books: Books) -> list[AccountView]:
+    return books.accounts()
+
+
+def show_account(books: Books, name: str) -> AccountDetail:
+    return AccountDetail(
+        account=books.account(name),
+        keys=tuple(books.keys(name)),
+        entries=tuple(books.entries(name, LATEST_ENTRIES)),
+    )
+
+
+def credit(
+    books: Books,
+    name: str,
+    amount_nano: int,
+    *,
+    note: str = "",
+    idempotency_key: str | None = None,
+) -> EntryView:
+    """Add to the balance. With an idempotency key, repeated calls give the first one's entry."""
+    _require_credit(amount_nano)
+    if note:
+        _require_text("the note", note, MAX_NOTE_CHARS)
+    if idempotency_key is not None:
+        _require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
+    return books.post(name, "credit", amount_nano, note=note, idempotency_key=idempotency_key)
+
+
+def correct(
+    books: Books, name: str, amount_nano: int, *, note: str, request_id: str | None = None
+) -> EntryView:
+    """Add to or take from the balance, for a reason, perhaps on account of one request."""
+    _require_text("the note of a correction", note, MAX_NOTE_CHARS)
+    _require_amount(amount_nano)
+    if amount_nano == 0:
+        raise Refused("a correction of 0 corrects nothing")
+    return books.post(name, "correction", amount_nano, note=note, request_id=request_id)
+
+
+def suspend(books: Books, name: str) -> AccountView:
+    return books.set_suspended(name, suspended=True)
+
+
+def resume(books: Books, name: str) -> AccountView:
+    return books.set_suspended(name, suspended=False)
+
+
+def add_key(
+    books: Books,
+    account: str,
+    *,
+    name: str = "",
+    expires_ms: int | None = None,
+    models: Sequence[str] | None = None,
+    requests_per_minute: int | None = None,
+    tokens_per_minute: int | None = None,
+    concurrency: int | None = None,
+    cap_nano: int | None = None,
+) -> NewKey:
+    """A new key. The secret is in what this returns and nowhere else."""
+    terms = KeyTerms(
+        name=name,
+        models=None if models is None else tuple(dict.fromkeys(models)),
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        concurrency=concurrency,
+        cap_nano=cap_nano,
+        expires_ms=expires_ms,
+    )
+    _require_terms(terms, books.clock())
+    secret = apikeys.make_key()
+    key = books.create_key(
+        account,
+        terms,
+        key_id=_make_key_id(),
+        digest=apikeys.digest(secret),
+        last4=secret[-LAST_CHARS:],
+    )
+    return NewKey(key, secret)
+
+
+def list_keys(books: Books, account: str | None = None) -> list[KeyView]:
+    return books.keys(account)
+
+
+def rotate_key(books: Books, key_id: str, *, grace_seconds: int = 0) -> NewKey:
+    """Replace a key: the new one has its name, models, limits, expiry and the rest of its cap.
+
+    The old one works for the grace, and until then may itself spend that rest.
+    """
+    if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
+        raise Refused("the grace must be between 0 seconds and 7 days")
+    secret = apikeys.make_key()
+    key = books.replace_key(
+        key_id,
+        key_id=_make_key_id(),
+        digest=apikeys.digest(secret),
+        last4=secret[-LAST_CHARS:],
+        grace_ms=grace_seconds * 1000,
+    )
+    return NewKey(key, secret)
+
+
+def revoke_key(books: Books, key_id: str) -> KeyView:
+    return books.revoke_key(key_id)
+
+
+def usage(
+    books: Books,
+    *,
+    account: str | None = None,
+    by: UsageGroup = "day",
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> list[UsageRow]:
+    """What was charged for requests that ended in [since, until); days are UTC."""
+    if by not in get_args(UsageGroup):
+        raise Refused(f"usage is by {', '.join(get_args(UsageGroup))}, not by '{by}'")
+    return books.usage(by=by, account=account, since_ms=since_ms, until_ms=until_ms)
+
+
+def audit(books: Books) -> AuditReport:
+    """The full proof; a success is remembered as a checkpoint."""
+    return books.audit()
+
+
+def _make_key_id() -> str:
+    return "key_" + secrets.token_hex(KEY_ID_BYTES)
+
+
+def _require_text(what: str, text: str, max_chars: int) -> None:
+    """Printable, so nothing can hide in a terminal or a table: no control, no direction marks."""
+    if not 1 <= len(text) <= max_chars:
+        raise Refused(f"{what} must have 1 to {max_chars} characters")
+    if not text.isprintable() or text != text.strip():
+        raise Refused(f"{what} may only have printable characters, and no space at its ends")
+
+
+def _require_amount(amount_nano: int) -> None:
+    if abs(amount_nano) > MAX_AMOUNT_NANO:
+        raise Refused("an amount beyond a thousand million is taken for a typing error")
+
+
+def _require_credit(amount_nano: int) -> None:
+    _require_amount(amount_nano)
+    if amount_nano <= 0:
+        raise Refused("a credit must be above 0; use a correction to take from a balance")
+
+
+def _require_terms(terms: KeyTerms, now_ms: int) -> None:
+    if terms.name:
+        _require_text("the key's name", terms.name, MAX_NAME_CHARS)
+    if terms.expires_ms is not None and terms.expires_ms <= now_ms:
+        raise Refused("the key's expiry must be in the future")
+    if terms.models is not None and not terms.models:
+        raise Refused("name at least one model, or none to allow all")
+    for model in terms.models or ():
+        _require_text("a model's name", model, MAX_MODEL_CHARS)
+    for limit in (terms.requests_per_minute, terms.tokens_per_minute, terms.concurrency):
+        if limit is not None and not 0 <= limit <= MAX_LIMIT:
+            raise Refused(f"a limit must be between 0 (none) and {MAX_LIMIT}")
+    if terms.cap_nano is not None:
+        _require_amount(terms.cap_nano)
+        if terms.cap_nano <= 0:
+            raise Refused("the key's cap must be above 0")

@@ -1,0 +1,53 @@
+"""The application: routes and middlewares around one `Gateway`."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from gateway.catalog import list_models, retrieve_model
+from gateway.config import Config, Provider
+from gateway.demo import DemoForwarder
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.forwarder import Forwarder, HttpForwarder
+from gateway.intake import defer_continue
+from gateway.ledger.base import Ledger
+from gateway.middleware import CHAT, MIDDLEWARES
+from gateway.routing import Lane, Routes
+from gateway.state import GATEWAY, Gateway
+from gateway.surface import make_completion_handler
+from gateway.watch import Watch
+
+
+def make_app(gateway: Gateway) -> web.Application:
+    app = web.Application(
+        middlewares=MIDDLEWARES, client_max_size=gateway.config.server.max_body_bytes
+    )
+    app[GATEWAY] = gateway
+    router = app.router
+    router.add_post(
+        "/v1/chat/completions", make_completion_handler(CHAT), expect_handler=defer_continue
+    )
+    router.add_get("/v1/models", list_models, allow_head=False)
+    router.add_get("/v1/models/{model:.+}", retrieve_model, allow_head=False)
+    return app
+
+
+def make_gateway(config: Config, ledger: Ledger) -> Gateway:
+    """The shared state, with a forwarder for every provider that is on. Needs a running loop."""
+    return Gateway(config, ledger, make_routes(config), Watch())
+
+
+def make_routes(config: Config) -> Routes:
+    """Models some route of which can be served in some dialect."""
+    servable = {dialect for row in EXCHANGES.values() for dialect in row}
+    models = {
+        model.id: model
+        for model in config.active_models().values()
+        if any(config.providers[route.provider].dialect in servable for route in model.routes)
+    }
+    used = {route.provider for model in models.values() for route in model.routes}
+    return Routes(models, {name: Lane(_make_forwarder(config.providers[name])) for name in used})
+
+
+def _make_forwarder(provider: Provider) -> Forwarder:
+    return DemoForwarder(provider) if provider.dialect == "demo" else HttpForwarder(provider)

@@ -1,0 +1,176 @@
+"""The values of gateway.toml that have rules of their own: addresses, headers, routes, secrets.
+
+Each raises ValueError with the rule. None repeats a value that may hold a secret: keys, header
+values, and addresses in which somebody put a password or a query.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from gateway.config_reader import show, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_MODEL_ID_CHARS: Final = 200
+
+RESERVED_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-api-key",
+    }
+)
+"""What the gateway sets itself, or what would break the framing of its requests."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PRINTABLE = re.compile(r"[\x20-\x7e]*")
+_SECRET = re.compile(r"[\x21-\x7e]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE_USE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_URL = re.compile(r"[\x21-\x7e]+")
+
+
+def base_url(value: object) -> str:
+    """An http(s) address without its trailing slash."""
+    if not isinstance(value, str) or not _URL.fullmatch(value) or "\\" in value:
+        raise ValueError('must be an address such as "https://api.example.com/v1"')
+    if "@" in value or "?" in value or "#" in value:
+        raise ValueError(
+            "must have no user name, password, query or fragment; use api_key, headers"
+        )
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError(
+            f"must be an address with a valid host and port, not {show(value)}"
+        ) from error
+    if parts.scheme not in {"http", "https"} or not host or port == 0:
+        raise ValueError(f"must begin with http:// or https:// and a host, not {show(value)}")
+    return value.rstrip("/")
+
+
+def headers(value: object) -> Mapping[str, str]:
+    """Extra request headers, names as written."""
+    if not isinstance(value, dict):
+        raise ValueError(f'must be a table such as {{ X-Team = "a" }}, not {show(value)}')  # noqa: TRY004 - a reader's one error
+    seen: set[str] = set()
+    for name, content in value.items():
+        _check_header(name, content)
+        if name.lower() in seen:
+            raise ValueError(f"has the header {show(name)} twice")
+        seen.add(name.lower())
+    return MappingProxyType(dict(value))
+
+
+def _check_header(name: str, content: object) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f"has {show(name)}, which is no header name")
+    if name.lower() in RESERVED_HEADERS:
+        raise ValueError(f"may not have {show(name)}: the gateway sets it (keys belong in api_key)")
+    if not isinstance(content, str) or not _PRINTABLE.fullmatch(content):
+        raise ValueError(f"must have printable ASCII on one line as the value of {show(name)}")
+
+
+def routes(value: object) -> tuple[tuple[str, str], ...]:
+    """Pairs of provider and upstream model, split at the first slash."""
+    if not isinstance(value, list) or not value:
+        raise ValueError('must be an array such as ["openai/gpt-4o-mini"] with at least one route')
+    pairs = tuple(_route(item) for item in value)
+    for index, pair in enumerate(pairs):
+        if pair in pairs[:index]:
+            raise ValueError(f"has {show('/'.join(pair))} twice")
+    return pairs
+
+
+def _route(value: object) -> tuple[str, str]:
+    provider, slash, upstream_model = text(value).partition("/")
+    if not (provider.strip() and slash and upstream_model.strip()):
+        raise ValueError(f'must have routes like "provider/upstream model", not {show(value)}')
+    return provider, upstream_model
+
+
+def check_model_id(model_id: str) -> None:
+    """Refuse what no caller could write, or what would break a log line."""
+    if not model_id.strip() or model_id != model_id.strip():
+        raise ValueError("a model id must not be empty or have spaces around it")
+    if len(model_id) > MAX_MODEL_ID_CHARS:
+        raise ValueError(f"a model id must have at most {MAX_MODEL_ID_CHARS} characters")
+    if not model_id.isprintable():
+        raise ValueError("a model id must have no control characters")
+
+
+def api_key(value: object) -> str:
+    """Where a key is (`env:`, `file:`), or the key itself: not yet resolved."""
+    if not isinstance(value, str):
+        raise ValueError('must be a text: "env:NAME", "file:PATH" or the key itself')  # noqa: TRY004 - a reader's one error
+    if not value:
+        raise ValueError("must not be empty; leave api_key out for a server that asks for none")
+    kind, colon, rest = value.partition(":")
+    if colon and kind == "env" and not _VARIABLE.fullmatch(rest):
+        raise ValueError('must name an environment variable: "env:NAME"')
+    if colon and kind == "file" and not rest.strip():
+        raise ValueError('must name a file: "file:PATH"')
+    return value
+
+
+def resolve_api_key(value: str, folder: Path, environ: Mapping[str, str]) -> tuple[str, str | None]:
+    """The key, or "" and why there is none (which turns its provider off)."""
+    kind, _, rest = value.partition(":")
+    if kind == "env" and rest:
+        found = environ.get(rest, "").strip()
+        if not found:
+            return "", f"the environment variable {rest} is not set"
+        return _check_secret(found, f"the environment variable {rest}"), None
+    if kind == "file" and rest:
+        path = folder / expand_variables(rest, environ)
+        return _check_secret(_read_secret(path), f"the file {path}"), None
+    return _check_secret(value, "it"), None
+
+
+def expand_variables(path: str, environ: Mapping[str, str]) -> str:
+    """`$NAME` and `${NAME}` replaced, so that systemd's $CREDENTIALS_DIRECTORY can be written."""
+
+    def expand(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if not environ.get(name):
+            raise ValueError(f"needs the environment variable {name}, which is not set")
+        return environ[name]
+
+    return _VARIABLE_USE.sub(expand, path)
+
+
+def _read_secret(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"cannot be read from {path}: it is no text") from error
+    except OSError as error:
+        raise ValueError(f"cannot be read from {path}: {error.strerror}") from error
+
+
+def _check_secret(secret: str, holder: str) -> str:
+    if not _SECRET.fullmatch(secret):
+        raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")
+    return secret

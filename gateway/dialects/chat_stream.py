@@ -1,0 +1,340 @@
+"""One chat stream from a chat upstream to a chat caller: edits, repair and meter. No I/O.
+
+The endings, from here: `complete` after `[DONE]` (or a clean end with every choice finished),
+`failure` after an error event or what is no stream, neither after a cut. `relay` decides what the
+caller is told and what is charged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.dialects.base import ReplyContext
+from gateway.dialects.chat_repair import ChunkRepair
+from gateway.dialects.jsonbytes import STRING_REST, dumps_lenient, loads_lenient, maybe_splice
+from gateway.dialects.template import (
+    PROBE_BYTES,
+    Template,
+    count_text_bytes,
+    maybe_cut,
+    maybe_learn,
+    maybe_probe,
+)
+from gateway.dialects.upstream_errors import read_error
+from gateway.errors import GatewayError, UpstreamError
+from gateway.money import Tokens
+from gateway.sse import BOM, MAX_EVENT_BYTES, Carry, find_event_end, parse_event
+from gateway.usage import estimate_tokens, read_chat_usage
+
+DONE: Final = b"data: [DONE]\n\n"
+ID_PREFIX: Final = "chatcmpl-"
+
+_UNSAID: Final = "The upstream ended its stream with an error."
+_LESSONS: Final = 8
+"""Templates learned in a row without one matching, after which an unruly stream is just parsed."""
+_MAX_TEMPLATES: Final = 4
+
+
+class ChatStream:
+    """A `Pipeline`: the upstream's bytes in, conforming events out."""
+
+    __slots__ = (
+        "_carry",
+        "_context",
+        "_id",
+        "_lessons",
+        "_oversized_tail",
+        "_repair",
+        "_started",
+        "_templates",
+        "_text_bytes",
+        "_usage",
+        "begun",
+        "complete",
+        "failure",
+        "mid_event",
+    )
+
+    def __init__(self, context: ReplyContext) -> None:
+        self.begun = False
+        self.complete = False
+        self.failure: GatewayError | None = None
+        self.mid_event = False
+        self._context = context
+        self._carry = Carry()
+        self._started = False
+        self._oversized_tail = b""
+        self._id = ""
+        self._repair = ChunkRepair()
+        self._templates: list[Template] = []
+        self._lessons = _LESSONS
+        self._text_bytes = 0
+        self._usage: dict[str, Any] | None = None
+
+    @property
+    def finished(self) -> bool:
+        return len(self._repair.finished) >= max(self._context.request.n, len(self._repair.started))
+
+    @property
+    def delivered(self) -> bool:
+        return self._text_bytes > 0
+
+    def feed(self, data: bytes) -> bytes:
+        if self.mid_event:
+            passed, data = self._pass_oversized(data)
+            return passed + self.feed(data) if data else passed
+        buffer = self._carry.join(data)
+        if buffer is None:
+            return self._open_oversized()
+        if not self._started:
+            if len(buffer) < len(BOM) and BOM.startswith(buffer):
+                self._carry.keep(buffer)
+                return b""
+            self._started = True
+            buffer = buffer.removeprefix(BOM)
+        out: list[bytes] = []
+        position = self._scan(buffer, out)
+        if not self.complete and self.failure is None:
+            self._carry.keep(buffer[position:] if position else buffer)
+            out.append(self._open_oversized())
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        out = b""
+        rest = self._carry.take()
+        if rest.strip() and not self.complete and self.failure is None and not self.mid_event:
+            out = self._end_with(rest)
+        if not self.complete and self.failure is None and self._repair.started and self.finished:
+            self.complete = True
+        return out
+
+    def finish(self) -> bytes:
+        return DONE
+
+    def measure(self) -> tuple[Tokens, bool]:
+        limits = self._context.limits
+        delivered = estimate_tokens(self._text_bytes)
+        reported = read_chat_usage(self._usage, limits)
+        if reported is None:
+            return Tokens(input=self._context.input_estimate, output=delivered), True
+        if not self.complete and delivered > reported.output:
+            return (
+                Tokens(
+                    reported.input, reported.cached_input, reported.cache_write, output=delivered
+                ),
+                True,
+            )
+        return reported, False
+
+    def _scan(self, buffer: bytes, out: list[bytes]) -> int:
+        """Convert the whole events of `buffer`; the index of the first byte not used."""
+        position = 0
+        size = len(buffer)
+        while position < size:
+            if self._templates:
+                position = self._match(buffer, position, out)
+            end = find_event_end(buffer, position)
+            if end < 0:
+                self._note_early_done(buffer, position)
+                break
+            out.append(self._convert_block(buffer[position:end]))
+            position = end
+            if self.complete or self.failure is not None:
+                break
+        return position
+
+    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
+        """Pass all events from `position` on that fit a template: the hot path."""
+        index = 0
+        while index < len(self._templates):
+            template = self._templates[index]
+            if not buffer.startswith(template.head, position):
+                index += 1
+                continue
+            start = position + len(template.head)
+            text = STRING_REST.match(buffer, start)
+            if text is None or not buffer.startswith(template.middle, text.end() - 1):
+                index += 1
+                continue
+            close = text.end() - 1
+            end = close + len(template.middle)
+            if template.tail:
+                noise = STRING_REST.match(buffer, end)
+                if noise is None or not buffer.startswith(template.tail, noise.end() - 1):
+                    index += 1
+                    continue
+                noise_bytes = buffer[end : noise.end() - 1]
+                end = noise.end() - 1 + len(template.tail)
+            else:
+                noise_bytes = b""
+            escaped = buffer[start:close]
+            self._text_bytes += count_text_bytes(escaped)
+            out += (template.out_head, escaped, template.out_middle, noise_bytes, template.out_tail)
+            position = end
+            self._lessons = _LESSONS
+            index = 0
+        return position
+
+    def _convert_block(self, block: bytes) -> bytes:
+        """One whole event that fits no template."""
+        event = parse_event(block)
+        comments = b"".join(comment + b"\n\n" for comment in event.comments)
+        if event.data is None:
+            return comments
+        payload = event.data.strip()
+        if payload == b"[DONE]":
+            self._close()
+            return comments
+        try:
+            chunk = loads_lenient(payload)
+        except ValueError:
+            chunk = None
+        if not isinstance(chunk, dict):
+            self.failure = UpstreamError("The upstream sent a stream event that is not JSON.")
+            return comments
+        if event.name == "error" or chunk.get("error") or chunk.get("object") == "error":
+            self.failure = UpstreamError(read_error(chunk).message or _UNSAID)
+            return comments
+        if not event.canonical or b"\n" in event.data or b"\r" in event.data:
+            block = b"data: " + dumps_lenient(chunk) + b"\n\n"
+        return comments + self._convert_chunk(block, chunk)
+
+    def _close(self) -> None:
+        if self._repair.started:
+            self.complete = True
+        else:
+            self.failure = UpstreamError("The upstream's stream ended before it began.")
+
+    def _convert_chunk(self, block: bytes, chunk: dict[str, Any]) -> bytes:
+        usage = chunk.get("usage")
+        if isinstance(usage, dict):
+            self._usage = usage
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or not choices:
+            if not isinstance(usage, dict) or not self._context.request.wants_usage:
+                return b""
+            chunk = {**chunk, "choices": []} if choices != [] else chunk
+        if not self._id:
+            self._id = self._make_id(chunk.get("id"))
+        self.begun = True
+        self._text_bytes += _count_chunk_text(choices or [])
+        seen = self._settled_choices()
+        chunks = self._repair.repair(chunk)
+        if self._lessons and self._settled_choices() == seen and (not chunks or len(chunks) == 1):
+            self._learn(block, chunk)
+        return self._render(block, chunk, chunks)
+
+    def _settled_choices(self) -> tuple[int, int]:
+        """A template may only be learned from a chunk that moves no choice to another station."""
+        return len(self._repair.started), len(self._repair.finished)
+
+    def _render(
+        self, block: bytes, chunk: dict[str, Any], chunks: list[dict[str, Any]] | None
+    ) -> bytes:
+        """The bytes for the caller: `block` with the edits made, or the repaired chunks."""
+        if chunks is None and isinstance(identity := chunk.get("id"), str) and identity:
+            out: bytes | None = block
+            model = chunk.get("model")
+            if isinstance(model, str):
+                out = maybe_splice(block, "model", model, self._context.request.model)
+            out = out and maybe_splice(out, "id", identity, self._id)
+            if out:
+                return out
+        return b"".join(
+            b"data: " + dumps_lenient(self._edit(chunk)) + b"\n\n" for chunk in chunks or [chunk]
+        )
+
+    def _edit(self, chunk: dict[str, Any]) -> dict[str, Any]:
+        edited = {"id": self._id, **chunk} if "id" not in chunk else {**chunk, "id": self._id}
+        if "model" in edited:
+            edited["model"] = self._context.request.model
+        return edited
+
+    def _learn(self, block: bytes, chunk: dict[str, Any]) -> None:
+        probe = maybe_probe(chunk)
+        if probe is None:
+            return
+        self._lessons -= 1
+        probed, key, text = probe
+        cut = maybe_cut(block, probed, key, text)
+        if cut is None:
+            return
+        head, behind = cut
+        converted = self._render(
+            head + PROBE_BYTES + behind,
+            probed,
+            self._repair.repair(probed),
+        )
+        template = maybe_learn(head, behind, converted)
+        if template is not None:
+            self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
+
+    def _make_id(self, upstream_id: object) -> str:
+        """The id all chunks get: the upstream's, in the spec's shape (2.5)."""
+        if not isinstance(upstream_id, str) or not upstream_id:
+            return ID_PREFIX + self._context.request_id
+        return upstream_id if upstream_id.startswith(ID_PREFIX) else ID_PREFIX + upstream_id
+
+    def _note_early_done(self, buffer: bytes, position: int) -> None:
+        """`[DONE]` counts with its line; no blank line need follow (reliability.md row 36)."""
+        rest = buffer[position : position + 16]
+        if rest.startswith(b"data: [DONE]") and b"\n" in rest:
+            self._close()
+
+    def _end_with(self, rest: bytes) -> bytes:
+        """A last block without its blank line: used if it is whole, else it never was."""
+        payload = parse_event(rest).data
+        if payload is None:
+            return b""
+        if payload.strip() != b"[DONE]":
+            try:
+                loads_lenient(payload)
+            except ValueError:
+                return b""
+        return self._convert_block(b"data: " + payload + b"\n\n")
+
+    def _open_oversized(self) -> bytes:
+        """What has come of an event beyond `MAX_EVENT_BYTES` goes out unedited from here."""
+        if self._carry.size <= MAX_EVENT_BYTES:
+            return b""
+        self.begun = self.mid_event = True
+        passed, _ = self._pass_oversized(self._carry.take())
+        return passed
+
+    def _pass_oversized(self, data: bytes) -> tuple[bytes, bytes]:
+        """Up to the oversized event's boundary: what passes, and what is behind it."""
+        tail = self._oversized_tail
+        end = find_event_end(tail + data, 0)
+        if end < 0:
+            self._text_bytes += len(data)
+            self._oversized_tail = (tail + data)[-3:]
+            return data, b""
+        end -= len(tail)
+        self._text_bytes += end
+        self.mid_event = False
+        self._oversized_tail = b""
+        return data[:end], data[end:]
+
+
+def _count_chunk_text(choices: list[Any]) -> int:
+    """UTF-8 bytes of text, reasoning and arguments in a chunk's choices."""
+    total = 0
+    for choice in choices:
+        delta = choice.get("delta") if isinstance(choice, dict) else None
+        if isinstance(delta, dict):
+            total += count_message_text(delta)
+    return total
+
+
+def count_message_text(message: dict[str, Any]) -> int:
+    """UTF-8 bytes that a delta or a message brings: content, refusal, reasoning, arguments."""
+    texts = [message.get("content"), message.get("refusal")]
+    texts.append(message.get("reasoning_content") or message.get("reasoning"))
+    calls = message.get("tool_calls")
+    functions = [message.get("function_call")]
+    if isinstance(calls, list):
+        functions += [call.get("function") for call in calls if isinstance(call, dict)]
+    texts += [item.get("arguments") for item in functions if isinstance(item, dict)]
+    return sum(
+        len(text.encode("utf-8", "surrogatepass")) for text in texts if isinstance(text, str)
+    )

@@ -1,0 +1,78 @@
+"""JSON at the byte level: tolerant reading, and edits that leave all other bytes alone. No I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import orjson
+
+STRING_REST: Final = re.compile(rb'[^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*"')
+"""From inside a JSON string to its closing quote; no match when it is cut or no JSON."""
+
+_MAX_HITS = 4
+_SEPARATORS = (b'":', b'": ')
+
+
+def loads_lenient(data: bytes) -> Any:
+    """Read what an upstream sent: broken UTF-8 and lone surrogates are theirs, not fatal.
+
+    Raises:
+        ValueError: no JSON at all.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(data.decode("utf-8", "replace"))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+
+
+def dumps_lenient(value: Any) -> bytes:
+    """Write what `loads_lenient` gave, lone surrogates as escapes."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
+    """`text` with the top-level string `key` changed from `old` to `new`, all else untouched.
+
+    `text` holds one JSON object (SSE framing around it does no harm). A hit of `"key":"old"` is
+    always a real key, since inside a string its quotes were escaped; one preceded by a backslash
+    is the end of another key. Whether it stands at the top level is proven: either no bracket
+    opened before it, or the edited text read again has the new value.
+
+    None when the occurrence cannot be found: the caller writes the object anew.
+    """
+    if old == new:
+        return text
+    opening = text.find(b"{")
+    for separator in _SEPARATORS:
+        needle = b'"' + key.encode() + separator + dumps_lenient(old)
+        replacement = b'"' + key.encode() + separator + dumps_lenient(new)
+        at = text.find(needle, opening)
+        for _ in range(_MAX_HITS):
+            if at < 0:
+                break
+            if text[at - 1 : at] != b"\\":
+                edited = text[:at] + replacement + text[at + len(needle) :]
+                if _is_top_level(text, opening, at) or _reads(edited, opening, key, new):
+                    return edited
+            at = text.find(needle, at + 1)
+    return None
+
+
+def _is_top_level(text: bytes, opening: int, at: int) -> bool:
+    return text.find(b"{", opening + 1, at) < 0 and text.find(b"[", opening + 1, at) < 0
+
+
+def _reads(edited: bytes, opening: int, key: str, value: str) -> bool:
+    try:
+        read = loads_lenient(edited[opening:].rstrip())
+    except ValueError:
+        return False
+    return isinstance(read, dict) and read.get(key) == value

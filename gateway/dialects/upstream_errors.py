@@ -1,0 +1,107 @@
+"""What an upstream's error means for the caller: reading all envelopes, mapping all statuses. No I/O.
+
+A fault of the upstream's never looks like the caller's (design.md §3): only 400, 413 and 422 are
+passed on as the caller's, with their message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.dialects.jsonbytes import loads_lenient
+from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
+
+MAX_MESSAGE_CHARS: Final = 1000
+"""More of an upstream's text than this helps nobody."""
+
+_QUOTA_CODES: Final = frozenset({"insufficient_quota", "credit_balance_exhausted", "billing_error"})
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """What could be read of an error body; all empty for HTML and the like."""
+
+    message: str = ""
+    code: str | None = None
+    param: str | None = None
+
+
+def read_error(body: object) -> ErrorText:
+    """The message of any envelope seen in the wild (wire.md §1.5 and §2).
+
+    `{"error":{…}}`, `{"error":"text"}`, an array of such, flat `{"message":…}`, `{"detail":…}`.
+    """
+    if isinstance(body, list):
+        return read_error(body[0]) if body else ErrorText()
+    if not isinstance(body, dict):
+        return ErrorText()
+    inner = body.get("error")
+    if isinstance(inner, str):
+        return ErrorText(inner[:MAX_MESSAGE_CHARS])
+    if isinstance(inner, dict):
+        body = inner
+    message = body.get("message") or body.get("detail")
+    return ErrorText(
+        _flatten(message)[:MAX_MESSAGE_CHARS],
+        _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
+        _maybe_text(body.get("param")),
+    )
+
+
+def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
+    """The error for an upstream's answer that is no 200."""
+    try:
+        said = read_error(loads_lenient(body))
+    except ValueError:
+        said = ErrorText()
+    if status in _REJECTIONS:
+        message = said.message or "The upstream found the request malformed and did not say why."
+        return BadRequest(message, param=said.param, code=said.code)
+    if status == 402 or (status == 429 and said.code in _QUOTA_CODES):  # noqa: PLR2004
+        return UpstreamUnavailable(
+            "The upstream provider is not available to the gateway at the moment.",
+            next_route=status == 429,  # noqa: PLR2004
+            alarm="the provider says that our account there has no funds or quota left",
+        )
+    if status in _UNAVAILABLE:
+        return UpstreamUnavailable(
+            _UNAVAILABLE[status], retry_after_seconds=retry_after_seconds, next_route=True
+        )
+    return UpstreamError(
+        f"The upstream provider answered with status {status}.",
+        next_route=status >= 500,  # noqa: PLR2004
+        alarm=_ALARMS.get(status),
+    )
+
+
+_REJECTIONS: Final = frozenset({400, 413, 422})
+_UNAVAILABLE: Final = {
+    429: "The upstream provider is limiting the gateway's rate.",
+    503: "The upstream provider is not available.",
+    529: "The upstream provider is overloaded.",
+}
+_ALARMS: Final = {
+    401: "the provider refuses our key",
+    403: "the provider refuses our key",
+    404: "the provider does not know this path or model: is the route right?",
+}
+
+
+def _flatten(message: Any) -> str:
+    """FastAPI and Mistral give lists of findings where others give a sentence."""
+    match message:
+        case str():
+            return message
+        case {"detail": detail}:
+            return _flatten(detail)
+        case {"msg": str(text)}:
+            return text
+        case list():
+            return "; ".join(filter(None, (_flatten(item) for item in message)))
+        case _:
+            return ""
+
+
+def _maybe_text(value: object) -> str | None:
+    return value[:100] if isinstance(value, str) and value else None

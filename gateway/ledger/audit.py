@@ -1,0 +1,151 @@
+"""The proof that balances, entries and requests agree. Exact: integers, no tolerance."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, NamedTuple
+
+from gateway.ledger.records import AuditReport
+from gateway.ledger.schema import transaction
+
+MAX_PROBLEMS: Final = 20
+"""Listed per check; one broken entry can break all after it."""
+
+
+class _Check(NamedTuple):
+    """A query for violations and how to say them; `:since` is the last entry already proven."""
+
+    sql: str
+    message: str
+
+
+_CHECKS: Final = (
+    _Check(
+        """
+        SELECT name, balance_nano, before + added
+        FROM (
+            SELECT accounts.name, accounts.balance_nano,
+                coalesce((
+                    SELECT balance_after_nano FROM entries
+                    WHERE account_id = accounts.id AND id <= :since ORDER BY id DESC LIMIT 1
+                ), 0) AS before,
+                coalesce((
+                    SELECT sum(amount_nano) FROM entries
+                    WHERE account_id = accounts.id AND id > :since
+                ), 0) AS added
+            FROM accounts
+        )
+        WHERE balance_nano <> before + added
+        """,
+        "account {0}: balance is {1}, the sum of its entries {2} nano-units",
+    ),
+    _Check(
+        """
+        SELECT id, balance_after_nano, before + amount_nano
+        FROM (
+            SELECT id, amount_nano, balance_after_nano,
+                coalesce(
+                    lag(balance_after_nano) OVER (PARTITION BY account_id ORDER BY id),
+                    (
+                        SELECT earlier.balance_after_nano FROM entries AS earlier
+                        WHERE earlier.account_id = entries.account_id AND earlier.id <= :since
+                        ORDER BY earlier.id DESC LIMIT 1
+                    ),
+                    0
+                ) AS before
+            FROM entries WHERE id > :since
+        )
+        WHERE balance_after_nano <> before + amount_nano
+        """,
+        "entry {0}: balance after it is {1}, should be {2} nano-units",
+    ),
+    _Check(
+        """
+        SELECT entries.id, entries.request_id
+        FROM entries LEFT JOIN requests ON requests.id = entries.request_id
+        WHERE entries.id > :since AND entries.kind = 'charge' AND (
+            requests.state IS NOT 'posted'
+            OR requests.cost_nano <> -entries.amount_nano
+            OR requests.account_id <> entries.account_id
+        )
+        """,
+        "entry {0}: its request {1} is not posted at its amount and account",
+    ),
+)
+
+_FULL_CHECKS: Final = (
+    _Check(
+        """
+        SELECT requests.id
+        FROM requests LEFT JOIN entries
+            ON entries.request_id = requests.id AND entries.kind = 'charge'
+        WHERE requests.state = 'posted' AND entries.id IS NULL
+        """,
+        "request {0}: posted without a charge",
+    ),
+    _Check(
+        """
+        SELECT keys.id, keys.spent_nano, coalesce(posted.cost_nano, 0)
+        FROM keys LEFT JOIN (
+            SELECT key_id, sum(cost_nano) AS cost_nano FROM requests
+            WHERE state = 'posted' GROUP BY key_id
+        ) AS posted ON posted.key_id = keys.id
+        WHERE keys.spent_nano <> coalesce(posted.cost_nano, 0)
+        """,
+        "key {0}: spent is {1}, the sum of its requests {2} nano-units",
+    ),
+)
+
+
+def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> AuditReport:
+    """Prove everything, or (fast, at the start) entries and balances since the last checkpoint.
+
+    What was proven becomes the next checkpoint.
+    """
+    connection.execute("BEGIN")  # one snapshot for all checks
+    try:
+        since = 0 if full else _read_checkpoint(connection)
+        report = _check_all(connection, since, full=full)
+        last = _read_number(connection, "SELECT coalesce(max(id), 0) FROM entries")
+    finally:
+        connection.execute("ROLLBACK")
+    if report.ok:
+        _write_checkpoint(connection, last, now_ms)
+    return report
+
+
+def _check_all(connection: sqlite3.Connection, since: int, *, full: bool) -> AuditReport:
+    checks = _CHECKS + _FULL_CHECKS if full else _CHECKS
+    problems = tuple(text for check in checks for text in _violations(connection, check, since))
+    return AuditReport(
+        ok=not problems,
+        accounts=_read_number(connection, "SELECT count(*) FROM accounts"),
+        entries=_read_number(connection, "SELECT count(*) FROM entries WHERE id > ?", since),
+        pending=_read_number(connection, "SELECT count(*) FROM requests WHERE state = 'pending'"),
+        interrupted=_read_number(
+            connection, "SELECT count(*) FROM requests WHERE outcome = 'interrupted'"
+        ),
+        problems=problems,
+    )
+
+
+def _violations(connection: sqlite3.Connection, check: _Check, since: int) -> list[str]:
+    rows = connection.execute(f"{check.sql} LIMIT {MAX_PROBLEMS}", {"since": since})
+    return [check.message.format(*row) for row in rows]
+
+
+def _read_checkpoint(connection: sqlite3.Connection) -> int:
+    return _read_number(connection, "SELECT coalesce(max(entry_id), 0) FROM checkpoints")
+
+
+def _write_checkpoint(connection: sqlite3.Connection, entry_id: int, now_ms: int) -> None:
+    with transaction(connection):
+        if entry_id > _read_checkpoint(connection):
+            connection.execute(
+                "INSERT INTO checkpoints (entry_id, created_ms) VALUES (?, ?)", (entry_id, now_ms)
+            )
+
+
+def _read_number(connection: sqlite3.Connection, sql: str, *parameters: int) -> int:
+    (number,) = connection.execute(sql, parameters).fetchone()
+    return int(number)

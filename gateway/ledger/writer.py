@@ -1,0 +1,212 @@
+"""The one writer: it owns the connection, and everything that queued up is its next batch.
+
+Only the event loop touches the queue and the memory; only the connection's thread touches SQLite.
+Between a commit's report and the answers to who waits for it nothing is awaited, so memory is
+never seen half updated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Final, TypeVar, cast
+
+import aiosqlite
+
+from gateway.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.ledger.base import Hold
+from gateway.ledger.batch import MAX_ITEMS, Item
+from gateway.ledger.changes import ChangeFeed
+from gateway.ledger.hop import ItemError, Report, run_hop
+from gateway.ledger.memory import Memory, drop_hold
+
+log = logging.getLogger("gateway.ledger")
+
+LINGER_SECONDS: Final = 0.005
+"""An admission nobody waits for may wait for its settlement: a fast reply is then one commit."""
+
+POLL_SECONDS: Final = 0.25
+"""Other processes' commits are seen within this, and a batch."""
+
+RETRY_SECONDS: Final = 0.2
+
+Result = TypeVar("Result")
+
+
+async def run_on_thread(
+    database: aiosqlite.Connection, function: Callable[[sqlite3.Connection], Result]
+) -> Result:
+    """Run a function on the connection's own thread, as one hop.
+
+    aiosqlite offers a hop per statement only, and a transaction of ten statements would then
+    queue ten times behind a busy event loop; its `_execute` is the one way in for a function.
+    """
+    result = await database._execute(function, database._conn)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    return cast("Result", result)
+
+
+class Writer:
+    """Commits what is added, in order, and keeps memory equal to what was committed."""
+
+    def __init__(
+        self,
+        database: aiosqlite.Connection,
+        memory: Memory,
+        feed: ChangeFeed,
+        *,
+        clock: Callable[[], int],
+        commit_seconds: float,
+    ) -> None:
+        self.writable = True
+        self.closed = False
+        self._database = database
+        self._memory = memory
+        self._feed = feed
+        self._clock = clock
+        self._commit_seconds = commit_seconds
+        self._loop = asyncio.get_running_loop()
+        self._queue: dict[Hold, None] = {}
+        self._wake = asyncio.Event()
+        self._linger: asyncio.TimerHandle | None = None
+        self._polled_seconds = self._loop.time()
+        self._give_up_seconds: float | None = None
+
+    def add(self, hold: Hold) -> None:
+        """Queue what is new of this hold: its row, its settlement, or both."""
+        self._queue[hold] = None
+        if self._linger is None:
+            self._linger = self._loop.call_later(LINGER_SECONDS, self._wake.set)
+
+    def hurry(self) -> None:
+        """Someone waits: commit as soon as the batch under way is done."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Let `run` end once all is committed, or was out of order for `commit_seconds`."""
+        self._give_up_seconds = self._loop.time() + self._commit_seconds
+        self._wake.set()
+
+    async def run(self) -> None:
+        try:
+            while not self._is_finished():
+                await self._sleep()
+                self._absorb(await self._hop())
+        finally:
+            self._end()
+
+    def _is_finished(self) -> bool:
+        if self._give_up_seconds is None:
+            return False
+        return not self._queue or (not self.writable and self._loop.time() >= self._give_up_seconds)
+
+    async def _sleep(self) -> None:
+        """Until there is something to commit, to look for or to try again."""
+        if not self.writable:
+            await asyncio.sleep(RETRY_SECONDS)
+        elif not self._wake.is_set():
+            timer = self._loop.call_later(POLL_SECONDS, self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
+        self._wake.clear()
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+
+    async def _hop(self) -> Report:
+        holds = islice(self._queue, MAX_ITEMS)
+        items = [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
+        now_seconds = self._loop.time()
+        feed = None
+        if not items or now_seconds - self._polled_seconds >= POLL_SECONDS:
+            self._polled_seconds = now_seconds
+            feed = self._feed
+        hop = partial(run_hop, feed=feed, items=items, now_ms=self._clock())
+        return await run_on_thread(self._database, hop)
+
+    def _absorb(self, report: Report) -> None:
+        """Take over what was committed. Not a coroutine, on purpose: nothing comes in between."""
+        if report.snapshot is not None:
+            self._memory.apply(report.snapshot)
+        self._memory.assign(report.balances_nano, report.spent_nano)
+        for item in report.done:
+            self._finish(item)
+        for item, error in report.refused:
+            self._refuse(item, error)
+        self._note_health(report.unavailable)
+        if report.unavailable is not None:
+            self._expire()
+        elif len(report.done) + len(report.refused) == MAX_ITEMS:
+            self._wake.set()
+
+    def _finish(self, item: Item) -> None:
+        hold = item.hold
+        hold.recorded = True
+        _resolve(hold.admitted)
+        if item.settlement is not None:
+            drop_hold(hold)
+            _resolve(hold.settled)
+        if hold.settlement is item.settlement:
+            del self._queue[hold]
+
+    def _refuse(self, item: Item, error: ItemError) -> None:
+        """The item itself is bad: it alone fails, and what it held is free again."""
+        hold = item.hold
+        log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
+        del self._queue[hold]
+        drop_hold(hold)
+        if hold.settled is None:
+            hold.settled = self._loop.create_future()
+        _fail(hold.admitted, InternalError())
+        _fail(hold.settled, InternalError())
+
+    def _note_health(self, error: sqlite3.Error | None) -> None:
+        if error is not None and self.writable:
+            log.error("the ledger cannot be written: %s", error)
+        elif error is None and not self.writable:
+            log.warning("the ledger can be written again")
+        self.writable = error is None
+
+    def _expire(self) -> None:
+        """Nobody waits longer than `commit_seconds`; what was not delivered is not charged."""
+        oldest_seconds = self._loop.time() - self._commit_seconds
+        for hold in self._queue:
+            if hold.waiting_since_seconds > oldest_seconds:
+                continue
+            _fail(hold.admitted, LedgerUnavailable(should_retry=False))
+            if _fail(hold.settled, LedgerUnavailable(should_retry=False)):
+                _withdraw(hold)
+
+    def _end(self) -> None:
+        self.closed = True
+        self.writable = False
+        for hold in self._queue:
+            _fail(hold.admitted, LedgerUnavailable(should_retry=False))
+            _fail(hold.settled, LedgerUnavailable(should_retry=False))
+            log.error("request %s: the ledger closed before it", hold.admission.request_id)
+
+
+def _withdraw(hold: Hold) -> None:
+    """Of a JSON reply nothing was delivered: its charge becomes a void. A stream's stays."""
+    settlement = hold.settlement
+    if settlement is None or hold.admission.stream or not settlement.is_posted:
+        return
+    hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
+
+
+def _resolve(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+def _fail(waiter: asyncio.Future[None] | None, error: GatewayError) -> bool:
+    """Whether there was still someone to tell."""
+    if waiter is None or waiter.done():
+        return False
+    waiter.set_exception(error)
+    waiter.exception()  # a handler that went away must not make asyncio report it as unseen
+    return True

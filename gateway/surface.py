@@ -1,0 +1,296 @@
+"""The handler of the completion surfaces: read, check, hold, forward, settle, reply.
+
+How a request can end, and who pays (design.md §5):
+
+    refused before the hold          a status                      nothing
+    refused or failed, no first byte a status                      0, voided
+    complete                         settled, then the last bytes  what was used
+    upstream broke off mid-stream    an error event                max(reported, delivered); 0 if nothing
+    caller left, JSON                read to its end all the same  in full
+    caller left, stream              aborted or drained            the input and what was delivered
+    ledger cannot be written         503 / an error event          nothing / queued
+    gateway stopped                  an error event, or a cut      what was delivered
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from gateway.billing import Bill, estimate_input, make_usage_limits
+from gateway.config import Model
+from gateway.dialects.base import CallerDialect, CompletionRequest, ReplyContext
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.errors import (
+    BadRequest,
+    GatewayError,
+    InternalError,
+    LedgerUnavailable,
+    ModelNotAllowed,
+    Overloaded,
+    UnknownModel,
+    UpstreamError,
+    UpstreamTimeout,
+)
+from gateway.forwarder import Attempt
+from gateway.intake import read_body
+from gateway.ledger.base import Outcome
+from gateway.money import Tokens, format_amount
+from gateway.relay import LINGER_SECONDS, CallerLeft, Relay
+from gateway.routing import Candidate, try_routes
+from gateway.sink import Sink
+from gateway.state import CALL, GATEWAY, Call, Gateway, describe_call
+from gateway.tasks import spawn
+
+USAGE_WAIT_SECONDS: Final = 2.0
+"""A caller that leaves after the finish reason: how long the usage is waited for."""
+CALLER_CLOSED_STATUS: Final = 499
+"""Recorded for a caller that left before it got a status; nobody ever sees it on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One admitted request and all that serving it takes."""
+
+    http: web.Request
+    gateway: Gateway
+    call: Call
+    dialect: CallerDialect
+    request: CompletionRequest
+    model: Model
+    candidates: Sequence[Candidate]
+    context: ReplyContext
+    bill: Bill
+    first_payload: bytes
+    """The upstream's request for the first candidate: nearly always the only one needed."""
+
+    def write_payload(self, candidate: Candidate) -> bytes:
+        if candidate is self.candidates[0]:
+            return self.first_payload
+        return write_payload(candidate, self.request)
+
+
+def make_completion_handler(
+    dialect: CallerDialect,
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """The handler of one surface: the dialect is all that differs."""
+
+    async def serve_completion(http: web.Request) -> web.StreamResponse:
+        body = await read_body(http, http.app[GATEWAY].config.server)
+        work = _admit(http, dialect, dialect.parse_request(body))
+        return await (_serve_stream(work) if work.request.stream else _serve_json(work))
+
+    return serve_completion
+
+
+def _admit(http: web.Request, dialect: CallerDialect, request: CompletionRequest) -> Work:
+    """Find the model, check that it can be sent, take the hold: one synchronous step."""
+    gateway, call = http.app[GATEWAY], http[CALL]
+    assert call.key is not None
+    call.stream = request.stream
+    model = gateway.routes.models.get(request.model)
+    if model is None:
+        raise UnknownModel(request.model)
+    call.model = model.id
+    if call.key.models is not None and model.id not in call.key.models:
+        raise ModelNotAllowed(model.id)
+    candidates = gateway.routes.find_candidates(model, EXCHANGES[dialect.name])
+    if not candidates:
+        raise UnknownModel(request.model)
+    context = ReplyContext(
+        request=request,
+        request_id=call.request_id,
+        limits=make_usage_limits(request, model),
+        input_estimate=estimate_input(request),
+    )
+    payload = write_payload(candidates[0], request)  # may refuse the request: before it costs
+    call.provider = candidates[0].lane.provider.name
+    bill = Bill(gateway, call, request, model, call.provider)
+    return Work(http, gateway, call, dialect, request, model, candidates, context, bill, payload)
+
+
+async def _serve_json(work: Work) -> web.Response:
+    """A complete reply, held back until it is charged. A caller that leaves changes nothing."""
+    call, bill = work.call, work.bill
+
+    async def attempt(candidate: Candidate) -> tuple[Candidate, bytes]:
+        call.attempts += 1
+        call.provider = candidate.lane.provider.name
+        payload = work.write_payload(candidate)
+        fetched = await candidate.lane.forwarder.fetch(candidate.exchange, payload, Attempt())
+        return candidate, fetched
+
+    try:
+        candidate, body = await try_routes(work.candidates, attempt)
+        try:
+            reply = candidate.exchange.read_reply(body, work.context)
+        except UpstreamError as error:
+            raise candidate.lane.forwarder.redact(error) from error
+    except BaseException as error:
+        bill.void(*_name_failure(error))
+        raise _blame(work, error) from error
+    call.first_byte_ms = _elapsed_ms(call)
+    await bill.settle("complete", 200, reply.tokens, estimated=reply.estimated)
+    headers = {"x-gateway-cost": format_amount(call.cost_nano)}
+    return web.Response(body=reply.body, content_type="application/json", headers=headers)
+
+
+async def _serve_stream(work: Work) -> web.StreamResponse:
+    call = work.call
+    sink = Sink(work.http, describe_call(call, time.monotonic()))
+    relay = Relay(
+        call=call,
+        bill=work.bill,
+        dialect=work.dialect,
+        context=work.context,
+        write_payload=work.write_payload,
+        sink=sink,
+        server=work.gateway.config.server,
+    )
+    work.gateway.watch.add(relay)
+    upstream = spawn(relay.run(work.candidates), name="upstream")
+    try:
+        await relay.first
+        if relay.begun:
+            await relay.open_sink()
+            call.first_byte_ms = _elapsed_ms(call)
+            relay.flow()
+            await relay.done
+        await _finish_stream(work, relay, sink)
+    except (LedgerUnavailable, ConnectionError) as error:  # the head could not be sent
+        upstream.cancel()
+        work.bill.void(*_name_failure(error))
+        if sink.opened:
+            sink.abort()
+            return sink.response
+        raise
+    except asyncio.CancelledError:
+        _stop_stream(work, relay, sink)
+        raise
+    finally:
+        work.gateway.watch.remove(relay)
+        linger = LINGER_SECONDS if relay.ending is None and relay.done.done() else 0.0
+        asyncio.get_running_loop().call_later(linger, upstream.cancel)
+    return sink.response
+
+
+async def _finish_stream(work: Work, relay: Relay, sink: Sink) -> None:
+    """The stream ended: charge what is owed, then tell the caller."""
+    match relay.ending:
+        case None:
+            await _finish_complete(work, relay, sink)
+        case CallerLeft():
+            await _finish_left(work, relay, sink)
+        case GatewayError() as error:
+            await _finish_failed(work, relay, sink, error)
+        case unexpected:
+            raise AssertionError(unexpected)
+
+
+async def _finish_complete(work: Work, relay: Relay, sink: Sink) -> None:
+    assert relay.pipeline is not None
+    tokens, estimated = relay.pipeline.measure()
+    try:
+        await work.bill.settle("complete", 200, tokens, estimated=estimated)
+    except LedgerUnavailable as error:
+        await _send_error(work, relay, sink, error)
+    else:
+        await sink.end(relay.pipeline.finish())
+
+
+async def _finish_failed(work: Work, relay: Relay, sink: Sink, error: GatewayError) -> None:
+    """Before the first byte a status, after it an error event; nothing delivered costs nothing."""
+    outcome, status = _name_failure(error)
+    pipeline = relay.pipeline
+    if pipeline is None or not pipeline.delivered:
+        work.bill.void(outcome, 200 if sink.opened else status)
+    else:
+        tokens, estimated = pipeline.measure()
+        with suppress(LedgerUnavailable):  # the charge stays queued; one failure is told
+            await work.bill.settle(outcome, 200, tokens, estimated=estimated)
+    if not sink.opened:
+        raise _blame(work, error)
+    await _send_error(work, relay, sink, error)
+
+
+async def _finish_left(work: Work, relay: Relay, sink: Sink) -> None:
+    """Nobody to tell any more; what the provider did is paid for."""
+    status = 200 if sink.opened else CALLER_CLOSED_STATUS
+    if not relay.attempt.connected or relay.provider is None:
+        work.bill.void("caller_left", status)
+        return
+    if relay.provider.on_disconnect == "drain":
+        relay.drain(None)
+        await relay.done
+    elif relay.pipeline is not None and relay.pipeline.finished:
+        relay.drain(USAGE_WAIT_SECONDS)
+        await relay.done
+    tokens, estimated = Tokens(input=work.context.input_estimate), True
+    if relay.pipeline is not None:
+        tokens, estimated = relay.pipeline.measure()
+    work.bill.settle("caller_left", status, tokens, estimated=estimated)
+    sink.abort()
+
+
+def _stop_stream(work: Work, relay: Relay, sink: Sink) -> None:
+    """The gateway is being stopped and waits no longer. Synchronous: nothing may interrupt it."""
+    pipeline = relay.pipeline
+    if work.call.outcome is None:
+        if pipeline is not None and pipeline.delivered:
+            tokens, estimated = pipeline.measure()
+            work.bill.settle("shutdown", 200, tokens, estimated=estimated)
+        else:
+            work.bill.void("shutdown", 503)
+    if sink.opened and not relay.mid_event:
+        error = Overloaded("The gateway was stopped before this reply was complete.")
+        sink.send(work.dialect.render_error_event(error, work.call.request_id))
+
+
+async def _send_error(work: Work, relay: Relay, sink: Sink, error: GatewayError) -> None:
+    """One error event between events, or a cut where none can stand."""
+    if relay.mid_event:
+        sink.abort()
+    else:
+        await sink.end(work.dialect.render_error_event(error, work.call.request_id))
+
+
+def write_payload(candidate: Candidate, request: CompletionRequest) -> bytes:
+    return candidate.exchange.write_request(
+        request, candidate.upstream_model, ask_usage=candidate.lane.provider.stream_usage
+    )
+
+
+def _name_failure(error: BaseException) -> tuple[Outcome, int]:
+    """The outcome and status under which a failure is recorded."""
+    for kind, outcome, status in _FAILURES:
+        if isinstance(error, kind):
+            return outcome, error.status if isinstance(error, GatewayError) else status
+    return "internal_error", InternalError.status
+
+
+_FAILURES: Final[tuple[tuple[type[BaseException], Outcome, int], ...]] = (
+    (UpstreamTimeout, "upstream_timeout", 502),
+    (UpstreamError, "upstream_error", 502),
+    (BadRequest, "rejected", 400),
+    (LedgerUnavailable, "ledger_error", 503),
+    (asyncio.CancelledError, "shutdown", 503),
+    (ConnectionError, "caller_left", CALLER_CLOSED_STATUS),
+)
+
+
+def _blame(work: Work, error: BaseException) -> BaseException:
+    """An upstream that found fault with the request speaks of its own model name, not ours."""
+    if isinstance(error, BadRequest):
+        for candidate in work.candidates:
+            error.message = error.message.replace(candidate.upstream_model, work.model.id)
+    return error
+
+
+def _elapsed_ms(call: Call) -> int:
+    return int((time.monotonic() - call.started) * 1000)

@@ -1,0 +1,27 @@
+"""Tasks that nobody awaits: kept alive, and never silently dead."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+log = logging.getLogger("gateway.tasks")
+
+_running: set[asyncio.Task[Any]] = set()
+"""The loop itself holds tasks only weakly."""
+
+
+def spawn(coroutine: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+    """Start a task of its own; what it raises is logged, not lost."""
+    task = asyncio.get_running_loop().create_task(coroutine, name=name)
+    _running.add(task)
+    task.add_done_callback(_finish)
+    return task
+
+
+def _finish(task: asyncio.Task[Any]) -> None:
+    _running.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("task %s failed", task.get_name(), exc_info=error)

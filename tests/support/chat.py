@@ -1,0 +1,204 @@
+"""The chat surface as a caller knows it: requests, prices, errors, and the rules of a stream."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from support.client import Reply
+from support.recorded import Said, accumulate
+
+INPUT_PRICE: Final = 137_000_500
+CACHED_PRICE: Final = 13_100_700
+OUTPUT_PRICE: Final = 731_000_900
+"""Nano-units per million tokens of every test model: odd, so that rounding shows."""
+PRICE_TOML: Final = "{ input = 0.1370005, cached_input = 0.0131007, output = 0.7310009 }"
+MAX_OUTPUT_TOKENS: Final = 4096
+
+ERRORS: Final[dict[str | None, tuple[frozenset[int], frozenset[str]]]] = {
+    "model_not_found": (frozenset({400, 404}), frozenset({"invalid_request_error"})),
+    "invalid_api_key": (frozenset({401}), frozenset({"invalid_request_error"})),
+    "insufficient_quota": (frozenset({402}), frozenset({"insufficient_quota"})),
+    "account_suspended": (frozenset({403}), frozenset({"invalid_request_error"})),
+    "model_not_allowed": (frozenset({403}), frozenset({"invalid_request_error"})),
+    "unknown_url": (frozenset({404}), frozenset({"invalid_request_error"})),
+    "method_not_allowed": (frozenset({405}), frozenset({"invalid_request_error"})),
+    "request_timeout": (frozenset({408}), frozenset({"invalid_request_error"})),
+    "request_too_large": (frozenset({413}), frozenset({"invalid_request_error"})),
+    "unsupported_media_type": (frozenset({415}), frozenset({"invalid_request_error"})),
+    "rate_limit_exceeded": (frozenset({429}), frozenset({"requests", "tokens"})),
+    "upstream_error": (frozenset({502}), frozenset({"server_error"})),
+    "upstream_timeout": (frozenset({502}), frozenset({"server_error"})),
+    "server_is_overloaded": (frozenset({503}), frozenset({"service_unavailable_error"})),
+    "upstream_unavailable": (frozenset({503}), frozenset({"service_unavailable_error"})),
+    "internal_error": (frozenset({500}), frozenset({"server_error"})),
+}
+"""Statuses and types that belong to each code; other codes are those of a 400."""
+WAITABLE: Final = frozenset({429, 503})
+COMPLETION_ID: Final = re.compile(r"chatcmpl-[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Tokens as the provider reports them; `cached` is inside `prompt`."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+
+    @property
+    def cost_nano(self) -> int:
+        scaled = (
+            (self.prompt - self.cached) * INPUT_PRICE
+            + self.cached * CACHED_PRICE
+            + self.completion * OUTPUT_PRICE
+        )
+        return -(-scaled // 1_000_000)
+
+
+NOTHING: Final = Used(0, 0)
+
+
+def say(model: str, text: str = "Say hello, please.", **extra: Any) -> dict[str, Any]:
+    """A request with one user message; extra fields are added to it."""
+    return {"model": model, "messages": [{"role": "user", "content": text}]} | extra
+
+
+def estimate(text: str) -> int:
+    """Tokens of a text that nobody counted: a quarter of its UTF-8 bytes, rounded up."""
+    return -(-len(text.encode()) // 4)
+
+
+def check_error(reply: Reply, status: int, code: str | None, *, param: str | None = None) -> str:
+    """Hold an error reply to design.md §3 in the chat dialect; its message is returned."""
+    assert (reply.status, reply.body) == (status, reply.body)
+    assert reply.complete
+    assert reply.headers["content-type"].startswith("application/json")
+    assert reply.headers["x-request-id"]
+    assert set(reply.json) == {"error"}
+    error = reply.json["error"]
+    check_error_object(error)
+    assert error["code"] == code
+    if param is not None:
+        assert error["param"] == param
+    check_retry_headers(reply)
+    message: str = error["message"]
+    return message
+
+
+def check_error_object(error: dict[str, Any]) -> None:
+    """All four keys, the types OpenAI's schema gives them, and type and code that go together."""
+    assert set(error) == {"message", "type", "param", "code"}
+    assert isinstance(error["message"], str)
+    assert error["message"]
+    assert len(error["message"]) < 2000
+    assert error["param"] is None or isinstance(error["param"], str)
+    assert error["code"] is None or isinstance(error["code"], str)
+    types = ERRORS.get(error["code"], (frozenset(), frozenset({"invalid_request_error"})))[1]
+    assert error["type"] in types
+
+
+def check_retry_headers(reply: Reply) -> None:
+    """429 and 503 say when to come back, in both units, at most a minute away."""
+    if reply.status in WAITABLE:
+        assert re.fullmatch(r"\d+", reply.headers["retry-after"])
+        assert 0 <= int(reply.headers["retry-after"]) <= 60
+        assert re.fullmatch(r"\d+", reply.headers["retry-after-ms"])
+        assert int(reply.headers["retry-after-ms"]) <= 60_000
+
+
+def check_messages_error(reply: Reply, status: int, kind: str) -> None:
+    """Hold an error reply to the messages dialect."""
+    assert (reply.status, reply.body) == (status, reply.body)
+    assert reply.headers["content-type"].startswith("application/json")
+    assert set(reply.json) == {"type", "error", "request_id"}
+    assert reply.json["type"] == "error"
+    assert reply.json["error"]["type"] == kind
+    assert reply.json["error"]["message"]
+    assert reply.json["request_id"] == reply.headers["request-id"] == reply.headers["x-request-id"]
+    check_retry_headers(reply)
+
+
+def split_events(body: bytes) -> list[bytes]:
+    """The data of every event: each one line `data: …` and an empty line; comments are let pass."""
+    assert body.endswith(b"\n\n") or body == b"", body[-80:]
+    payloads = []
+    for block in body.split(b"\n\n")[:-1]:
+        lines = [line for line in block.split(b"\n") if line and not line.startswith(b":")]
+        if not lines:
+            continue
+        assert len(lines) == 1, lines
+        assert lines[0].startswith(b"data: "), lines
+        payloads.append(lines[0].removeprefix(b"data: "))
+    return payloads
+
+
+def read_stream(body: bytes, model: str, *, usage_asked: bool = False) -> Said:
+    """Hold a whole stream to the specification's parts 2.5 and 6, and return what it says."""
+    payloads = split_events(body)
+    assert payloads[-1] == b"[DONE]"
+    assert payloads.count(b"[DONE]") == 1
+    chunks = [json.loads(payload) for payload in payloads[:-1]]
+    check_chunks(chunks, model)
+    for index in _choices_of(chunks):
+        _check_choice(chunks, index, finished=True)
+    _check_usage_chunks(chunks, usage_asked=usage_asked)
+    return accumulate(chunks)
+
+
+def read_broken_stream(body: bytes, model: str, code: str) -> Said:
+    """Hold a stream that failed to its rules: whole events, one error event, no `[DONE]`."""
+    payloads = split_events(body)
+    *said, last = [json.loads(payload) for payload in payloads]
+    assert set(last) == {"error"}
+    check_error_object(last["error"])
+    assert last["error"]["code"] == code
+    check_chunks(said, model)
+    for index in _choices_of(said):
+        _check_choice(said, index, finished=False)
+    return accumulate(said)
+
+
+def check_chunks(chunks: list[dict[str, Any]], model: str) -> None:
+    ids = {chunk["id"] for chunk in chunks}
+    assert len(ids) <= 1
+    for chunk in chunks:
+        assert COMPLETION_ID.fullmatch(chunk["id"])
+        assert chunk["object"] == "chat.completion.chunk"
+        assert chunk["model"] == model
+        assert isinstance(chunk["choices"], list)
+
+
+def _choices_of(chunks: list[dict[str, Any]]) -> set[int]:
+    return {choice["index"] for chunk in chunks for choice in chunk["choices"]}
+
+
+def _check_choice(chunks: list[dict[str, Any]], index: int, *, finished: bool) -> None:
+    mine = [one for chunk in chunks for one in chunk["choices"] if one["index"] == index]
+    first, *later = mine
+    assert first["delta"]["role"] == "assistant"
+    assert first["delta"]["content"] == ""
+    assert not first["delta"].get("tool_calls")
+    assert not first["delta"].get("reasoning_content")
+    assert first.get("finish_reason") is None
+    assert all("role" not in choice["delta"] for choice in later)
+    assert all(choice.get("finish_reason") is None for choice in later[:-1])
+    for choice in later:
+        for call in choice["delta"].get("tool_calls") or []:
+            assert isinstance(call["index"], int)
+            assert call["type"] == "function"
+    if finished:
+        assert mine[-1]["delta"] == {}
+        assert isinstance(mine[-1]["finish_reason"], str)
+
+
+def _check_usage_chunks(chunks: list[dict[str, Any]], *, usage_asked: bool) -> None:
+    """A chunk without choices carries the usage, comes last, and only to who asked for it."""
+    bare = [number for number, chunk in enumerate(chunks) if not chunk["choices"]]
+    if not usage_asked:
+        assert bare == []
+        return
+    assert bare in ([], [len(chunks) - 1])
+    assert all(chunks[number]["usage"] for number in bare)

@@ -1,0 +1,105 @@
+"""The gateway.toml of the test gateways: scripted providers, one of its own for every test.
+
+A provider that fails again and again is shut off by the breaker, so every test that plays faults
+takes a model nobody used before: the shared configuration holds a row of each kind.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from support.chat import MAX_OUTPUT_TOKENS, PRICE_TOML
+
+UPSTREAM_NAME: Final = "up-model"
+"""What the provider calls the model; no caller may ever see it."""
+BRISK_SECONDS: Final = 0.4
+"""Time-outs of the providers that play hanging upstreams."""
+TOTAL_SECONDS: Final = 1.2
+MAX_BODY_MB: Final = 1
+
+PATIENT: Final = "connect_timeout = 2\nfirst_byte_timeout = 20\nidle_timeout = 20"
+BRISK: Final = (
+    f"connect_timeout = {BRISK_SECONDS}\nfirst_byte_timeout = {BRISK_SECONDS}\n"
+    f"idle_timeout = {BRISK_SECONDS}\ntotal_timeout = {TOTAL_SECONDS}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of model: where its routes lead, in order, and how its providers are set."""
+
+    places: tuple[str, ...]
+    count: int
+    options: str = PATIENT
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "plain": Kind(("alpha",), 120),
+    "brisk": Kind(("alpha",), 150, BRISK),
+    "pair": Kind(("alpha", "beta"), 30, BRISK),
+    "refused": Kind(("refused",), 4, BRISK),
+    "refused-pair": Kind(("refused", "beta"), 4, BRISK),
+    "nameless": Kind(("nameless",), 2, BRISK),
+    "black-hole": Kind(("black-hole",), 2, BRISK),
+    "tls": Kind(("tls",), 2, BRISK),
+    "drain": Kind(("alpha",), 6, PATIENT + '\non_disconnect = "drain"'),
+    "no-usage": Kind(("alpha",), 6, PATIENT + "\nstream_usage = false"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Base URLs by the name used in KINDS, and the secret each provider is called with."""
+
+    urls: Mapping[str, str]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_places(ports: Mapping[str, int]) -> Places:
+    """Where the providers are: scripted ones, and ports where nothing good happens."""
+    urls = {name: f"http://127.0.0.1:{port}/v1" for name, port in ports.items()}
+    urls["tls"] = f"https://127.0.0.1:{ports['alpha']}/v1"
+    urls["nameless"] = "http://no-such-host.invalid/v1"
+    return Places(urls, {name: f"upstream-key-{name}-{secrets.token_hex(12)}" for name in urls})
+
+
+def write_config(
+    places: Places,
+    *,
+    port: int,
+    kinds: Mapping[str, Kind] = KINDS,
+    server: str = "",
+    billing: str = "",
+) -> str:
+    """The whole file as text."""
+    listen = f'host = "127.0.0.1"\nport = {port}'
+    parts = [
+        f"[server]\n{listen}\nmax_body_mb = {MAX_BODY_MB}\ndrain_seconds = 2\n{server}",
+        '[storage]\npath = "gateway.db"',
+        f'[billing]\ncurrency = "USD"\n{billing}',
+        "[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0",
+    ]
+    for name, kind in kinds.items():
+        for number in range(kind.count):
+            parts += _provider_tables(name, kind, number, places)
+            parts.append(_model_table(name, kind, number))
+    return "\n\n".join(parts) + "\n"
+
+
+def _provider_tables(name: str, kind: Kind, number: int, places: Places) -> list[str]:
+    return [
+        f'[providers.{name}-{number}-{place}]\ndialect = "chat"\n'
+        f'base_url = "{places.urls[place]}"\napi_key = "{places.secrets[place]}"\n{kind.options}'
+        for place in kind.places
+    ]
+
+
+def _model_table(name: str, kind: Kind, number: int) -> str:
+    routes = ", ".join(f'"{name}-{number}-{place}/{UPSTREAM_NAME}"' for place in kind.places)
+    return (
+        f'[models."{name}/{number}"]\nowned_by = "tester"\nroutes = [{routes}]\n'
+        f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {PRICE_TOML}"
+    )

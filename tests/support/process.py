@@ -1,0 +1,189 @@
+"""The gateway as its operator runs it: a process of its own, a configuration file, a log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from support import client
+from support.client import Call, Reply
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+START_SECONDS: Final = 20.0
+STOP_SECONDS: Final = 20.0
+CHAT: Final = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(slots=True)
+class GatewayProcess:
+    """A running gateway; `start` before, `stop` after."""
+
+    folder: Path
+    port: int
+    canaries: list[bytes] = field(default_factory=list)
+    """Secrets that must appear nowhere but in the requests that carry them."""
+    process: subprocess.Popen[bytes] | None = None
+    _numbers: dict[str, count[int]] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "gateway.toml"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "gateway.db"
+
+    @property
+    def log_path(self) -> Path:
+        return self.folder / "stderr.log"
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+        return kept | {"GATEWAY_CONFIG": str(self.config), "PYTHONUNBUFFERED": "1"}
+
+    def start(self) -> None:
+        """Start serving and return once the port accepts."""
+        with self.log_path.open("ab") as err, (self.folder / "stdout.log").open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "gateway", "--config", str(self.config)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=ROOT,
+                env=self.environment,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._accepts():
+            assert self.process.poll() is None, f"the gateway did not start:\n{self.log}"
+            assert time.monotonic() < deadline, f"the gateway is not ready:\n{self.log}"
+            time.sleep(0.02)
+
+    def _accepts(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+    def stop(self) -> None:
+        """SIGTERM: it ends by itself, with 0, and left no traceback and no secret behind."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the gateway did not stop:\n{self.log[-4000:]}") from None
+        assert code == 0, f"exit {code}:\n{self.log[-4000:]}"
+        assert "Traceback" not in self.log, self.log[-8000:]
+        assert self.find_canaries() == []
+
+    def find_canaries(self) -> list[str]:
+        """Where a secret stands that should not: file by file, the configuration left out."""
+        found = []
+        for path in sorted(self.folder.rglob("*")):
+            if not path.is_file() or path == self.config:
+                continue
+            data = path.read_bytes()
+            found += [f"{path.name}: {one[:10]!r}…" for one in self.canaries if one in data]
+        return found
+
+    def fresh(self, kind: str) -> str:
+        """A model of that kind which no test used before."""
+        numbers = self._numbers.setdefault(kind, count())
+        return f"{kind}/{next(numbers)}"
+
+    @contextlib.asynccontextmanager
+    async def connect(self) -> AsyncIterator[Call]:
+        async with client.connect(self.port, forbidden=self.canaries) as call:
+            yield call
+
+    async def ask(
+        self,
+        method: str,
+        target: str,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+        body: bytes | None = None,
+    ) -> Reply:
+        """One request on a connection of its own, read to its end."""
+        pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+        if key is not None:
+            pairs.append(("Authorization", f"Bearer {key}"))
+        async with self.connect() as call:
+            await call.send(client.request(method, target, pairs, body))
+            return await call.read_all()
+
+    async def chat(
+        self, key: str | None, body: object, *, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """A chat completion; bytes are sent as they are."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        pairs = {"Content-Type": "application/json"} | dict(headers or {})
+        return await self.ask("POST", CHAT, key=key, headers=pairs, body=data)
+
+    @contextlib.asynccontextmanager
+    async def chatting(self, key: str, body: object) -> AsyncIterator[Call]:
+        """A chat completion that was sent; the test reads it piece by piece, or leaves."""
+        pairs = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        async with self.connect() as call:
+            await call.send(client.request("POST", CHAT, pairs, json.dumps(body).encode()))
+            yield call
+
+    async def run(self, *words: str) -> Verb:
+        """One command of the operator's, while the server runs."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "gateway",
+            *words,
+            cwd=ROOT,
+            env=self.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert process.returncode is not None
+        return Verb(process.returncode, out.decode(), err.decode())

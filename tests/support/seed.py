@@ -1,0 +1,84 @@
+"""Accounts and keys for the test gateways, written before they start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gateway import accounts
+
+NANO: Final = 10**9
+PICKY_MODEL: Final = "no-usage/5"
+"""The one model that the key of `picky` may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Someone with an account and a key."""
+
+    account: str
+    key: str = field(repr=False)
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """One account with one key; None is the configuration's default."""
+
+    name: str
+    credit_nano: int = 100 * NANO
+    suspended: bool = False
+    models: tuple[str, ...] | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrency: int | None = None
+    cap_nano: int | None = None
+    expires_ms: int | None = None
+    revoked: bool = False
+
+
+SPARES: Final = 40
+SEEDS: Final = (
+    Seed("rich", 10**6 * NANO),
+    *(Seed(f"spare-{number}") for number in range(SPARES)),
+    Seed("empty", 0),
+    Seed("suspended", suspended=True),
+    Seed("suspended-empty", 0, suspended=True),
+    Seed("picky", models=(PICKY_MODEL,)),
+    Seed("three-a-minute", requests_per_minute=3),
+    Seed("few-tokens", tokens_per_minute=50),
+    Seed("one-at-a-time", concurrency=1),
+    Seed("capped", cap_nano=1000),
+    Seed("revoked", revoked=True),
+    Seed("expired", expires_ms=1_000),
+)
+
+
+def seed(path: Path, seeds: Iterable[Seed] = SEEDS) -> dict[str, Caller]:
+    """Write them and return the callers by account name."""
+    books = accounts.open_books(path, create=True)
+    try:
+        return {one.name: _add(books, one) for one in seeds}
+    finally:
+        books.close()
+
+
+def _add(books: accounts.Books, one: Seed) -> Caller:
+    accounts.add_account(books, one.name, credit_nano=one.credit_nano)
+    new = accounts.add_key(
+        books,
+        one.name,
+        models=one.models,
+        requests_per_minute=one.requests_per_minute,
+        tokens_per_minute=one.tokens_per_minute,
+        concurrency=one.concurrency,
+        cap_nano=one.cap_nano,
+        expires_ms=one.expires_ms,
+    )
+    if one.suspended:
+        accounts.suspend(books, one.name)
+    if one.revoked:
+        accounts.revoke_key(books, new.key.id)
+    return Caller(one.name, new.secret, new.key.id)
