@@ -1,1 +1,79 @@
-"""An LLM gateway: keys, balances and an exact ledger in front of several upstream providers."""
+"""An LLM gateway: keys, balances and an exact ledger in front of several upstream providers.
+
+The map, in the order a request meets the modules. (A test holds it to the folder.)
+
+How it starts:
+
+    __main__              `python -m gateway`
+    cli                   the verbs: what runs, and which exit code it ends with
+    cli_parser            the verbs' arguments and help
+    cli_arguments         what an argument may be: amounts, dates, durations
+    cli_verbs             accounts, keys, usage, audit
+    cli_check             `check`: what a configuration means
+    cli_views             records as JSON
+    cli_tables            records as tables for people
+    cli_output            stdout for data, stderr for words
+    config                gateway.toml as frozen records
+    config_settings       every key of it: type, default, meaning
+    config_reader         reading tables, and errors that name file, table and key
+    config_values         addresses, secrets, headers, routes
+    serve                 ledger, application, socket, signals, in that order and back
+    first_start           the account and key of a first start
+    app                   routes and middlewares around one `Gateway`
+    state                 what the application and each request carry
+
+The way of a request:
+
+    middleware            dialect, caller, rate, balance
+    limits                rates of a key
+    apikeys               shape, checksum and digest of a key
+    surface               the completion handler: read, check, hold, forward, settle, reply
+    intake                reading the body
+    billing               one request's hold and its one settlement
+    routing               which providers, in which order
+    breaker               who fails again and again is left alone a while
+    forwarder             a provider over HTTP, and what its failures mean
+    demo                  the provider that is built in
+    relay                 one stream: upstream bytes through the pipeline to the caller
+    sink                  the caller's side of a stream
+    watch                 one timer for all streams
+    catalog               `GET /v1/models`
+    access_log            one line per request
+
+What the wire formats know, without I/O:
+
+    dialects/base             the seams: caller dialect, exchange, pipeline
+    dialects/exchanges        which pairs of dialects there are
+    dialects/chat             the chat dialect, and chat over chat
+    dialects/chat_request     validating a request
+    dialects/chat_reply       a JSON reply
+    dialects/chat_stream      a stream: edits, repair, meter
+    dialects/chat_repair      chunks that break the spec, made right
+    dialects/template         content deltas without a parse
+    dialects/replay           a JSON reply where a stream was asked for
+    dialects/messages         the messages dialect's errors
+    dialects/upstream_errors  what an upstream's error means for the caller
+    dialects/jsonbytes        JSON edits that leave all other bytes alone
+    sse                       server-sent events as bytes
+    usage                     tokens, reported or estimated
+    money                     nano-units, prices, the one rounding
+    errors                    what can go wrong, and whose fault it is
+
+Money at rest:
+
+    ledger/base           what a ledger is
+    ledger/sqlite         the ledger of a serving process
+    ledger/memory         accounts, keys and holds; the binding check
+    ledger/writer         the one task that commits
+    ledger/hop            one batch on the connection's thread
+    ledger/batch          the one transaction that moves money
+    ledger/rows           many rows in one statement
+    ledger/changes        what other processes changed
+    ledger/schema         opening, pragmas, migrations
+    ledger/lock           one serving process per database
+    ledger/books          the operator's side
+    ledger/records        what the operator's side shows
+    ledger/audit          balances proven from entries
+    accounts              the operator's verbs
+    tasks                 tasks that nobody awaits
+"""

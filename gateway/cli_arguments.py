@@ -59,7 +59,7 @@ def count(text: str) -> int:
 def model_list(text: str) -> tuple[str, ...]:
     """Model ids between commas."""
     models = tuple(part.strip() for part in text.split(","))
-    if not all(models):
+    if not all(models) or not text.isprintable():
         raise ArgumentTypeError("write model ids with commas between them, such as a,b")
     return tuple(dict.fromkeys(models))
 

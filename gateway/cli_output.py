@@ -72,12 +72,13 @@ def render_csv(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> st
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
     for row in rows:
-        writer.writerow([guard_formula(cell) if isinstance(cell, str) else cell for cell in row])
+        writer.writerow([_guard(cell) if isinstance(cell, str) else cell for cell in row])
     return buffer.getvalue()
 
 
-def guard_formula(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+def _guard(cell: str) -> str:
+    guarded = f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+    return printable(guarded)
 
 
 def printable(cell: str) -> str:

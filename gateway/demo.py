@@ -30,8 +30,7 @@ class DemoForwarder:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
 
-    async def fetch(self, exchange: Exchange, body: bytes, attempt: Attempt) -> bytes:  # noqa: ARG002 - the protocol's
-        attempt.connected = True
+    async def fetch(self, exchange: Exchange, body: bytes) -> bytes:  # noqa: ARG002 - the protocol's
         return orjson.dumps(make_completion(orjson.loads(body)))
 
     async def open(self, exchange: Exchange, body: bytes, attempt: Attempt) -> Answer:  # noqa: ARG002 - the protocol's

@@ -7,6 +7,7 @@ type (design.md §3). Nothing here renders; `dialects` does.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 MAX_RETRY_AFTER_SECONDS = 60
@@ -80,12 +81,22 @@ class BadRequest(CallerError):
         return self._code
 
 
+_MODEL_ID = re.compile(r"[\w./:@+-]{1,100}")
+
+
+def _name_model(model: str) -> str:
+    """The model as the caller wrote it, unless it is none: people paste keys into wrong fields."""
+    if _MODEL_ID.fullmatch(model) and "sk-" not in model:
+        return f"The model '{model}'"
+    return "The model"
+
+
 class UnknownModel(CallerError):
     chat_code = "model_not_found"
 
     def __init__(self, model: str) -> None:
         super().__init__(
-            f"The model '{model[:100]}' does not exist here. GET /v1/models lists the models.",
+            f"{_name_model(model)} does not exist here. GET /v1/models lists the models.",
             param="model",
         )
 
@@ -172,7 +183,7 @@ class ModelNotAllowed(AccountError):
     messages_type = "permission_error"
 
     def __init__(self, model: str) -> None:
-        super().__init__(f"This key may not use the model '{model[:100]}'.", param="model")
+        super().__init__(f"This key may not use the model '{model}'.", param="model")
 
 
 class RateLimited(AccountError):
@@ -214,12 +225,15 @@ class UpstreamError(GatewayError):
         retry_after_seconds: float | None = None,
         should_retry: bool = True,
         next_route: bool = False,
+        blames_provider: bool = True,
         alarm: str | None = None,
     ) -> None:
         super().__init__(
             message, retry_after_seconds=retry_after_seconds, should_retry=should_retry
         )
         self.next_route = next_route
+        self.blames_provider = blames_provider
+        """Whether it counts towards the breaker; a rate limit or a full lane does not."""
         self.alarm = alarm
         """What the operator has to mend (our key refused, a model mapped wrongly), for the log."""
 

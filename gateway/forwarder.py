@@ -14,9 +14,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Final, Protocol
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
@@ -38,14 +40,20 @@ IDLE_CONNECTION_SECONDS: Final = 15.0
 READ_BUFFER_BYTES: Final = 64 << 10
 
 
+def _do_nothing() -> None:
+    return
+
+
 @dataclass(slots=True)
 class Attempt:
     """What is known of one try at one route, failed or not."""
 
+    on_connect: Callable[[], None] = _do_nothing
+    """Called when there is a connection: the time for the first byte runs from then."""
     connected: bool = False
     """A connection was there, so the request may have been read, and the work done."""
-    reused: bool = False
-    """The connection had served before, so the provider may have closed it meanwhile."""
+    may_be_stale: Callable[[], bool] = lambda: False
+    """The connection had served before and answered no byte: the provider had closed it."""
 
 
 class Receiver(Protocol):
@@ -73,7 +81,7 @@ class Forwarder(Protocol):
 
     provider: Provider
 
-    async def fetch(self, exchange: Exchange, body: bytes, attempt: Attempt) -> bytes:
+    async def fetch(self, exchange: Exchange, body: bytes) -> bytes:
         """Send the request and read the whole JSON reply, within the provider's time-outs.
 
         Raises UpstreamError, or BadRequest when the upstream found fault with the request.
@@ -91,8 +99,34 @@ class Forwarder(Protocol):
 _attempt: ContextVar[Attempt] = ContextVar("attempt")
 
 
+class _Protocol(ResponseHandler):
+    """aiohttp's connection, which also knows whether anything was answered."""
+
+    used = False
+    answered = False
+
+    def data_received(self, data: bytes) -> None:
+        self.answered = True
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        payload = self._payload
+        super().connection_lost(exc)
+        # After a malformed chunk aiohttp 3.14 closes the connection and leaves the reader waiting.
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            payload.set_exception(aiohttp.ClientPayloadError("the body is malformed"))
+
+    def is_stale(self) -> bool:
+        return self.used and not self.answered
+
+
 class _Connector(aiohttp.TCPConnector):
-    """Tells the attempt under way whether it has a connection, and whether that one is used."""
+    """Tells the attempt under way about its connection."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS)
+        make: partial[ResponseHandler] = partial(_Protocol, loop=asyncio.get_running_loop())
+        self._factory = make
 
     async def connect(
         self,
@@ -101,11 +135,13 @@ class _Connector(aiohttp.TCPConnector):
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
-        attempt = _attempt.get()
+        attempt, protocol = _attempt.get(), connection.protocol
+        assert isinstance(protocol, _Protocol)
+        if protocol.answered:
+            protocol.used, protocol.answered = True, False
         attempt.connected = True
-        protocol = connection.protocol
-        attempt.reused = getattr(protocol, "gateway_used", False)
-        protocol.gateway_used = True  # type: ignore[union-attr] # a mark of ours on their object
+        attempt.may_be_stale = protocol.is_stale
+        attempt.on_connect()
         return connection
 
 
@@ -114,9 +150,8 @@ class HttpForwarder:
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
-        connector = _Connector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS)
         self._session = aiohttp.ClientSession(
-            connector=connector,
+            connector=_Connector(),
             timeout=aiohttp.ClientTimeout(total=None, connect=provider.connect_timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -131,19 +166,21 @@ class HttpForwarder:
         )
         self._targets: dict[str, tuple[URL, CIMultiDict[str]]] = {}
 
-    async def fetch(self, exchange: Exchange, body: bytes, attempt: Attempt) -> bytes:
+    async def fetch(self, exchange: Exchange, body: bytes) -> bytes:
         provider = self.provider
         now = asyncio.get_running_loop().time
         total_at = now() + provider.total_timeout
+
         try:
-            async with asyncio.timeout_at(
-                min(now() + provider.first_byte_timeout, total_at)
-            ) as deadline:
+            async with asyncio.timeout_at(total_at) as deadline:
+
+                def allow(seconds: float) -> None:
+                    deadline.reschedule(min(now() + seconds, total_at))
+
+                attempt = Attempt(on_connect=lambda: allow(provider.first_byte_timeout))
                 answer = await self.open(exchange, body, attempt)
                 try:
-                    reply = _Collected(
-                        lambda: deadline.reschedule(min(now() + provider.idle_timeout, total_at))
-                    )
+                    reply = _Collected(lambda: allow(provider.idle_timeout))
                     await answer.deliver(reply)
                 finally:
                     answer.close()
@@ -154,11 +191,9 @@ class HttpForwarder:
     async def open(self, exchange: Exchange, body: bytes, attempt: Attempt) -> HttpAnswer:
         try:
             return await self._post(exchange, body, attempt)
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            if not attempt.reused or isinstance(error, aiohttp.ClientConnectorError):
-                raise map_client_error(error) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise map_client_error(error) from error
+            if not attempt.may_be_stale() or isinstance(error, TimeoutError):
+                raise map_client_error(error) from error
         # The provider had closed the idle connection before it read a byte of this request.
         try:
             return await self._post(exchange, body, attempt)

@@ -138,10 +138,15 @@ class Relay:
             if now - self._stalled_at >= self._server.stall_seconds:
                 self.end(CallerLeft())
         elif now >= min(self._due, self._total_due):
-            self.end(UpstreamTimeout("The upstream provider did not answer in time."))
+            self._end_late()
         elif now >= self._comment_due and not self._discarding:
             self._comment_due = now + self._server.comment_seconds
             spawn(self._send_comment(), name="comment")
+
+    def _end_late(self) -> None:
+        if self._candidate is not None and not self._discarding:
+            self._candidate.lane.note_failure()
+        self.end(UpstreamTimeout("The upstream provider did not answer in time."))
 
     async def _send_comment(self) -> None:
         try:
@@ -171,21 +176,24 @@ class Relay:
         self.provider = provider = lane.provider
         self._call.attempts += 1
         self._call.provider = provider.name
-        self.attempt = Attempt()
-        now = self._loop.time()
-        self._due = now + provider.first_byte_timeout
-        self._total_due = now + provider.total_timeout
+        self.attempt = Attempt(on_connect=self._await_first_byte)
+        self._due = _NEVER  # the forwarder minds the time to connect
+        self._total_due = self._loop.time() + provider.total_timeout
         payload = self._write_payload(candidate)
         answer = await lane.forwarder.open(exchange, payload, self.attempt)
         self.pipeline = exchange.open_pipeline(self._context)
         try:
             await answer.deliver(self)
-            self._end_source(self.pipeline)
+            self._end_source()
         except UpstreamError as error:
             error.next_route = False  # it had answered: the work was begun
             raise
         finally:
             answer.close()
+
+    def _await_first_byte(self) -> None:
+        assert self.provider is not None
+        self._due = self._loop.time() + self.provider.first_byte_timeout
 
     def receive(self, data: bytes) -> bool:
         """See `Receiver`: bytes in, events out, in one go."""
@@ -193,11 +201,10 @@ class Relay:
             self._sniff(data)
         pipeline = self.pipeline
         assert pipeline is not None
-        if pipeline.complete or pipeline.failure is not None:
+        if pipeline.complete:
             return True  # what follows the terminal event is read over
         proceed = self._pass_on(pipeline, pipeline.feed(data))
-        if pipeline.complete or pipeline.failure is not None:
-            self.end(pipeline.failure)
+        self._note_end(pipeline)
         return proceed
 
     async def ready(self) -> None:
@@ -238,13 +245,19 @@ class Relay:
         if looks_like_json(data):
             self.pipeline = ReplayedReply(self.pipeline, self._candidate.exchange.replay_reply)
 
-    def _end_source(self, pipeline: Pipeline) -> None:
+    def _end_source(self) -> None:
         """The upstream's body ended cleanly: is anything missing?"""
-        pipeline = self.pipeline or pipeline
-        if pipeline.complete or pipeline.failure is not None:
+        pipeline = self.pipeline
+        assert pipeline is not None
+        if pipeline.complete:
             return
         self._pass_on(pipeline, pipeline.end())
-        if pipeline.complete or pipeline.failure is not None:
-            self.end(pipeline.failure)
-        else:
-            self.end(UpstreamError("The upstream provider's stream broke off."))
+        self._note_end(pipeline)
+        if not pipeline.complete:
+            raise UpstreamError("The upstream provider's stream broke off.")
+
+    def _note_end(self, pipeline: Pipeline) -> None:
+        if pipeline.failure is not None:
+            raise pipeline.failure
+        if pipeline.complete:
+            self.end(None)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gateway.breaker import Breaker
 from gateway.config import Model, Provider
 from gateway.dialects.base import Exchange
-from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.forwarder import Forwarder
 
 log = logging.getLogger("gateway.routing")
@@ -19,13 +21,14 @@ T = TypeVar("T")
 
 
 class Lane:
-    """A provider's forwarder and what is under way there."""
+    """A provider's forwarder, what is under way there, and whether it is fit to be tried."""
 
-    __slots__ = ("forwarder", "in_flight")
+    __slots__ = ("_breaker", "forwarder", "in_flight")
 
     def __init__(self, forwarder: Forwarder) -> None:
         self.forwarder = forwarder
         self.in_flight = 0
+        self._breaker = Breaker()
 
     @property
     def provider(self) -> Provider:
@@ -33,17 +36,53 @@ class Lane:
 
     @contextmanager
     def occupy(self) -> Iterator[None]:
-        """Count one request in for its whole time there. Raises UpstreamUnavailable when full."""
+        """Count one request in for its whole time there, and its end towards the breaker.
+
+        Raises UpstreamUnavailable when the breaker is open or the provider has its fill.
+        """
+        self._check_fitness()
+        self.in_flight += 1
+        probing = self._breaker.begin()
+        try:
+            yield
+        except UpstreamError as error:
+            if error.blames_provider:
+                self.note_failure()
+            raise
+        except BadRequest:
+            self._note_success()  # it answered, and in earnest
+            raise
+        else:
+            self._note_success()
+        finally:
+            self.in_flight -= 1
+            if probing:
+                self._breaker.forget()
+
+    def note_failure(self) -> None:
+        if self._breaker.fail(time.monotonic()):
+            log.error("provider %s failed repeatedly: off for a while", self.provider.name)
+
+    def _note_success(self) -> None:
+        if self._breaker.succeed():
+            log.warning("provider %s is back", self.provider.name)
+
+    def _check_fitness(self) -> None:
+        wait = self._breaker.wait_seconds(time.monotonic())
+        if wait > 0:
+            raise UpstreamUnavailable(
+                "The upstream provider has failed repeatedly and is being left alone a while.",
+                retry_after_seconds=wait,
+                next_route=True,
+                blames_provider=False,
+            )
         most = self.provider.max_concurrency
         if most and self.in_flight >= most:
             raise UpstreamUnavailable(
-                "The upstream provider has as many requests as it may at once.", next_route=True
+                "The upstream provider has as many requests as it may at once.",
+                next_route=True,
+                blames_provider=False,
             )
-        self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
 
 
 @dataclass(frozen=True, slots=True)

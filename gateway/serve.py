@@ -28,6 +28,8 @@ EXIT_AUDIT_MISMATCH: Final = 3
 EXIT_UNAVAILABLE: Final = 69
 
 KEEP_ALIVE_SECONDS: Final = 75.0
+LINGER_SECONDS: Final = 2.0
+"""How long the rest of a refused body is read, so that the caller gets to see the refusal."""
 BACKLOG: Final = 1024
 GC_THRESHOLD: Final = 50_000
 """Allocations between collections; nearly nothing here is cyclic (design.md §7)."""
@@ -56,6 +58,7 @@ def run(config: Config) -> int:
 
 
 async def _serve(config: Config) -> int:
+    stopped = _catch_signals()
     is_first_start = not config.storage.path.exists()
     async with SqliteLedger.open(config.storage.path) as ledger:
         secret = make_first_account(config) if is_first_start else None
@@ -69,6 +72,7 @@ async def _serve(config: Config) -> int:
             handle_signals=False,
             handler_cancellation=False,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
+            lingering_time=LINGER_SECONDS,
             shutdown_timeout=config.server.drain_seconds,
         )
         await runner.setup()
@@ -77,7 +81,7 @@ async def _serve(config: Config) -> int:
             await site.start()
             _announce(config, secret)
             _tune_gc()
-            await _wait_for_signal()
+            await stopped.wait()
             gateway.draining = True
             log.info("stopping: %d requests in flight", gateway.in_flight)
         finally:
@@ -109,12 +113,13 @@ async def _wait_until_known(ledger: Ledger, secret: str) -> None:
         await asyncio.sleep(0.01)
 
 
-async def _wait_for_signal() -> None:
+def _catch_signals() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT; caught from the very start, so that no stop is an unclean one."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    await stopped.wait()
+    return stopped
 
 
 def _set_up_logging() -> None:

@@ -25,7 +25,7 @@ from aiohttp import web
 
 from gateway.billing import Bill, estimate_input, make_usage_limits
 from gateway.config import Model
-from gateway.dialects.base import CallerDialect, CompletionRequest, ReplyContext
+from gateway.dialects.base import CallerDialect, CompletionRequest, Reply, ReplyContext
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import (
     BadRequest,
@@ -38,7 +38,6 @@ from gateway.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.forwarder import Attempt
 from gateway.intake import read_body
 from gateway.ledger.base import Outcome
 from gateway.money import Tokens, format_amount
@@ -119,19 +118,15 @@ async def _serve_json(work: Work) -> web.Response:
     """A complete reply, held back until it is charged. A caller that leaves changes nothing."""
     call, bill = work.call, work.bill
 
-    async def attempt(candidate: Candidate) -> tuple[Candidate, bytes]:
+    async def try_candidate(candidate: Candidate) -> Reply:
         call.attempts += 1
         call.provider = candidate.lane.provider.name
         payload = work.write_payload(candidate)
-        fetched = await candidate.lane.forwarder.fetch(candidate.exchange, payload, Attempt())
-        return candidate, fetched
+        body = await candidate.lane.forwarder.fetch(candidate.exchange, payload)
+        return candidate.exchange.read_reply(body, work.context)
 
     try:
-        candidate, body = await try_routes(work.candidates, attempt)
-        try:
-            reply = candidate.exchange.read_reply(body, work.context)
-        except UpstreamError as error:
-            raise candidate.lane.forwarder.redact(error) from error
+        reply = await try_routes(work.candidates, try_candidate)
     except BaseException as error:
         bill.void(*_name_failure(error))
         raise _blame(work, error) from error

@@ -18,7 +18,7 @@ from support.replies import completion, json_reply
 from support.stage import Stage
 
 MODEL = "plain/0"
-GOOD = json.dumps(say(MODEL)).encode()
+GOOD = json.dumps(say(MODEL, "Say hello to xyzzy.")).encode()
 JSON_TYPE = {"Content-Type": "application/json"}
 LOG_SECONDS = 2.0
 
@@ -114,7 +114,7 @@ async def test_bad_body_is_a_400_that_names_the_field(stage: Stage, name: str) -
     reply = await stage.chat(body)
     code = reply.json["error"]["code"]
     message = check_error(reply, 400, code, param=param)
-    assert "llo" not in message, "no prompt in an error"
+    assert "xyzzy" not in message, "no prompt in an error"
     assert stage.alpha.connections == 0
     await check_log(stage, reply)
 

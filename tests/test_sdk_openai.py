@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import openai
@@ -262,25 +262,27 @@ async def test_work_that_may_be_done_is_not_retried(
     assert len(stage.alpha.exchanges) == 1
 
 
-@pytest.mark.parametrize("helper", [False, True], ids=["raw", "helper"])
+async def read_raw(client: openai.AsyncOpenAI, model: str, seen: asyncio.Event) -> None:
+    async for _ in await client.chat.completions.create(model=model, messages=HELLO, stream=True):
+        seen.set()
+
+
+async def read_by_helper(client: openai.AsyncOpenAI, model: str, seen: asyncio.Event) -> None:
+    async with client.chat.completions.stream(model=model, messages=HELLO) as events:
+        async for _ in events:
+            seen.set()
+
+
+@pytest.mark.parametrize("read", [read_raw, read_by_helper])
 async def test_cut_stream_raises(
-    stage: Stage, aclient: openai.AsyncOpenAI, *, helper: bool
+    stage: Stage,
+    aclient: openai.AsyncOpenAI,
+    read: Callable[[openai.AsyncOpenAI, str, asyncio.Event], Awaitable[None]],
 ) -> None:
     """Never a silently short answer."""
     seen = asyncio.Event()
     stage.alpha.play([*sse_start(text_chunks(["Hel"], finish=None)), Wait(seen), End.FIN])
-    model = stage.fresh("plain")
-    text = ""
     with pytest.raises(openai.APIError) as caught:
-        if helper:
-            async with aclient.chat.completions.stream(model=model, messages=HELLO) as events:
-                async for event in events:
-                    seen.set()
-                    text = event.content if event.type == "content.delta" else text
-        else:
-            chunks = await aclient.chat.completions.create(model=model, messages=HELLO, stream=True)
-            async for one in chunks:
-                seen.set()
-                text += one.choices[0].delta.content or ""
+        await read(aclient, stage.fresh("plain"), seen)
     assert UPSTREAM_MODEL not in str(caught.value)
     assert caught.value.code == "upstream_error"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from support import recorded
@@ -57,7 +58,7 @@ async def test_recorded_stream_says_the_same_and_keeps_the_rules(
     expected = accumulate(recorded.load(name))
     stage.alpha.play(slice_body(body_of(name), slicing, name))
     model = stage.fresh("plain")
-    options = {"stream_options": {"include_usage": True}} if asked else {}
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
     reply = await stage.chat(say(model, stream=True, **options))
     assert reply.status == 200
     assert reply.complete

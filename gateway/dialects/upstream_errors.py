@@ -66,7 +66,10 @@ def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> G
         )
     if status in _UNAVAILABLE:
         return UpstreamUnavailable(
-            _UNAVAILABLE[status], retry_after_seconds=retry_after_seconds, next_route=True
+            _UNAVAILABLE[status],
+            retry_after_seconds=retry_after_seconds,
+            next_route=True,
+            blames_provider=status != 429,  # noqa: PLR2004
         )
     return UpstreamError(
         f"The upstream provider answered with status {status}.",

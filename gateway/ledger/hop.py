@@ -87,6 +87,15 @@ def _commit(
     return True
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process's transaction was in the way."""
+    return _primary_code(error) == sqlite3.SQLITE_BUSY
+
+
 def _is_out_of_order(error: sqlite3.Error) -> bool:
+    return _primary_code(error) in _OUT_OF_ORDER
+
+
+def _primary_code(error: sqlite3.Error) -> int:
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & PRIMARY_CODE in _OUT_OF_ORDER
+    return code & PRIMARY_CODE

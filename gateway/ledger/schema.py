@@ -37,7 +37,7 @@ _WHAT_IS_THERE: Final = (
 """In one statement: another process may be making the tables just now."""
 
 
-def connect(path: Path, *, create: bool = False, busy_ms: int = BUSY_MS) -> sqlite3.Connection:
+def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode to a database of the current schema.
 
     Raises:
@@ -59,7 +59,7 @@ def connect(path: Path, *, create: bool = False, busy_ms: int = BUSY_MS) -> sqli
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"{path}: {error}") from error
     try:
-        _prepare(connection, path, busy_ms)
+        _prepare(connection, path)
     except sqlite3.Error as error:
         connection.close()
         raise LedgerError(f"{path}: {error}") from error
@@ -67,6 +67,10 @@ def connect(path: Path, *, create: bool = False, busy_ms: int = BUSY_MS) -> sqli
         connection.close()
         raise
     return connection
+
+
+def set_busy_timeout(connection: sqlite3.Connection, busy_ms: int) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
 
 
 @contextmanager
@@ -97,8 +101,8 @@ def _create_file(path: Path) -> None:
         return
 
 
-def _prepare(connection: sqlite3.Connection, path: Path, busy_ms: int) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    set_busy_timeout(connection, BUSY_MS)
     _check_version(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     for pragma in _PRAGMAS:

@@ -27,13 +27,9 @@ from gateway.ledger.base import (
 from gateway.ledger.changes import ChangeFeed
 from gateway.ledger.lock import take_lock
 from gateway.ledger.memory import Memory, Snapshot, raise_hold, take_hold
-from gateway.ledger.schema import connect
-from gateway.ledger.writer import Writer, run_on_thread
+from gateway.ledger.schema import connect, set_busy_timeout
+from gateway.ledger.writer import BUSY_MS, Writer, run_on_thread
 from gateway.tasks import spawn
-
-BUSY_MS: Final = 1000
-"""How long the writer waits for another process's transaction before it calls that an outage;
-well below `COMMIT_SECONDS`, since nobody's wait is looked at meanwhile."""
 
 ROWS_PER_CHUNK: Final = 64
 """Asked for by aiosqlite, whose cursors are not used."""
@@ -66,7 +62,7 @@ class SqliteLedger:
         """
         lock = take_lock(path)
         try:
-            connector = partial(connect, path, create=create, busy_ms=BUSY_MS)
+            connector = partial(connect, path, create=create)
             async with aiosqlite.Connection(connector, ROWS_PER_CHUNK) as database:
                 memory, feed = Memory(), ChangeFeed()
                 memory.apply(await _load(database, feed, path, clock))
@@ -130,4 +126,6 @@ async def _load(
     report = await run_on_thread(database, partial(run_audit, full=False, now_ms=clock()))
     if not report.ok:
         raise LedgerMismatch(f"{path}: the audit failed: {'; '.join(report.problems)}")
-    return await run_on_thread(database, feed.read_all)
+    snapshot = await run_on_thread(database, feed.read_all)
+    await run_on_thread(database, partial(set_busy_timeout, busy_ms=BUSY_MS))
+    return snapshot

@@ -22,7 +22,7 @@ from gateway.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.base import Hold
 from gateway.ledger.batch import MAX_ITEMS, Item
 from gateway.ledger.changes import ChangeFeed
-from gateway.ledger.hop import ItemError, Report, run_hop
+from gateway.ledger.hop import ItemError, Report, is_busy, run_hop
 from gateway.ledger.memory import Memory, drop_hold
 
 log = logging.getLogger("gateway.ledger")
@@ -34,6 +34,14 @@ POLL_SECONDS: Final = 0.25
 """Other processes' commits are seen within this, and a batch."""
 
 RETRY_SECONDS: Final = 0.2
+
+BUSY_MS: Final = 5
+"""SQLite's own wait for another process's transaction. It backs off to 100 ms between looks, and
+an operator's script that writes in a loop then keeps the server out for seconds: so the server
+waits shortly and looks again at once."""
+
+BUSY_SECONDS: Final = 1
+"""How long that goes on before it is an outage."""
 
 Result = TypeVar("Result")
 
@@ -75,6 +83,8 @@ class Writer:
         self._linger: asyncio.TimerHandle | None = None
         self._polled_seconds = self._loop.time()
         self._give_up_seconds: float | None = None
+        self._busy_since_seconds: float | None = None
+        self._pause = False
 
     def add(self, hold: Hold) -> None:
         """Queue what is new of this hold: its row, its settlement, or both."""
@@ -106,7 +116,7 @@ class Writer:
 
     async def _sleep(self) -> None:
         """Until there is something to commit, to look for or to try again."""
-        if not self.writable:
+        if self._pause:
             await asyncio.sleep(RETRY_SECONDS)
         elif not self._wake.is_set():
             timer = self._loop.call_later(POLL_SECONDS, self._wake.set)
@@ -139,6 +149,7 @@ class Writer:
             self._refuse(item, error)
         self._note_health(report.unavailable)
         if report.unavailable is not None:
+            self._wake.set()
             self._expire()
         elif len(report.done) + len(report.refused) == MAX_ITEMS:
             self._wake.set()
@@ -165,11 +176,24 @@ class Writer:
         _fail(hold.settled, InternalError())
 
     def _note_health(self, error: sqlite3.Error | None) -> None:
-        if error is not None and self.writable:
+        is_outage = error is not None and not self._is_worth_waiting(error)
+        if is_outage and self.writable:
             log.error("the ledger cannot be written: %s", error)
         elif error is None and not self.writable:
             log.warning("the ledger can be written again")
-        self.writable = error is None
+        if error is None or is_outage:
+            self.writable = error is None
+        if error is None:
+            self._busy_since_seconds = None
+        self._pause = error is not None and not is_busy(error)
+
+    def _is_worth_waiting(self, error: sqlite3.Error) -> bool:
+        if not is_busy(error):
+            return False
+        now_seconds = self._loop.time()
+        if self._busy_since_seconds is None:
+            self._busy_since_seconds = now_seconds
+        return now_seconds - self._busy_since_seconds < BUSY_SECONDS
 
     def _expire(self) -> None:
         """Nobody waits longer than `commit_seconds`; what was not delivered is not charged."""

@@ -123,6 +123,7 @@ def check_messages_error(reply: Reply, status: int, kind: str) -> None:
 
 def split_events(body: bytes) -> list[bytes]:
     """The data of every event: each one line `data: …` and an empty line; comments are let pass."""
+    body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # all three end lines in SSE
     assert body.endswith(b"\n\n") or body == b"", body[-80:]
     payloads = []
     for block in body.split(b"\n\n")[:-1]:

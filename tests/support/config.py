@@ -17,12 +17,13 @@ UPSTREAM_NAME: Final = "up-model"
 """What the provider calls the model; no caller may ever see it."""
 BRISK_SECONDS: Final = 0.4
 """Time-outs of the providers that play hanging upstreams."""
+CONNECT_SECONDS: Final = 0.3
 TOTAL_SECONDS: Final = 1.2
 MAX_BODY_MB: Final = 1
 
 PATIENT: Final = "connect_timeout = 2\nfirst_byte_timeout = 20\nidle_timeout = 20"
 BRISK: Final = (
-    f"connect_timeout = {BRISK_SECONDS}\nfirst_byte_timeout = {BRISK_SECONDS}\n"
+    f"connect_timeout = {CONNECT_SECONDS}\nfirst_byte_timeout = {BRISK_SECONDS}\n"
     f"idle_timeout = {BRISK_SECONDS}\ntotal_timeout = {TOTAL_SECONDS}"
 )
 
@@ -37,8 +38,8 @@ class Kind:
 
 
 KINDS: Final[dict[str, Kind]] = {
-    "plain": Kind(("alpha",), 120),
-    "brisk": Kind(("alpha",), 150, BRISK),
+    "plain": Kind(("alpha",), 300),
+    "brisk": Kind(("alpha",), 250, BRISK),
     "pair": Kind(("alpha", "beta"), 30, BRISK),
     "refused": Kind(("refused",), 4, BRISK),
     "refused-pair": Kind(("refused", "beta"), 4, BRISK),

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from support import client
 from support.client import Call, Reply
+from support.config import KINDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_SECONDS: Final = 20.0
@@ -130,8 +131,9 @@ class GatewayProcess:
 
     def fresh(self, kind: str) -> str:
         """A model of that kind which no test used before."""
-        numbers = self._numbers.setdefault(kind, count())
-        return f"{kind}/{next(numbers)}"
+        number = next(self._numbers.setdefault(kind, count()))
+        assert number < KINDS[kind].count, f"the configuration needs more models like {kind}"
+        return f"{kind}/{number}"
 
     @contextlib.asynccontextmanager
     async def connect(self) -> AsyncIterator[Call]:

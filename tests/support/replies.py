@@ -94,6 +94,18 @@ def completion(text: str | None = "Hello, world!", *, usage: object = USAGE, **e
     return value | extra
 
 
+def usage(prompt: int, completion_tokens: int, total: int | None = None, **details: int) -> Json:
+    """A usage object; `details` are those of the prompt's tokens."""
+    value: Json = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt + completion_tokens if total is None else total,
+    }
+    if details:
+        value["prompt_tokens_details"] = details
+    return value
+
+
 def chunk(
     delta: Json | None,
     *,

@@ -35,7 +35,7 @@ class Seed:
     tokens_per_minute: int | None = None
     concurrency: int | None = None
     cap_nano: int | None = None
-    expires_ms: int | None = None
+    expires_in_ms: int | None = None
     revoked: bool = False
 
 
@@ -52,17 +52,14 @@ SEEDS: Final = (
     Seed("one-at-a-time", concurrency=1),
     Seed("capped", cap_nano=1000),
     Seed("revoked", revoked=True),
-    Seed("expired", expires_ms=1_000),
+    Seed("expired", expires_in_ms=20),
 )
 
 
 def seed(path: Path, seeds: Iterable[Seed] = SEEDS) -> dict[str, Caller]:
     """Write them and return the callers by account name."""
-    books = accounts.open_books(path, create=True)
-    try:
+    with accounts.open_books(path, create=True) as books:
         return {one.name: _add(books, one) for one in seeds}
-    finally:
-        books.close()
 
 
 def _add(books: accounts.Books, one: Seed) -> Caller:
@@ -75,7 +72,7 @@ def _add(books: accounts.Books, one: Seed) -> Caller:
         tokens_per_minute=one.tokens_per_minute,
         concurrency=one.concurrency,
         cap_nano=one.cap_nano,
-        expires_ms=one.expires_ms,
+        expires_ms=None if one.expires_in_ms is None else books.clock() + one.expires_in_ms,
     )
     if one.suspended:
         accounts.suspend(books, one.name)

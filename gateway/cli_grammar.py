@@ -1,0 +1,230 @@
+"""The command line's grammar: every verb with its arguments, its help and its examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway import cli_arguments as types
+from gateway import cli_verbs as verbs
+from gateway.cli_verbs import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument, in argparse's words."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def arg(*names: str, **options: Any) -> Argument:
+    return Argument(names, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One command."""
+
+    path: str
+    summary: str
+    run: Callable[[Call], int]
+    examples: tuple[str, ...]
+    arguments: tuple[Argument, ...] = ()
+    either: tuple[Argument, ...] = ()
+    """Of these at most one."""
+    reads_keys: bool = False
+    """Whether it needs providers' keys; all else works where they are out of reach."""
+
+
+JSON: Final = arg("--json", action="store_true", help="answer in JSON on stdout")
+ACCOUNT_NAME: Final = arg("name", metavar="NAME", type=types.word, help="the account")
+KEY_ID: Final = arg("id", metavar="ID", type=types.word, help="the key's id, as in `key list`")
+
+VERBS: Final[tuple[Verb, ...]] = (
+    Verb(
+        "serve",
+        "Run the gateway; without a verb this is what happens too.",
+        verbs.serve,
+        ("serve", "serve --config /etc/gateway.toml"),
+        reads_keys=True,
+    ),
+    Verb(
+        "check",
+        "Say what the gateway makes of its configuration; exits 78 when it cannot be used.",
+        verbs.check,
+        ("check", "check --json --config /etc/gateway.toml"),
+        (JSON,),
+        reads_keys=True,
+    ),
+    Verb(
+        "audit",
+        "Prove every balance from its entries; exits 3 when one does not add up.",
+        verbs.audit,
+        ("audit", "audit --json"),
+        (JSON,),
+    ),
+    Verb(
+        "account add",
+        "Make an account, and the database if there is none.",
+        verbs.account_add,
+        ("account add alice --credit 20", "account add admin --operator"),
+        (
+            arg("name", metavar="NAME", type=types.word, help="its name, not yet taken"),
+            arg(
+                "--credit",
+                metavar="AMOUNT",
+                type=types.amount_or_zero,
+                default=0,
+                help="what it starts with",
+            ),
+            arg("--operator", action="store_true", help="mark it as an operator's account"),
+            JSON,
+        ),
+    ),
+    Verb(
+        "account list",
+        "List the accounts with their balances.",
+        verbs.account_list,
+        ("account list", "account list --json"),
+        (JSON,),
+    ),
+    Verb(
+        "account show",
+        "Show an account, its keys and its latest entries.",
+        verbs.account_show,
+        ("account show alice",),
+        (ACCOUNT_NAME, JSON),
+    ),
+    Verb(
+        "account credit",
+        "Add money to an account's balance.",
+        verbs.account_credit,
+        (
+            'account credit alice 20 --note "invoice 17"',
+            "account credit alice 20 --idempotency-key invoice-17",
+        ),
+        (
+            ACCOUNT_NAME,
+            arg("amount", metavar="AMOUNT", type=types.amount_above_zero, help="such as 5 or 0.25"),
+            arg("--note", metavar="TEXT", type=types.word, help="what it is for"),
+            arg(
+                "--idempotency-key",
+                metavar="KEY",
+                type=types.word,
+                help="the same key again adds nothing again",
+            ),
+            JSON,
+        ),
+    ),
+    Verb(
+        "account correct",
+        "Put a balance right, in either direction.",
+        verbs.account_correct,
+        (
+            'account correct alice -0.5 --note "charged twice by hand"',
+            'account correct alice 0.25 --note "interrupted" --request req_0123456789abcdef',
+        ),
+        (
+            ACCOUNT_NAME,
+            arg("amount", metavar="±AMOUNT", type=types.amount, help="what is added: 0.25, -0.5"),
+            arg("--note", metavar="TEXT", type=types.word, required=True, help="why"),
+            arg("--request", metavar="ID", type=types.word, help="the request it is about"),
+            JSON,
+        ),
+    ),
+    Verb(
+        "account suspend",
+        "Refuse an account's requests until it is resumed.",
+        verbs.account_suspend,
+        ("account suspend alice",),
+        (ACCOUNT_NAME, JSON),
+    ),
+    Verb(
+        "account resume",
+        "Accept a suspended account's requests again.",
+        verbs.account_resume,
+        ("account resume alice",),
+        (ACCOUNT_NAME, JSON),
+    ),
+    Verb(
+        "key add",
+        "Make a key; it is printed on stdout, this once.",
+        verbs.key_add,
+        (
+            "key add alice --name laptop",
+            "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
+            "KEY=$(python -m gateway key add alice)",
+        ),
+        (
+            arg("account", metavar="ACCOUNT", type=types.word, help="whose balance it spends"),
+            arg("--name", metavar="NAME", type=types.word, help="to tell keys apart"),
+            arg(
+                "--expires",
+                metavar="TIME",
+                type=types.expiry,
+                help="30d, 12h, 2026-12-31 or 2026-12-31T18:00 (UTC); never by default",
+            ),
+            arg(
+                "--models",
+                metavar="A,B",
+                type=types.model_list,
+                help="the only models it may use; all by default",
+            ),
+            arg("--rpm", metavar="N", type=types.count, help="requests per minute; 0 = no limit"),
+            arg("--tpm", metavar="N", type=types.count, help="tokens per minute; 0 = no limit"),
+            arg("--concurrency", metavar="N", type=types.count, help="at once; 0 = no limit"),
+            arg(
+                "--cap",
+                metavar="AMOUNT",
+                type=types.amount_above_zero,
+                help="what it may spend in all; the account's balance by default",
+            ),
+            JSON,
+        ),
+    ),
+    Verb(
+        "key list",
+        "List keys, without their secrets.",
+        verbs.key_list,
+        ("key list", "key list alice --json"),
+        (
+            arg("account", metavar="ACCOUNT", nargs="?", type=types.word, help="of this one alone"),
+            JSON,
+        ),
+    ),
+    Verb(
+        "key rotate",
+        "Replace a key by a new one, printed on stdout, this once.",
+        verbs.key_rotate,
+        ("key rotate ID", "key rotate ID --grace 24h"),
+        (
+            KEY_ID,
+            arg(
+                "--grace",
+                metavar="TIME",
+                type=types.duration_seconds,
+                default=0,
+                help="how long the old key still works: 0 (default), 1h, 24h, 7d",
+            ),
+            JSON,
+        ),
+    ),
+    Verb("key revoke", "End a key.", verbs.key_revoke, ("key revoke ID",), (KEY_ID, JSON)),
+    Verb(
+        "usage",
+        "Sum up requests, tokens and cost.",
+        verbs.usage,
+        ("usage", "usage --account alice --by model", "usage --since 2026-11-01 --csv > usage.csv"),
+        (
+            arg("--account", metavar="A", type=types.word, help="of this account alone"),
+            arg("--by", choices=("day", "model", "key"), default="day", help="a line for each"),
+            arg("--since", metavar="D", type=types.start, help="from this date (UTC) on"),
+            arg("--until", metavar="D", type=types.end, help="to this date (UTC), included"),
+        ),
+        either=(JSON, arg("--csv", action="store_true", help="answer in CSV on stdout")),
+    ),
+)
+
+GROUPS: Final = {"account": "Accounts and their balances.", "key": "The keys of accounts."}

@@ -1,0 +1,87 @@
+"""The gateway's side of the bench: its configuration, its one caller, and the proof afterwards."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import wire
+from processes import ROOT
+
+from gateway import accounts
+
+ACCOUNT: Final = "bench"
+CREDIT_NANO: Final = 10**15
+INPUT_NANO: Final = 150_000_000
+OUTPUT_NANO: Final = 600_000_000
+"""Per million tokens, as PRICE says it."""
+PRICE: Final = "{ input = 0.15, output = 0.60 }"
+COST_NANO: Final = -(
+    -(wire.PROMPT_TOKENS * INPUT_NANO + wire.OUTPUT_TOKENS * OUTPUT_NANO) // 1_000_000
+)
+"""Of every request: the provider always reports the same tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the ledger says after the load."""
+
+    charges: int
+    charged_nano: int
+    audit_ok: bool
+
+    def is_exact(self, requests: int) -> bool:
+        """Whether every request was charged once, and what it cost."""
+        charged = (self.charges, self.charged_nano) == (requests, requests * COST_NANO)
+        return charged and self.audit_ok
+
+
+def write_config(folder: Path, port: int, upstream_port: int) -> Path:
+    models = "\n".join(
+        f'[models."{wire.name_model(mode)}"]\n'
+        f'routes = ["upstream/{wire.name_model(mode)}"]\nprice = {PRICE}\n'
+        for mode in wire.MODES
+    )
+    path = folder / "gateway.toml"
+    path.write_text(
+        f"[server]\nport = {port}\n\n"
+        "[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0\n\n"
+        '[providers.upstream]\ndialect = "chat"\n'
+        f'base_url = "http://127.0.0.1:{upstream_port}/v1"\napi_key = "upstream-key"\n\n{models}',
+        encoding="utf-8",
+    )
+    return path
+
+
+def add_caller(config: Path) -> str:
+    """An account with plenty of money; its key, which has no limits."""
+    with accounts.open_books(_find_database(config), create=True) as books:
+        accounts.add_account(books, ACCOUNT, credit_nano=CREDIT_NANO)
+        new = accounts.add_key(books, ACCOUNT, requests_per_minute=0, concurrency=0)
+    return new.secret
+
+
+def prove(config: Path) -> Proof:
+    """Count the charges, and let the gateway's own `audit` judge."""
+    connection = sqlite3.connect(f"file:{_find_database(config)}?mode=ro", uri=True)
+    try:
+        charges, total = connection.execute(
+            "SELECT count(*), coalesce(-sum(amount_nano), 0) FROM entries WHERE kind = 'charge'"
+        ).fetchone()
+    finally:
+        connection.close()
+    audit = subprocess.run(
+        [sys.executable, "-m", "gateway", "--config", str(config), "audit"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    return Proof(charges, total, audit.returncode == 0)
+
+
+def _find_database(config: Path) -> Path:
+    return config.with_name("gateway.db")

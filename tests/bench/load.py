@@ -1,0 +1,178 @@
+"""The callers: closed loops over kept connections, as lean as the provider, that check each reply."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import wire
+from wire import Mode
+
+MAX_REQUESTS: Final = 100_000
+"""Of one slot, whatever its time."""
+REPLY_SECONDS: Final = 30.0
+"""After a slot's time: how long the last replies are waited for."""
+
+
+class WrongReply(Exception):
+    """A reply that is not the whole, right answer: the figures would mean nothing."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came back in one slot."""
+
+    latencies_ms: list[float] = field(default_factory=list)
+    events: int = 0
+    reads: int = 0
+    """How often bytes came in; per event it tells how single events arrive."""
+    seconds: float = 0.0
+
+    @property
+    def requests(self) -> int:
+        return len(self.latencies_ms)
+
+
+@dataclass(slots=True)
+class Slot:
+    """One target under one load for some time: what is asked, and what must come back."""
+
+    port: int
+    request: bytes
+    mode: Mode
+    events: int
+    stop_at: float = 0.0
+    tally: Tally = field(default_factory=Tally)
+    _known: bytes | None = None
+
+    def check(self, head: bytes, raw_body: bytes) -> None:
+        """Count a reply. Raises WrongReply. The first is read, the others are held against it."""
+        if not head.startswith(b"HTTP/1.1 200 "):
+            raise WrongReply(f"{head!r} {raw_body[:500]!r}")
+        body = raw_body
+        if self.mode != "json":
+            try:
+                body = wire.join_chunks(raw_body)
+            except ValueError as error:
+                raise WrongReply(f"bad chunks: {error}") from error
+            self.tally.events += self.events
+        if self._known is None:
+            read_reply(body, self.mode, self.events)
+            self._known = body
+        if body != self._known:
+            raise WrongReply(f"not as the first reply: {body[:500]!r}")
+
+
+class Caller(asyncio.Protocol):
+    """One connection: request, whole reply, next request."""
+
+    def __init__(self, slot: Slot) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._slot = slot
+        self._transport: asyncio.Transport | None = None
+        self._began = 0.0
+        self._pieces: list[bytes] = []
+        self._tail = b""
+        self._missing: int | None = None
+        """Bytes of the reply that are still to come; None where only its last chunk tells."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._ask()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(WrongReply(f"the connection was lost: {exc}"))
+
+    def data_received(self, data: bytes) -> None:
+        self._slot.tally.reads += 1
+        if self._missing is None and not self._read_head(data):
+            self._tail = (self._tail + data)[-len(wire.LAST_CHUNK) :]
+            self._pieces.append(data)
+            if self._tail == wire.LAST_CHUNK:
+                self._take()
+            return
+        self._pieces.append(data)
+        assert self._missing is not None
+        self._missing -= len(data)
+        if self._missing <= 0:
+            self._take()
+
+    def _read_head(self, data: bytes) -> bool:
+        """Whether a length is known now. Both proxies send a head in one piece."""
+        if self._pieces:
+            return False
+        end = data.find(wire.HEAD_END)
+        length = wire.read_content_length(data[: end + 2]) if end >= 0 else None
+        if length is not None:
+            self._missing = end + len(wire.HEAD_END) + length
+        return length is not None
+
+    def _ask(self) -> None:
+        assert self._transport is not None
+        self._pieces, self._tail, self._missing = [], b"", None
+        self._began = time.perf_counter()
+        self._transport.write(self._slot.request)
+
+    def _take(self) -> None:
+        now = time.perf_counter()
+        tally = self._slot.tally
+        head, _, body = b"".join(self._pieces).partition(wire.HEAD_END)
+        try:
+            self._slot.check(head, body)
+        except WrongReply as error:
+            self._fail(error)
+            return
+        tally.latencies_ms.append((now - self._began) * 1000)
+        if now < self._slot.stop_at and tally.requests < MAX_REQUESTS:
+            self._ask()
+        elif not self.done.done():
+            self.done.set_result(None)
+
+    def _fail(self, error: WrongReply) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def run_slot(slot: Slot, connections: int, seconds: float) -> Tally:
+    """Load one target; return when the last reply is here. Raises WrongReply."""
+    loop = asyncio.get_running_loop()
+    began = time.perf_counter()
+    slot.stop_at = began + seconds
+    callers: list[Caller] = []
+    try:
+        for _ in range(connections):
+            _, caller = await loop.create_connection(lambda: Caller(slot), "127.0.0.1", slot.port)
+            callers.append(caller)
+        async with asyncio.timeout(seconds + REPLY_SECONDS):
+            await asyncio.gather(*(caller.done for caller in callers))
+    except TimeoutError as error:
+        raise WrongReply("replies are still missing long after the slot's end") from error
+    finally:
+        slot.tally.seconds = time.perf_counter() - began
+        for caller in callers:
+            caller.close()
+    return slot.tally
+
+
+def read_reply(body: bytes, mode: Mode, events: int) -> None:
+    """Hold a reply to what the provider sent. Raises WrongReply."""
+    if mode == "json":
+        text = json.loads(body)["choices"][0]["message"]["content"]
+        if text != wire.make_text(wire.JSON_FRAGMENTS):
+            raise WrongReply("the text is not what the provider sent")
+        return
+    blocks = body.split(b"\n\n")
+    if not body.endswith(wire.DONE) or len(blocks) != events + 2:
+        raise WrongReply(f"{len(blocks) - 1} blocks for {events} events and [DONE]")
+    chunks = [json.loads(block.removeprefix(b"data: ")) for block in blocks[:events]]
+    text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    if text != wire.make_text(events - 2):
+        raise WrongReply("the text is not what the provider sent")

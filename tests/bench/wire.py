@@ -1,0 +1,173 @@
+"""What goes over the bench's wires: the requests, the replies to them, and how both are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal, get_args
+
+Mode = Literal["json", "paced", "turns", "burst"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+"""How the provider answers: one JSON object, or a stream whose events leave one a tick (the same
+tick for all streams), one a turn of its loop, or all at once."""
+UPSTREAM_MODEL: Final = "model-of-the-upstream"
+"""What the provider calls the model: another name, so the gateway has to edit every event."""
+CHAT_PATH: Final = "/v1/chat/completions"
+
+PROMPT_TOKENS: Final = 120
+OUTPUT_TOKENS: Final = 198
+JSON_FRAGMENTS: Final = 200
+"""Of the text of a JSON reply."""
+HEAD_END: Final = b"\r\n\r\n"
+LAST_CHUNK: Final = b"0\r\n\r\n"
+DONE: Final = b"data: [DONE]\n\n"
+
+_WORDS: Final = (" the", " gateway", " passes", " what", " comes", ",", " byte", " for", " byte", ".")
+_PAD: Final = "Zq81kLmW"
+_IDENTITY: Final[dict[str, Any]] = {
+    "id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG",
+    "created": 1_763_712_000,
+    "model": UPSTREAM_MODEL,
+    "service_tier": "default",
+    "system_fingerprint": "fp_44709d6fcb",
+}
+
+
+def name_model(mode: Mode) -> str:
+    """The model by which a caller, and the gateway's route, ask for a mode."""
+    return f"bench-{mode}"
+
+
+def read_mode(body: bytes) -> Mode:
+    """Which mode a request asks for."""
+    return next((mode for mode in MODES if f'"bench-{mode}"'.encode() in body), "json")
+
+
+def make_request(host: str, key: str, mode: Mode) -> bytes:
+    """One request of a caller, head and body."""
+    body = json.dumps(
+        {
+            "model": name_model(mode),
+            "messages": [
+                {"role": "system", "content": "You are a helpful assistant. " * 4},
+                {"role": "user", "content": "Tell me what a gateway does. " * 12},
+            ],
+            "temperature": 0.7,
+            "max_tokens": 256,
+            **({} if mode == "json" else {"stream": True}),
+        },
+        separators=(",", ":"),
+    ).encode()
+    head = (
+        f"POST {CHAT_PATH} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"
+        "Accept: application/json\r\nContent-Type: application/json\r\n"
+        f"User-Agent: bench\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def make_text(fragments: int) -> str:
+    return "".join(_make_fragments(fragments))
+
+
+def _make_fragments(count: int) -> list[str]:
+    return [_WORDS[number % len(_WORDS)] for number in range(count)]
+
+
+def make_json_reply() -> bytes:
+    """A complete answer, head and body."""
+    text = make_text(JSON_FRAGMENTS)
+    reply = {
+        "object": "chat.completion",
+        **_IDENTITY,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text, "refusal": None},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": _make_usage(),
+    }
+    body = json.dumps(reply, separators=(",", ":")).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def make_stream_writes(events: int, *, with_usage: bool) -> list[bytes]:
+    """A streamed answer as the writes of its upstream: the head, each event, the end."""
+    texts = _make_fragments(events - 2)
+    deltas: list[dict[str, Any]] = [
+        {"role": "assistant", "content": "", "refusal": None},
+        *({"content": text} for text in texts),
+        {},
+    ]
+    chunks = [
+        _make_chunk([_make_choice(delta)], with_usage=with_usage, pad=_PAD[: 1 + number % len(_PAD)])
+        for number, delta in enumerate(deltas)
+    ]
+    if with_usage:
+        chunks.append(_make_chunk([], with_usage=True, pad="") | {"usage": _make_usage()})
+    lines = [b"data: " + json.dumps(one, separators=(",", ":")).encode() + b"\n\n" for one in chunks]
+    head = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    return [head, *map(_frame, lines), _frame(DONE) + LAST_CHUNK]
+
+
+def _make_chunk(choices: list[Any], *, with_usage: bool, pad: str) -> dict[str, Any]:
+    usage = {"usage": None} if with_usage else {}
+    obfuscation = {"obfuscation": pad} if pad else {}
+    return (
+        {"object": "chat.completion.chunk"} | _IDENTITY | {"choices": choices} | usage | obfuscation
+    )
+
+
+def _make_choice(delta: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "index": 0,
+        "delta": delta,
+        "logprobs": None,
+        "finish_reason": None if delta else "stop",
+    }
+
+
+def _make_usage() -> dict[str, Any]:
+    return {
+        "prompt_tokens": PROMPT_TOKENS,
+        "completion_tokens": OUTPUT_TOKENS,
+        "total_tokens": PROMPT_TOKENS + OUTPUT_TOKENS,
+    }
+
+
+def _frame(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def read_content_length(head: bytes) -> int | None:
+    """Of a head whose names may be written in any case; None when there is none."""
+    lowered = head.lower()
+    at = lowered.find(b"\r\ncontent-length:")
+    if at < 0:
+        return None
+    start = at + len(b"\r\ncontent-length:")
+    return int(lowered[start : lowered.index(b"\r\n", start)])
+
+
+def join_chunks(framed: bytes) -> bytes:
+    """The body in a whole chunked message. Raises ValueError when its framing is wrong."""
+    pieces: list[bytes] = []
+    position = 0
+    while True:
+        line_end = framed.index(b"\r\n", position)
+        size = int(framed[position:line_end], 16)
+        start, position = line_end + 2, line_end + 4 + size
+        if framed[position - 2 : position] != b"\r\n":
+            raise ValueError("a chunk does not end where its size says")
+        if size == 0:
+            break
+        pieces.append(framed[start : start + size])
+    if position != len(framed):
+        raise ValueError("there is something behind the last chunk")
+    return b"".join(pieces)

@@ -1,0 +1,143 @@
+"""Fixtures of the black-box tests: one gateway a worker, scripted upstreams, seeded accounts.
+
+Unit tests use none of this and start nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("support")
+
+from support import config  # noqa: E402 - after the rewriting is switched on
+from support import running as runs  # noqa: E402
+from support.books import Books  # noqa: E402
+from support.process import GatewayProcess  # noqa: E402
+from support.running import Launch, Running  # noqa: E402
+from support.seed import SEEDS, Caller, Seed  # noqa: E402
+from support.stage import Stage  # noqa: E402
+from support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def listeners() -> Iterator[dict[str, socket.socket]]:
+    """Sockets by place: two that upstreams serve, and two where nothing good happens."""
+    with contextlib.ExitStack() as stack:
+        sockets = {name: stack.enter_context(listen()) for name in ("alpha", "beta")}
+        refused = stack.enter_context(socket.socket())
+        refused.bind(("127.0.0.1", 0))  # bound, never listening
+        yield sockets | {"refused": refused, "black-hole": _dig_black_hole(stack)}
+
+
+def _dig_black_hole(stack: contextlib.ExitStack) -> socket.socket:
+    """A listener whose queue is full: the kernel drops whoever would connect."""
+    hole = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+    for _ in range(4):
+        filler = stack.enter_context(socket.socket())
+        filler.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            filler.connect(hole.getsockname())
+    return hole
+
+
+@pytest.fixture(scope="session")
+def places(listeners: dict[str, socket.socket]) -> config.Places:
+    return config.make_places({name: port_of(one) for name, one in listeners.items()})
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, places: config.Places) -> Iterator[Running]:
+    """The gateway that most tests use. Stopping it proves exit 0, no traceback and no secret."""
+    folder = tmp_path_factory.mktemp("gateway")
+    running = runs.start(folder, places, seeds=SEEDS, kinds=config.KINDS)
+    yield running
+    running.gateway.stop()
+
+
+@pytest.fixture(scope="module")
+def running(shared: Running) -> Iterator[Running]:
+    """The shared gateway; after every module that used it the books are proved."""
+    yield shared
+    shared.prove_books()
+
+
+@pytest.fixture
+def gateway(running: Running) -> GatewayProcess:
+    return running.gateway
+
+
+@pytest.fixture
+def callers(running: Running) -> dict[str, Caller]:
+    return running.callers
+
+
+@pytest.fixture
+def key(callers: dict[str, Caller]) -> str:
+    """The key of an account that never runs dry."""
+    return callers["rich"].key
+
+
+@pytest.fixture(scope="session")
+def spare_numbers() -> Iterator[int]:
+    return itertools.count()
+
+
+@pytest.fixture
+def spare(running: Running, spare_numbers: Iterator[int]) -> Caller:
+    """A caller that no other test uses, with a balance of 100."""
+    return running.callers[f"spare-{next(spare_numbers)}"]
+
+
+@pytest.fixture
+def books(running: Running) -> Books:
+    return running.books
+
+
+@pytest.fixture
+async def alpha(listeners: dict[str, socket.socket]) -> AsyncIterator[ScriptedUpstream]:
+    """The upstream that most models lead to."""
+    async with serve_scripts(listeners["alpha"]) as scripted:
+        yield scripted
+
+
+@pytest.fixture
+async def beta(listeners: dict[str, socket.socket]) -> AsyncIterator[ScriptedUpstream]:
+    """The upstream of second routes; elsewhere a witness that nothing went astray."""
+    async with serve_scripts(listeners["beta"]) as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def launch(tmp_path: Path, places: config.Places) -> Iterator[Launch]:
+    """Start a gateway with settings of its own; it is stopped, and proved, after the test."""
+    started: list[Running] = []
+
+    def start(
+        *,
+        seeds: tuple[Seed, ...] = (Seed("rich"),),
+        kinds: dict[str, config.Kind] | None = None,
+        server: str = "",
+        billing: str = "",
+    ) -> Running:
+        folder = tmp_path / f"gateway-{len(started)}"
+        folder.mkdir()
+        chosen = kinds or {"plain": config.Kind(("alpha",), 4)}
+        one = runs.start(folder, places, seeds=seeds, kinds=chosen, server=server, billing=billing)
+        started.append(one)
+        return one
+
+    yield start
+    for one in started:
+        one.prove_books()
+        one.gateway.stop()
+
+
+@pytest.fixture
+def stage(running: Running, alpha: ScriptedUpstream, beta: ScriptedUpstream) -> Stage:
+    return Stage(running, alpha, beta)

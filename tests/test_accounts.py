@@ -1,0 +1,347 @@
+"""The operator's verbs: what they do, what they refuse, and that each happens once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from ledger_kit import TOKENS, admission, assert_sound, charge, make_place, query, settlement
+
+from gateway import accounts, apikeys
+from gateway.accounts import Books, Conflict, NotFound, Refused
+from gateway.ledger.base import LedgerError
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.money import MAX_AMOUNT_NANO, Tokens
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "gateway.db"
+
+
+@pytest.fixture
+def books(path: Path) -> Iterator[Books]:
+    with accounts.open_books(path, create=True) as opened:
+        yield opened
+
+
+def test_missing_database_is_named(path: Path) -> None:
+    with pytest.raises(NotFound, match=r"no database at .*gateway\.db"):
+        accounts.open_books(path)
+    assert not path.exists()
+
+
+def test_account_begins_with_its_credit(books: Books) -> None:
+    view = accounts.add_account(books, "Größe & Söhne", credit_nano=5_000, operator=True)
+    assert (view.name, view.balance_nano, view.held_nano) == ("Größe & Söhne", 5_000, 0)
+    assert (view.operator, view.suspended) == (True, False)
+    accounts.add_account(books, "b")
+    assert [one.name for one in accounts.list_accounts(books)] == ["Größe & Söhne", "b"]
+    entries = accounts.show_account(books, view.name).entries
+    assert [(one.kind, one.amount_nano, one.balance_after_nano) for one in entries] == [
+        ("credit", 5_000, 5_000)
+    ]
+
+
+def test_account_names_are_unique(books: Books) -> None:
+    accounts.add_account(books, "a")
+    with pytest.raises(Conflict, match="'a' already"):
+        accounts.add_account(books, "a", credit_nano=1)
+    assert len(accounts.list_accounts(books)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 101, "a\nb", "a\x00b", "\u202eabc", " a", "a ", "\ud800"]
+)
+def test_names_that_could_deceive_are_refused(books: Books, name: str) -> None:
+    accounts.add_account(books, "a")
+    with pytest.raises(Refused):
+        accounts.add_account(books, name)
+    with pytest.raises(Refused):
+        accounts.credit(books, "a", 1, note=name or "\n")
+    if name:
+        with pytest.raises(Refused):
+            accounts.add_key(books, "a", name=name)
+
+
+@pytest.mark.parametrize("name", ["x" * 100, "a'; DROP TABLE accounts; --", "100 %", "日本"])
+def test_names_are_only_data(books: Books, name: str) -> None:
+    assert accounts.add_account(books, name).name == name
+    assert accounts.credit(books, name, 7, note=name, idempotency_key=name).note == name
+    assert accounts.add_key(books, name, name=name).key.name == name
+
+
+@pytest.mark.parametrize("amount", [0, -1, MAX_AMOUNT_NANO + 1])
+def test_credit_must_be_positive_and_plausible(books: Books, amount: int) -> None:
+    accounts.add_account(books, "a")
+    with pytest.raises(Refused):
+        accounts.credit(books, "a", amount)
+    if amount:
+        with pytest.raises(Refused):
+            accounts.add_account(books, "b", credit_nano=amount)
+
+
+@pytest.mark.parametrize(
+    ("amount", "note"), [(0, "n"), (5, ""), (-MAX_AMOUNT_NANO - 1, "n"), (MAX_AMOUNT_NANO + 1, "n")]
+)
+def test_correction_needs_a_reason_and_an_amount(books: Books, amount: int, note: str) -> None:
+    accounts.add_account(books, "a")
+    with pytest.raises(Refused):
+        accounts.correct(books, "a", amount, note=note)
+
+
+def test_balance_stays_within_64_bits(books: Books) -> None:
+    accounts.add_account(books, "a")
+    for _ in range(9):
+        accounts.credit(books, "a", MAX_AMOUNT_NANO)
+    with pytest.raises(Refused, match="beyond what the ledger can keep"):
+        accounts.credit(books, "a", MAX_AMOUNT_NANO)
+    assert accounts.audit(books).ok
+
+
+def test_corrections_go_both_ways(books: Books) -> None:
+    accounts.add_account(books, "a", credit_nano=10)
+    entry = accounts.correct(books, "a", -25, note="paid twice")
+    assert (entry.account, entry.kind, entry.amount_nano) == ("a", "correction", -25)
+    assert (entry.balance_after_nano, entry.note) == (-15, "paid twice")
+    assert accounts.correct(books, "a", 5, note="back").balance_after_nano == -10
+
+
+async def test_correction_may_name_a_request_of_the_account(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = ledger.find_key(place.digest)
+        assert key is not None
+        hold = await charge(ledger, key, 100)
+        request_id = hold.admission.request_id
+        with accounts.open_books(place.path) as books:
+            accounts.add_account(books, "b")
+            entry = accounts.correct(books, "a", 100, note="refund", request_id=request_id)
+            assert entry.request_id == request_id
+            with pytest.raises(NotFound, match="'b' has no request"):
+                accounts.correct(books, "b", 100, note="refund", request_id=request_id)
+    assert_sound(place.path)
+
+
+UNKNOWN: dict[str, Callable[[Books], object]] = {
+    "show": lambda books: accounts.show_account(books, "x"),
+    "credit": lambda books: accounts.credit(books, "x", 1),
+    "correct": lambda books: accounts.correct(books, "x", 1, note="n"),
+    "suspend": lambda books: accounts.suspend(books, "x"),
+    "resume": lambda books: accounts.resume(books, "x"),
+    "add key": lambda books: accounts.add_key(books, "x"),
+    "list keys": lambda books: accounts.list_keys(books, "x"),
+    "rotate": lambda books: accounts.rotate_key(books, "x"),
+    "revoke": lambda books: accounts.revoke_key(books, "x"),
+    "usage": lambda books: accounts.usage(books, account="x"),
+}
+
+
+@pytest.mark.parametrize("verb", UNKNOWN)
+def test_unknown_names_are_not_found(books: Books, verb: str) -> None:
+    with pytest.raises(NotFound, match="'x'"):
+        UNKNOWN[verb](books)
+
+
+def test_suspension_is_a_state(books: Books) -> None:
+    accounts.add_account(books, "a")
+    assert accounts.suspend(books, "a").suspended
+    assert accounts.suspend(books, "a").suspended
+    assert not accounts.resume(books, "a").suspended
+
+
+def test_idempotent_credit_happens_once(books: Books) -> None:
+    """The same call gives the same entry; another amount, kind or note under the key is refused."""
+    accounts.add_account(books, "a")
+    accounts.add_account(books, "b")
+    first = accounts.credit(books, "a", 5, note="n", idempotency_key="k")
+    assert accounts.credit(books, "a", 5, note="n", idempotency_key="k") == first
+    for amount, note in ((6, "n"), (5, "m")):
+        with pytest.raises(Conflict, match="idempotency key 'k'"):
+            accounts.credit(books, "a", amount, note=note, idempotency_key="k")
+    assert accounts.credit(books, "b", 6, idempotency_key="k").id != first.id, "per account"
+    with pytest.raises(Refused):
+        accounts.credit(books, "a", 5, idempotency_key="")
+    assert accounts.show_account(books, "a").account.balance_nano == 5
+
+
+def test_100_concurrent_duplicates_have_one_effect(books: Books, path: Path) -> None:
+    """Each on a connection of its own, all at once: one entry, a hundred equal replies."""
+    accounts.add_account(books, "a")
+    start = Barrier(100)
+
+    def credit(_: int) -> accounts.EntryView:
+        with accounts.open_books(path) as own:
+            start.wait()
+            return accounts.credit(own, "a", 5, idempotency_key="k")
+
+    with ThreadPoolExecutor(100) as pool:
+        replies = set(pool.map(credit, range(100)))
+    assert len(replies) == 1
+    assert query(path, "SELECT count(*), sum(amount_nano) FROM entries") == [(1, 5)]
+    assert accounts.show_account(books, "a").account.balance_nano == 5
+
+
+def test_processes_do_not_overwrite_each_other(books: Books, path: Path) -> None:
+    accounts.add_account(books, "a")
+    script = (
+        "import sys; from pathlib import Path; from gateway import accounts\n"
+        "with accounts.open_books(Path(sys.argv[1])) as books:\n"
+        "    for _ in range(50): accounts.credit(books, 'a', 3)\n"
+    )
+    command = [sys.executable, "-c", script, str(path)]
+    others = [subprocess.Popen(command) for _ in range(3)]
+    for _ in range(50):
+        accounts.correct(books, "a", -1, note="n")
+    assert [other.wait(20) for other in others] == [0, 0, 0]
+    assert accounts.show_account(books, "a").account.balance_nano == 400
+    assert accounts.audit(books).entries == 200
+
+
+def test_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> None:
+    accounts.add_account(books, "a")
+    new = accounts.add_key(
+        books,
+        "a",
+        name="laptop",
+        expires_ms=2**50,
+        models=["m1", "m/2", "m1"],
+        requests_per_minute=0,
+        tokens_per_minute=100,
+        concurrency=3,
+        cap_nano=10,
+    )
+    assert apikeys.is_well_formed(new.secret)
+    assert new.secret not in repr(new)
+    assert new.key.display == f"sk-ru-…{new.secret[-4:]}"
+    assert new.key.id.startswith("key_")
+    assert (new.key.account, new.key.name, new.key.models) == ("a", "laptop", ("m1", "m/2"))
+    assert (new.key.requests_per_minute, new.key.tokens_per_minute) == (0, 100)
+    assert (new.key.concurrency, new.key.cap_nano, new.key.spent_nano) == (3, 10, 0)
+    assert (new.key.expires_ms, new.key.revoked_ms) == (2**50, None)
+    assert accounts.list_keys(books) == [new.key]
+    assert query(path, "SELECT digest FROM keys") == [(apikeys.digest(new.secret),)]
+    assert new.secret[6:-4].encode() not in b"".join(
+        one.read_bytes() for one in path.parent.iterdir()
+    )
+
+
+BAD_TERMS: list[dict[str, object]] = [
+    {"expires_ms": 1},
+    {"models": []},
+    {"models": [""]},
+    {"models": ["a\n"]},
+    {"requests_per_minute": -1},
+    {"tokens_per_minute": 10**9 + 1},
+    {"concurrency": -1},
+    {"cap_nano": 0},
+    {"cap_nano": MAX_AMOUNT_NANO + 1},
+]
+
+
+@pytest.mark.parametrize("terms", BAD_TERMS, ids=str)
+def test_key_terms_are_checked(books: Books, terms: dict[str, object]) -> None:
+    accounts.add_account(books, "a")
+    with pytest.raises(Refused):
+        accounts.add_key(books, "a", **terms)  # type: ignore[arg-type] # wrong on purpose
+    assert accounts.list_keys(books) == []
+
+
+def test_rotation_keeps_the_terms_and_ends_the_old_key(path: Path) -> None:
+    clock = count(1_000_000)
+    with Books.open(path, create=True, clock=clock.__next__) as books:
+        accounts.add_account(books, "a")
+        old = accounts.add_key(books, "a", name="n", models=["m"], concurrency=2, cap_nano=100).key
+        books._connection.execute("UPDATE keys SET spent_nano = 30")
+        new = accounts.rotate_key(books, old.id, grace_seconds=60)
+        assert (new.key.name, new.key.models, new.key.concurrency) == ("n", ("m",), 2)
+        assert (new.key.cap_nano, new.key.spent_nano) == (70, 0), "what is left of the cap"
+        assert new.key.expires_ms is None
+        by_id = {key.id: key for key in accounts.list_keys(books, "a")}
+        ended = by_id[old.id].expires_ms
+        assert ended is not None
+        assert 1_060_000 <= ended < 1_060_100
+        with pytest.raises(Conflict, match=f"replaced by {new.key.id}"):
+            accounts.rotate_key(books, old.id)
+        for grace in (-1, 7 * 24 * 3600 + 1):
+            with pytest.raises(Refused, match="grace"):
+                accounts.rotate_key(books, new.key.id, grace_seconds=grace)
+
+
+def test_dead_keys_are_not_rotated(path: Path) -> None:
+    clock = count(1_000_000)
+    with Books.open(path, create=True, clock=clock.__next__) as books:
+        accounts.add_account(books, "a")
+        expired = accounts.add_key(books, "a", expires_ms=1_000_010).key
+        revoked = accounts.add_key(books, "a").key
+        first = accounts.revoke_key(books, revoked.id).revoked_ms
+        assert first is not None
+        assert accounts.revoke_key(books, revoked.id).revoked_ms == first
+        with pytest.raises(Conflict, match="revoked"):
+            accounts.rotate_key(books, revoked.id)
+        while next(clock) < 1_000_010:
+            pass
+        with pytest.raises(Conflict, match="expired"):
+            accounts.rotate_key(books, expired.id)
+
+
+def test_rotation_never_lengthens_a_life(path: Path) -> None:
+    clock = count(1_000_000)
+    with Books.open(path, create=True, clock=clock.__next__) as books:
+        accounts.add_account(books, "a")
+        old = accounts.add_key(books, "a", expires_ms=1_005_000).key
+        new = accounts.rotate_key(books, old.id, grace_seconds=60)
+        assert new.key.expires_ms == 1_005_000
+        assert [key.expires_ms for key in accounts.list_keys(books)] == [1_005_000] * 2
+
+
+async def test_usage_sums_are_the_ledger(tmp_path: Path) -> None:
+    """By day, by model and by key: each sums to the charges, to the nano-unit."""
+    place = make_place(tmp_path)
+    start_ms = 20_000 * DAY_MS
+    ends = [start_ms - 1, start_ms, start_ms + DAY_MS - 1, start_ms + DAY_MS]
+    async with SqliteLedger.open(place.path) as ledger:
+        key = ledger.find_key(place.digest)
+        assert key is not None
+        for cost_nano, ended_ms in enumerate(ends, start=1):
+            hold = ledger.hold(key, admission())
+            await ledger.settle(hold, settlement(cost_nano, ended_ms=ended_ms))
+        await ledger.wait_admitted(ledger.hold(key, admission(400)))
+        with accounts.open_books(place.path) as books:
+            assert accounts.show_account(books, "a").account.held_nano == 400
+    with accounts.open_books(place.path) as books:
+        days = accounts.usage(books, account="a")
+        assert [(row.group, row.requests, row.cost_nano) for row in days] == [
+            ("2024-10-03", 1, 1),
+            ("2024-10-04", 2, 5),
+            ("2024-10-05", 1, 4),
+        ]
+        assert days[1].tokens == Tokens(
+            2 * TOKENS.input, 2 * TOKENS.cached_input, 2 * TOKENS.cache_write, 2 * TOKENS.output
+        )
+        (by_model,) = accounts.usage(books, by="model")
+        (by_key,) = accounts.usage(books, by="key")
+        assert (by_model.group, by_model.cost_nano) == ("demo/echo", 10)
+        assert (by_key.group, by_key.cost_nano, by_key.requests) == (place.key_id, 10, 4)
+        (middle,) = accounts.usage(books, since_ms=start_ms, until_ms=start_ms + DAY_MS)
+        assert (middle.group, middle.cost_nano) == ("2024-10-04", 5)
+        with pytest.raises(Refused, match="not by 'week'"):
+            accounts.usage(books, by="week")  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_a_locked_ledger_is_said_to_be_so(books: Books, path: Path) -> None:
+    accounts.add_account(books, "a")
+    with accounts.open_books(path) as other:
+        other._connection.execute("PRAGMA busy_timeout = 1")
+        books._connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="locked"):
+            accounts.credit(other, "a", 1)
+        books._connection.execute("ROLLBACK")

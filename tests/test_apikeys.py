@@ -1,0 +1,85 @@
+"""Keys: every one made is well formed, and no mistyped one is."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import zlib
+
+import pytest
+
+from gateway.apikeys import ALPHABET, PREFIX, digest, is_well_formed, make_key
+
+ONE_MORE = " _-é\x00\n"
+"""Characters outside the alphabet that a paste may bring."""
+
+
+def test_keys_are_well_formed_and_never_the_same() -> None:
+    keys = {make_key() for _ in range(500)}
+    assert len(keys) == 500
+    assert all(is_well_formed(key) for key in keys)
+    assert all(re.fullmatch(r"sk-ru-[0-9A-Za-z]{38}", key) for key in keys)
+
+
+def test_every_character_of_the_alphabet_is_drawn() -> None:
+    drawn = {letter for _ in range(200) for letter in make_key()[len(PREFIX) : -6]}
+    assert drawn == set(ALPHABET)
+    assert len(ALPHABET) == len(set(ALPHABET)) == 62
+
+
+def test_checksum_is_the_crc32_of_what_precedes() -> None:
+    """Worked out here, so that other programs can check keys by the same description."""
+    body = "sk-ru-" + "0" * 32
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(6):
+        number, rest = divmod(number, 62)
+        digits = ALPHABET[rest] + digits
+    assert is_well_formed(body + digits)
+    assert ALPHABET.startswith("0123456789ABC")
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_any_changed_character_is_refused(number: int) -> None:
+    key = make_key()
+    print("key of this run:", number, key)
+    for position, old in enumerate(key):
+        for new in ALPHABET + ONE_MORE:
+            changed = key[:position] + new + key[position + 1 :]
+            assert is_well_formed(changed) == (new == old), changed
+
+
+def test_any_dropped_doubled_or_swapped_character_is_refused() -> None:
+    key = make_key()
+    print("key of this run:", key)
+    for at in range(len(key)):
+        assert not is_well_formed(key[:at] + key[at + 1 :])
+        assert not is_well_formed(key[: at + 1] + key[at:])
+        swapped = key[:at] + key[at : at + 2][::-1] + key[at + 2 :]
+        assert is_well_formed(swapped) == (swapped == key)
+
+
+def test_made_up_keys_are_refused() -> None:
+    seed = random.randrange(2**32)
+    print("seed:", seed)
+    dice = random.Random(seed)
+    made_up = [PREFIX + "".join(dice.choices(ALPHABET, k=38)) for _ in range(2000)]
+    assert not any(is_well_formed(key) for key in made_up)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "sk-ru-", "x", "sk-ru-" + "0" * 38, "\ud800", "sk-ru-" * 8000]
+)
+def test_what_is_no_key_is_refused(text: str) -> None:
+    assert not is_well_formed(text)
+
+
+@pytest.mark.parametrize("wrap", [" {}", "{} ", "{}\n", "Bearer {}", '"{}"', "{}\x00"])
+def test_a_key_with_anything_around_it_is_refused(wrap: str) -> None:
+    assert not is_well_formed(wrap.format(make_key()))
+
+
+def test_digest_is_the_sha256_of_the_key() -> None:
+    key = make_key()
+    assert digest(key) == hashlib.sha256(key.encode()).digest()
+    assert len(digest(key)) == 32

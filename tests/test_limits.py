@@ -1,0 +1,202 @@
+"""Rates of a key, on a clock that the tests turn."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz_kit import fuzz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import RateLimited
+from gateway.limits import Bucket, KeyRates, format_duration, make_rates
+
+EPSILON = 1e-6
+"""Levels are floats; a millionth of a request is no request."""
+
+
+def rates(requests: int = 0, tokens: int = 0, concurrency: int = 0, now: float = 0.0) -> KeyRates:
+    return make_rates(
+        requests_per_minute=requests, tokens_per_minute=tokens, concurrency=concurrency, now=now
+    )
+
+
+def admits(key: KeyRates, now: float) -> bool:
+    try:
+        key.admit(now)
+    except RateLimited:
+        return False
+    key.release()
+    return True
+
+
+steps = st.lists(st.floats(0, 90, allow_nan=False), min_size=1, max_size=120)
+
+
+@fuzz(150)
+@given(st.integers(1, 40), steps)
+def test_never_more_than_the_limit_and_the_refill_are_admitted(
+    limit: int, gaps: list[float]
+) -> None:
+    """In any interval, from any admission on: at most `limit` + what flowed in since."""
+    key = rates(requests=limit)
+    now = 0.0
+    admitted: list[float] = []
+    for gap in gaps:
+        now += gap / limit
+        while admits(key, now) and len(admitted) < 500:
+            admitted.append(now)
+    for first, since in enumerate(admitted):
+        for last in range(first, len(admitted)):
+            refill = (admitted[last] - since) * limit / 60
+            assert last - first + 1 <= limit + refill + EPSILON
+
+
+@fuzz(150)
+@given(st.integers(1, 10_000), st.floats(0, 1e6, allow_nan=False))
+def test_a_minute_of_rest_fills_the_bucket(limit: int, start: float) -> None:
+    key = rates(requests=limit, now=start)
+    assert key.requests is not None
+    key.requests.take(limit)
+    assert not admits(key, start)
+    assert key.requests.level(start + 60.001) == limit
+    assert key.requests.level(start + 1000) == limit
+
+
+@fuzz(150)
+@given(st.integers(1, 1000), st.integers(1, 3000), st.floats(0, 100, allow_nan=False))
+def test_the_wait_told_is_the_wait_needed(limit: int, used: int, amount: float) -> None:
+    bucket = Bucket(limit, 0.0)
+    bucket.take(used)
+    wait = bucket.wait_seconds(amount, 0.0)
+    assert bucket.wait_seconds(amount, wait + EPSILON) <= EPSILON
+    if wait > 1:
+        fresh = Bucket(limit, 0.0)
+        fresh.take(used)
+        assert fresh.wait_seconds(amount, wait - 1) > 0.9
+
+
+def test_the_refused_is_told_when_it_fits() -> None:
+    key = rates(requests=2)
+    assert [admits(key, 0.0) for _ in range(3)] == [True, True, False]
+    with pytest.raises(RateLimited, match=r"2 requests per minute") as refused:
+        key.admit(10.0)
+    assert refused.value.retry_after_seconds == pytest.approx(20)
+    assert (refused.value.kind, refused.value.status) == ("requests", 429)
+    assert admits(key, 30.0)
+
+
+def test_a_refused_request_counts_nowhere() -> None:
+    """Neither in the rate nor among those in flight, whichever limit refused it."""
+    key = rates(requests=1, concurrency=1)
+    key.admit(0.0)
+    for _ in range(5):
+        with pytest.raises(RateLimited, match="in flight"):
+            key.admit(0.0)
+    key.release()
+    for _ in range(5):
+        with pytest.raises(RateLimited, match="per minute"):
+            key.admit(0.0)
+    assert key.in_flight == 0
+    key.admit(60.001)
+    assert key.in_flight == 1
+
+
+def test_concurrency_counts_what_is_in_flight() -> None:
+    key = rates(concurrency=2)
+    key.admit(0.0)
+    key.admit(0.0)
+    with pytest.raises(RateLimited) as refused:
+        key.admit(0.0)
+    assert refused.value.retry_after_seconds == 1.0
+    key.release()
+    key.admit(0.0)
+    assert key.in_flight == 2
+
+
+def test_a_limit_of_none_limits_nothing() -> None:
+    key = rates()
+    for _ in range(1000):
+        key.admit(0.0)
+        key.take_tokens(10**9, 0.0)
+    assert key.describe(0.0) == {}
+    assert key.in_flight == 1000
+
+
+def test_a_request_larger_than_the_bucket_passes_when_it_is_full() -> None:
+    key = rates(tokens=100)
+    key.take_tokens(1000, 0.0)
+    assert key.tokens is not None
+    assert key.tokens.level(0.0) == -900
+    with pytest.raises(RateLimited):
+        key.take_tokens(1, 539.0)
+    key.take_tokens(1, 541.0)
+
+
+def test_a_request_larger_than_the_bucket_waits_until_it_is_full() -> None:
+    key = rates(tokens=100)
+    key.take_tokens(50, 0.0)
+    with pytest.raises(RateLimited, match="100 tokens per minute .* about 1000") as refused:
+        key.take_tokens(1000, 0.0)
+    assert (refused.value.kind, refused.value.type) == ("tokens", "tokens")
+    assert refused.value.retry_after_seconds == pytest.approx(30)
+    key.take_tokens(1000, 30.001)
+
+
+def test_the_true_count_takes_the_place_of_the_estimate() -> None:
+    key = rates(tokens=100)
+    assert key.tokens is not None
+    key.take_tokens(10, 0.0)
+    key.correct_tokens(10, 150)
+    assert key.tokens.level(0.0) == -50
+    key.correct_tokens(150, 10)
+    assert key.tokens.level(0.0) == 90
+    rates().correct_tokens(1, 2)
+
+
+def test_headers_tell_limit_rest_and_reset() -> None:
+    key = rates(requests=60, tokens=1000)
+    key.admit(0.0)
+    key.take_tokens(250, 0.0)
+    assert key.describe(0.0) == {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-limit-tokens": "1000",
+        "x-ratelimit-remaining-tokens": "750",
+        "x-ratelimit-reset-tokens": "15s",
+    }
+
+
+def test_what_is_overdrawn_is_told_as_nothing_left() -> None:
+    key = rates(tokens=60)
+    key.take_tokens(6060, 0.0)
+    headers = key.describe(0.0)
+    assert headers["x-ratelimit-remaining-tokens"] == "0"
+    assert headers["x-ratelimit-reset-tokens"] == "101m0s"
+    assert "x-ratelimit-limit-requests" not in headers
+
+
+def test_a_part_of_a_request_is_not_told_as_one_left() -> None:
+    key = rates(requests=60)
+    key.admit(0.0)
+    assert key.describe(0.5)["x-ratelimit-remaining-requests"] == "59"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        (-1, "0ms"),
+        (0, "0ms"),
+        (0.0124, "12ms"),
+        (0.999, "999ms"),
+        (0.9999, "1s"),
+        (1, "1s"),
+        (1.001, "2s"),
+        (59.5, "1m0s"),
+        (60, "1m0s"),
+        (61.2, "1m2s"),
+        (360, "6m0s"),
+    ],
+)
+def test_durations_are_written_as_go_does(seconds: float, written: str) -> None:
+    assert format_duration(seconds) == written

@@ -1,0 +1,135 @@
+"""Money is exact: amounts read and written, costs rounded up once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from fuzz_kit import fuzz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.money import (
+    FREE,
+    MAX_AMOUNT_NANO,
+    NANO,
+    Price,
+    Tokens,
+    compute_cost_nano,
+    format_amount,
+    parse_amount_nano,
+)
+
+amounts = st.integers(-MAX_AMOUNT_NANO, MAX_AMOUNT_NANO)
+counts = st.integers(0, 10**9)
+prices = st.builds(Price, counts, counts, counts, counts, counts)
+tokens = st.builds(Tokens, counts, counts, counts, counts)
+
+
+@fuzz(300)
+@given(amounts)
+def test_every_amount_comes_back_as_it_was_written(nano: int) -> None:
+    text = format_amount(nano)
+    assert parse_amount_nano(text) == nano
+    assert Fraction(text) == Fraction(nano, NANO)
+
+
+@fuzz(300)
+@given(amounts)
+def test_amounts_are_written_with_the_digits_that_matter(nano: int) -> None:
+    """At least two decimals, at most nine, no trailing zero beyond two, no exponent, no -0."""
+    whole, _, decimals = format_amount(nano).removeprefix("-").partition(".")
+    assert whole == str(abs(nano) // NANO)
+    assert 2 <= len(decimals) <= 9
+    assert len(decimals) == 2 or not decimals.endswith("0")
+    assert format_amount(nano).startswith("-") == (nano < 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "nano"),
+    [
+        ("0", 0),
+        ("-0", 0),
+        ("5", 5 * NANO),
+        ("+5", 5 * NANO),
+        ("0.10", NANO // 10),
+        ("-0.000000001", -1),
+        ("007.5", 7_500_000_000),
+        ("1.000000000000000000", NANO),
+        ("1000000000", MAX_AMOUNT_NANO),
+    ],
+)
+def test_plain_decimals_are_read(text: str, nano: int) -> None:
+    assert parse_amount_nano(text) == nano
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " 5", "5 ", "5\n", "1e3", "1,5", "1_000", ".5", "5.", "NaN", "Infinity", "--1", "0x1", "٣"]
+    + ["5 USD", "$5", "0.0000000001", "1000000000.000000001", "-1000000001", "9" * 13, "1." * 2]
+    + ["999999999999.999999999999999999", "1000000000.000000000000000001", "0." + "1" * 19],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an amount|is finer|is beyond"):
+        parse_amount_nano(text)
+
+
+@fuzz(300)
+@given(st.decimals(-(10**10), 10**10, places=12) | st.decimals(-3, 3, places=9))
+def test_no_decimal_is_read_as_another(value: Decimal) -> None:
+    """What is accepted is exactly the number written, whatever its length."""
+    text = f"{value:f}"
+    exact = Fraction(text) * NANO
+    if exact.denominator == 1 and abs(exact) <= MAX_AMOUNT_NANO:
+        assert parse_amount_nano(text) == exact
+    else:
+        with pytest.raises(ValueError, match="is finer|is beyond"):
+            parse_amount_nano(text)
+
+
+@fuzz(300)
+@given(tokens, prices)
+def test_cost_is_the_exact_sum_rounded_up_once(used: Tokens, price: Price) -> None:
+    exact = sum(
+        (
+            Fraction(getattr(used, name) * getattr(price, name), 10**6)
+            for name in ("input", "cached_input", "cache_write", "output")
+        ),
+        Fraction(price.request),
+    )
+    cost = compute_cost_nano(used, price)
+    assert type(cost) is int
+    assert cost == math.ceil(exact)
+
+
+def test_three_thirds_of_a_nano_unit_round_up_together() -> None:
+    """One rounding a request: three classes of 0.4 each are 1.2, so 2 and not 3."""
+    price = Price(400_000, 400_000, 400_000, 0)
+    assert compute_cost_nano(Tokens(1, 1, 0, 1), price) == 2
+
+
+@pytest.mark.parametrize(
+    ("used", "cost"),
+    [(Tokens(), 0), (Tokens(output=1), 1), (Tokens(input=10**6), 1), (Tokens(input=10**6 + 1), 2)],
+)
+def test_the_least_fraction_costs_a_nano_unit(used: Tokens, cost: int) -> None:
+    assert compute_cost_nano(used, Price(1, 1, 1, 1)) == cost
+
+
+@fuzz(50)
+@given(tokens)
+def test_free_is_free(used: Tokens) -> None:
+    assert compute_cost_nano(used, FREE) == 0
+
+
+def test_a_request_price_is_added_even_without_tokens() -> None:
+    assert compute_cost_nano(Tokens(), Price(1, 1, 1, 1, request=7)) == 7
+
+
+@fuzz(100)
+@given(tokens)
+def test_total_is_the_sum_of_the_classes(used: Tokens) -> None:
+    assert used.total == sum(dataclasses.astuple(used))
