@@ -3,7 +3,7 @@
     hold taken ── settle(tokens) ──> charged, then the caller's last bytes
                └─ void(outcome) ───> nothing charged
 
-Whoever serves a request calls exactly one of the two; a second call is the ledger's to refuse.
+The first of the two that is called counts; the ledger answers a second with the first's future.
 """
 
 from __future__ import annotations
@@ -91,9 +91,10 @@ class Bill:
         self, outcome: Outcome, status: int, tokens: Tokens, cost_nano: int, *, estimated: bool
     ) -> asyncio.Future[None]:
         call = self._call
-        call.outcome, call.tokens, call.cost_nano = outcome, tokens, cost_nano
-        if call.rates is not None:
-            call.rates.correct_tokens(self._expected, tokens.total)
+        if call.outcome is None:
+            call.outcome, call.tokens, call.cost_nano = outcome, tokens, cost_nano
+            if call.rates is not None:
+                call.rates.correct_tokens(self._expected, tokens.total)
         return self._gateway.ledger.settle(
             self._hold,
             Settlement(

@@ -30,7 +30,6 @@ EXIT_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (Refused, FAILED),
     (LedgerError, 69),
     (ConfigError, 78),
-    (OSError, FAILED),
 )
 """The first that fits; anything else is our fault and shows its traceback."""
 
@@ -46,8 +45,10 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         console.out.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
         _silence(console.out)
+        if not isinstance(error, BrokenPipeError):  # a reader that left wants no words
+            console.say(f"{PROGRAM}: {_describe(error)}")
         return FAILED
     return code
 
@@ -62,17 +63,13 @@ def _run(words: Sequence[str], environ: Mapping[str, str], console: Console) -> 
     try:
         config = load_config(path, environ, read_keys=options.verb.reads_keys)
         code: int = options.verb.run(Call(options, config, console))
-    except BrokenPipeError:
-        raise
     except tuple(kind for kind, _ in EXIT_CODES) as error:
-        console.say(f"{PROGRAM}: {_describe(error)}")
+        console.say(f"{PROGRAM}: {error}")
         return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
     return code
 
 
-def _describe(error: Exception) -> str:
-    if not isinstance(error, OSError):
-        return str(error)
+def _describe(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
 
 
@@ -86,6 +83,6 @@ def _tolerant(stream: TextIO | None) -> TextIO:
 
 
 def _silence(stream: TextIO) -> None:
-    """Nobody reads it any more: spare the interpreter its own complaint when it exits."""
+    """It cannot be written: spare the interpreter its own complaint when it exits."""
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())

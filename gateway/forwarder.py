@@ -125,8 +125,8 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self) -> None:
         super().__init__(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS)
-        make: partial[ResponseHandler] = partial(_Protocol, loop=asyncio.get_running_loop())
-        self._factory = make
+        # The connector offers no public way to say what its connections are.
+        self._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
 
     async def connect(
         self,

@@ -86,3 +86,29 @@ def _count(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     return None
+
+
+def read_messages_usage(usage: Mapping[str, Any] | None, limits: UsageLimits) -> Tokens | None:
+    """The tokens of a messages usage object, or None when it is missing or cannot be.
+
+    The three input classes are disjoint here (wire.md §4.2). Cache writes for 5 minutes and for
+    an hour are one class, priced by `cache_write`.
+    """
+    if usage is None:
+        return None
+    counts = [_count(usage.get(key) or 0) for key in _MESSAGES_CLASSES]
+    if usage.get("input_tokens") is None or usage.get("output_tokens") is None or None in counts:
+        return None
+    tokens = Tokens(*(count for count in counts if count is not None))
+    if tokens.total - tokens.output > limits.input or tokens.output > limits.output:
+        return None
+    return tokens
+
+
+_MESSAGES_CLASSES: Final = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+)
+"""In the order of `Tokens`' fields."""

@@ -6,8 +6,10 @@ test reads is searched as it comes.
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+
 from support.chat import say
+from support.client import connect
 from support.process import CHAT
 from support.replies import completion, error_reply, json_reply, sse_reply, sse_start, text_chunks
 from support.stage import Stage
@@ -38,10 +40,9 @@ async def provoke(stage: Stage) -> None:
         await stage.chat(body)
     for path in (f"/v1/{key}", f"/v1/models/{key}x", f"{CHAT}?api_key={key}"):
         await stage.gateway.ask("GET", path, headers={"Referer": key, "User-Agent": key})
-    async with stage.gateway.connect() as call:
-        await call.send(
-            f"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuth rization: {key}\r\n\r\n".encode()
-        )
+    # What is no HTTP is answered before any code of ours, with the line that was sent.
+    async with connect(stage.gateway.port) as call:
+        await call.send(f"GET /v1/models HTTP/1.1\r\nHost: x\r\nA b: {key}\r\n\r\n".encode())
         await call.read_to_close()
 
 
@@ -55,18 +56,18 @@ async def test_nothing_that_is_secret_is_written_down(stage: Stage) -> None:
     assert stage.gateway.find_canaries() == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("account", "list", "--json"),
-        ("account", "show", "rich", "--json"),
-        ("key", "list", "--json"),
-        ("usage", "--by", "key", "--json"),
-        ("check",),
-    ],
-)
-async def test_no_command_shows_a_key(stage: Stage, words: tuple[str, ...]) -> None:
-    verb = await stage.gateway.run(*words)
-    assert verb.code == 0, verb.err
-    told = (verb.out + verb.err).encode()
-    assert [one[:10] for one in stage.gateway.canaries if one in told] == []
+COMMANDS = [
+    "account list --json",
+    "account show rich --json",
+    "key list --json",
+    "usage --by key --json",
+    "check",
+]
+
+
+async def test_no_command_shows_a_key(stage: Stage) -> None:
+    runs = [stage.gateway.run(*line.split()) for line in COMMANDS]
+    for verb in await asyncio.gather(*runs):
+        assert verb.code == 0, verb.err
+        told = (verb.out + verb.err).encode()
+        assert [one[:10] for one in stage.gateway.canaries if one in told] == []

@@ -212,7 +212,8 @@ def start(cli: Cli, *words: str, out: int = subprocess.PIPE) -> subprocess.Popen
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env=os.environ | {"GATEWAY_CONFIG": str(cli.config), "PYTHONIOENCODING": "ascii"},
+        env=os.environ
+        | {"GATEWAY_CONFIG": str(cli.config), "PYTHONIOENCODING": "ascii", "PYTHONUNBUFFERED": ""},
     )
 
 
@@ -234,11 +235,12 @@ def test_a_terminal_without_unicode_loses_no_answer(cli: Cli) -> None:
     assert "sk-ru-\\u2026" in out
 
 
-def test_a_reader_that_left_is_no_traceback(cli: Cli) -> None:
+@pytest.mark.parametrize("words", [["account", "list"], ["--help"]])
+def test_a_reader_that_left_is_no_traceback(cli: Cli, words: Sequence[str]) -> None:
     cli.done("account", "add", "alice")
     reading, writing = os.pipe()
     os.close(reading)
-    with start(cli, "account", "list", out=writing) as process:
+    with start(cli, *words, out=writing) as process:
         os.close(writing)
         _, err = process.communicate()
     assert (process.returncode, err) == (1, "")

@@ -62,7 +62,7 @@ async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:
     assert "".join(pieces) == whole.choices[0].message.content
     books = Books(newcomer.database)
     assert 0 < books.balance_nano("default") < 5 * 10**9
-    assert books.count_requests("default") == 2
+    assert books.count_settled("default") == 2
     newcomer.canaries.append(key.encode())
     assert [one for one in newcomer.find_canaries() if not one.startswith(path.name)] == []
     newcomer.canaries.clear()

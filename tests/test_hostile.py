@@ -5,7 +5,6 @@ The numbers are the rows of the table of bad client input.
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 
@@ -16,11 +15,11 @@ from support.config import MAX_BODY_MB
 from support.process import CHAT
 from support.replies import completion, json_reply
 from support.stage import Stage
+from support.waiting import until
 
 MODEL = "plain/0"
 GOOD = json.dumps(say(MODEL, "Say hello to xyzzy.")).encode()
 JSON_TYPE = {"Content-Type": "application/json"}
-LOG_SECONDS = 2.0
 
 
 def with_fields(fields: str) -> bytes:
@@ -30,13 +29,8 @@ def with_fields(fields: str) -> bytes:
 
 async def check_log(stage: Stage, reply: Reply) -> None:
     """One line tells of the request, and nothing of what it carried."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + LOG_SECONDS
-    while not (
-        lines := [line for line in stage.gateway.log.splitlines() if reply.request_id in line]
-    ):
-        assert loop.time() < deadline, "no line in the log"
-        await asyncio.sleep(0.01)
+    await until(lambda: reply.request_id in stage.gateway.log, "a line in the log")
+    lines = [line for line in stage.gateway.log.splitlines() if reply.request_id in line]
     assert len(lines) == 1, lines
     assert len(lines[0]) < 1000
     assert "Traceback" not in stage.gateway.log

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,10 +21,21 @@ OPEN_UP = "DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
 OPEN_UP += "DROP TRIGGER requests_settle_once; PRAGMA foreign_keys = OFF;"
 
 
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return asyncio.run(make_history(tmp_path_factory.mktemp("history")))
+
+
 @pytest.fixture
-async def place(tmp_path: Path) -> Place:
+def place(history: Place, tmp_path: Path) -> Place:
+    path = tmp_path / "gateway.db"
+    shutil.copyfile(history.path, path)
+    return replace(history, path=path)
+
+
+async def make_history(folder: Path) -> Place:
     """Ten charges of 70, a void, a pending request, a credit and a correction."""
-    place = make_place(tmp_path, credit_nano=100_000)
+    place = make_place(folder, credit_nano=100_000)
     async with SqliteLedger.open(place.path) as ledger:
         key = find_key(ledger, place)
         for _ in range(10):

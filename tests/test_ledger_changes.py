@@ -47,7 +47,11 @@ async def test_changes_of_others_are_seen_within_a_second(tmp_path: Path) -> Non
             found = ledger.find_key(digest)
             assert found is not None
             assert (found.account.name, found.account.balance_nano) == ("b", 7)
-            assert (found.models, found.cap_nano, found.requests_per_minute) == ({"m"}, 9, 3)
+            assert (found.models, found.cap_nano, found.requests_per_minute) == (
+                frozenset({"m"}),
+                9,
+                3,
+            )
             accounts.rotate_key(books, place.key_id, grace_seconds=60)
             await until(lambda: key.expires_ms is not None, SEEN_SECONDS)
             accounts.revoke_key(books, new.key.id)

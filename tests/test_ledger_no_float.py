@@ -41,7 +41,8 @@ def is_float(node: ast.AST) -> bool:
             return True
         case ast.Call(func=ast.Name(id="float" | "round")):
             return True
-    return False
+        case _:
+            return False
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -29,6 +29,7 @@ from gateway.ledger.batch import Item
 from gateway.ledger.hop import Report, run_hop
 from gateway.ledger.schema import connect
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.writer import RETRY_SECONDS
 
 CREDIT = 10**12
 SHORT_SECONDS = 0.3
@@ -150,6 +151,39 @@ async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(tmp_path
         assert key.account.balance_nano == CREDIT - 9
 
 
+async def test_short_lock_of_another_process_is_no_outage(tmp_path: Path) -> None:
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        with closing(connect(place.path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            future = ledger.settle(ledger.hold(key, admission()), settlement(9))
+            with pytest.raises(TimeoutError):
+                await until(lambda: not ledger.writable, 0.3)
+            assert not future.done()
+            other.execute("ROLLBACK")
+        await future
+
+
+async def test_broken_disk_is_tried_now_and_then(tmp_path: Path) -> None:
+    """Some times a second, so that it is noticed at once when it is back; not all the time."""
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    tries = 0
+
+    def count_tries() -> int:
+        nonlocal tries
+        tries += 1
+        return tries
+
+    async with SqliteLedger.open(place.path, clock=count_tries) as ledger:
+        key = find_key(ledger, place)
+        await take_down(ledger, key, "read-only")
+        before = tries
+        await asyncio.sleep(3 * RETRY_SECONDS)
+        assert 1 <= tries - before <= 4
+        await run_sql(ledger, MEND["read-only"])
+
+
 async def test_end_during_an_outage_gives_up_in_time(tmp_path: Path) -> None:
     """Closing waits for the ledger as long as a caller would; then whoever waits is told."""
     place = make_place(tmp_path, credit_nano=CREDIT)
@@ -164,13 +198,33 @@ async def test_end_during_an_outage_gives_up_in_time(tmp_path: Path) -> None:
     assert query(place.path, "SELECT count(*) FROM requests") == [(0,)]
 
 
+async def test_a_writer_that_fails_leaves_nobody_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug of ours in the writer: whoever waits is told, nobody spends, and it is in the log."""
+
+    def fail() -> int:
+        raise RuntimeError("a bug")
+
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        hold = ledger.hold(key, admission())
+        ledger._writer._clock = fail
+        with pytest.raises(LedgerUnavailable):
+            await ledger.settle(hold, settlement(5))
+        with pytest.raises(LedgerUnavailable):
+            ledger.hold(key, admission())
+    assert "task ledger-writer failed" in caplog.text
+
+
 class FailingConnection(sqlite3.Connection):
     """Fails at the n-th statement as a dying disk does; afterwards works again."""
 
     fail_at = 0
     statements = 0
 
-    def execute(self, *arguments: object) -> sqlite3.Cursor:  # type: ignore[override] # passes through
+    def execute(self, *arguments: object) -> sqlite3.Cursor:
         self.statements += 1
         if self.statements == self.fail_at:
             error = sqlite3.OperationalError("disk I/O error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -25,20 +26,27 @@ def read_pragmas(connection: sqlite3.Connection) -> dict[str, object]:
     return {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
 
 
-@pytest.fixture
-async def charged(tmp_path: Path) -> Place:
-    place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
-        await charge(ledger, find_key(ledger, place), 700)
+@pytest.fixture(scope="module")
+def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A charge of 700. The tests that share it try to spoil it, and must not succeed."""
+    place = make_place(tmp_path_factory.mktemp("charged"))
+
+    async def spend() -> None:
+        async with SqliteLedger.open(place.path) as ledger:
+            await charge(ledger, find_key(ledger, place), 700)
+
+    asyncio.run(spend())
     return place
+
+
+def read_modes(folder: Path) -> dict[str, int]:
+    return {path.name: S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
 async def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
     """Whatever the umask: database, log, shared memory and lock have mode 0600."""
-    place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
-        await charge(ledger, find_key(ledger, place), 1)
-        modes = {path.name: S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    async with SqliteLedger.open(tmp_path / "gateway.db"):
+        modes = read_modes(tmp_path)
     names = ("gateway.db", "gateway.db-wal", "gateway.db-shm", "gateway.db.lock")
     assert modes == dict.fromkeys(names, 0o600)
 
@@ -130,7 +138,10 @@ def test_entries_are_append_only(charged: Place, sql: str) -> None:
     connection.close()
 
 
-REQUEST = "(SELECT id FROM requests)"
+ENTRY = (
+    "INSERT INTO entries (kind, amount_nano, request_id, account_id, balance_after_nano,"
+    " created_ms) VALUES"
+)
 
 
 @pytest.mark.parametrize(
@@ -144,18 +155,12 @@ REQUEST = "(SELECT id FROM requests)"
         "UPDATE keys SET spent_nano = -1",
         "UPDATE keys SET digest = x'00'",
         "DELETE FROM accounts",
-        "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id,"
-        f" created_ms) VALUES (1, 'charge', -700, 0, {REQUEST}, 1)",
-        "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id,"
-        f" created_ms) VALUES (1, 'charge', 1, 0, {REQUEST}, 1)",
-        "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)"
-        " VALUES (1, 'charge', -1, 0, 1)",
-        "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)"
-        " VALUES (1, 'credit', -1, 0, 1)",
-        "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)"
-        " VALUES (1, 'correction', 5, 0, 1)",
-        "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)"
-        " VALUES (1, 'gift', 5, 0, 1)",
+        f"{ENTRY} ('charge', -700, (SELECT id FROM requests), 1, 0, 1)",  # a second one
+        f"{ENTRY} ('charge', 1, (SELECT id FROM requests), 1, 0, 1)",
+        f"{ENTRY} ('charge', -1, NULL, 1, 0, 1)",
+        f"{ENTRY} ('credit', -1, NULL, 1, 0, 1)",
+        f"{ENTRY} ('correction', 5, NULL, 1, 0, 1)",
+        f"{ENTRY} ('gift', 5, NULL, 1, 0, 1)",
     ],
 )
 def test_sql_keeps_the_rules(charged: Place, sql: str) -> None:
@@ -168,18 +173,25 @@ def test_sql_keeps_the_rules(charged: Place, sql: str) -> None:
     assert query(charged.path, "SELECT * FROM requests, entries, accounts, keys") == before
 
 
+LOOKUPS = (
+    """
+    UPDATE requests SET attempts = new.column2 FROM (VALUES ('x', 1), (NULL, NULL)) AS new
+    WHERE requests.id = new.column1 AND requests.state = 'pending'
+    """,
+    """
+    UPDATE accounts SET balance_nano = new.column2 FROM (VALUES (1, 1), (2, 2)) AS new
+    WHERE accounts.id = new.column1
+    """,
+    "SELECT id FROM keys WHERE id IN (VALUES ('x'), (NULL))",
+    "SELECT sum(hold_nano) FROM requests WHERE account_id = 1 AND state = 'pending'",
+    "SELECT id FROM entries WHERE account_id = 1 ORDER BY id DESC LIMIT 10",
+)
+
+
 def test_lookups_use_their_indexes(charged: Place) -> None:
     """Settling a request and finding its account scan no table, however long the history."""
     connection = connect(charged.path)
-    for sql in (
-        "UPDATE requests SET attempts = new.column2 FROM (VALUES ('x', 1), (NULL, NULL)) AS new"
-        " WHERE requests.id = new.column1 AND requests.state = 'pending'",
-        "UPDATE accounts SET balance_nano = new.column2 FROM (VALUES (1, 1), (2, 2)) AS new"
-        " WHERE accounts.id = new.column1",
-        "SELECT id FROM keys WHERE id IN (VALUES ('x'), (NULL))",
-        "SELECT sum(hold_nano) FROM requests WHERE account_id = 1 AND state = 'pending'",
-        "SELECT id FROM entries WHERE account_id = 1 ORDER BY id DESC LIMIT 10",
-    ):
+    for sql in LOOKUPS:
         plan = " | ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}"))
         for table in ("requests", "accounts", "keys", "entries"):
             assert f"SCAN {table}" not in plan, plan

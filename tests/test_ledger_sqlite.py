@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +29,10 @@ from ledger_kit import (
 from gateway import accounts
 from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
 from gateway.ledger.base import Ledger, LedgerError, LedgerLocked, LedgerMismatch
+from gateway.ledger.batch import MAX_ITEMS
 from gateway.ledger.memory import take_hold
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.writer import LINGER_SECONDS, POLL_SECONDS, run_on_thread
 
 
 async def test_charge_is_exact_and_durable(tmp_path: Path) -> None:
@@ -117,6 +120,46 @@ async def test_fast_reply_is_one_commit(tmp_path: Path) -> None:
         await ledger.wait_admitted(hold)
 
 
+async def test_only_who_is_waited_for_is_urgent(tmp_path: Path) -> None:
+    """An admission lingers for its settlement, a few milliseconds; a settlement does not."""
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        writer, loop = ledger._writer, asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        hold = ledger.hold(find_key(ledger, place), admission())
+        assert not writer._wake.is_set()
+        assert writer._linger is not None
+        assert writer._linger.when() - loop.time() <= LINGER_SECONDS
+        ledger.settle(hold, settlement(5))
+        assert writer._wake.is_set()
+
+
+async def test_settlement_during_its_admissions_commit_is_the_next_batch(tmp_path: Path) -> None:
+    place = make_place(tmp_path, credit_nano=5000)
+    async with SqliteLedger.open(place.path) as ledger:
+        key, database, gate = find_key(ledger, place), ledger._writer._database, threading.Event()
+        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+            group.create_task(run_on_thread(database, lambda _: gate.wait()))
+            hold = ledger.hold(key, admission())
+            await until(lambda: database._tx.qsize() == 1, 5)  # its row is under way
+            future = ledger.settle(hold, settlement(100))
+            gate.set()
+            await future
+        assert (key.account.balance_nano, key.account.held_nano) == (4900, 0)
+
+
+async def test_many_settlements_are_batch_after_batch(tmp_path: Path) -> None:
+    """More than one batch holds: the next one does not wait for the poll."""
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        holds = [ledger.hold(key, admission(1)) for _ in range(20 * MAX_ITEMS)]
+        futures = [ledger.settle(hold, settlement(1)) for hold in holds]
+        async with asyncio.timeout(15 * POLL_SECONDS):
+            await asyncio.gather(*futures)
+        assert key.spent_nano == len(holds)
+
+
 async def test_admission_is_written_without_anyone_waiting(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     async with SqliteLedger.open(place.path) as ledger:
@@ -174,13 +217,14 @@ async def test_closed_ledger_takes_nothing(tmp_path: Path) -> None:
         await ledger.settle(late, settlement(1))
 
 
-async def test_balance_must_be_positive(tmp_path: Path) -> None:
-    """402 at 0 and below, however the balance got there; however small, a rest is accepted."""
+@pytest.mark.parametrize("cost_nano", [1, 500])
+async def test_balance_must_be_positive(tmp_path: Path, cost_nano: int) -> None:
+    """402 at 0 and below; however small, a positive rest is accepted."""
     place = make_place(tmp_path, credit_nano=1)
     async with SqliteLedger.open(place.path) as ledger:
         key = find_key(ledger, place)
-        await charge(ledger, key, 500, hold_nano=400)
-        assert key.account.balance_nano == -499
+        await charge(ledger, key, cost_nano, hold_nano=400)
+        assert key.account.balance_nano == 1 - cost_nano
         with pytest.raises(InsufficientBalance):
             ledger.hold(key, admission(0))
 
@@ -198,8 +242,7 @@ async def test_concurrent_holds_never_pass_on_the_same_money(tmp_path: Path, cou
             try:
                 ledger.hold(key, admission(1000))
             except BalanceHeld as refusal:
-                assert (refusal.status, refusal.retry_after_seconds) == (429, 1)
-                return False
+                return (refusal.status, refusal.retry_after_seconds) != (429, 1)
             return True
 
         async with asyncio.TaskGroup() as group:
@@ -301,7 +344,7 @@ async def test_second_server_is_refused(tmp_path: Path) -> None:
         "        print('serving', flush=True); await asyncio.sleep(60)\n"
         "asyncio.run(main())"
     )
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: ASYNC220 - nothing else runs on this loop
         [sys.executable, "-c", script, str(place.path)], stdout=subprocess.PIPE
     ) as other:
         assert other.stdout is not None

@@ -29,7 +29,7 @@ prices = st.builds(Price, counts, counts, counts, counts, counts)
 tokens = st.builds(Tokens, counts, counts, counts, counts)
 
 
-@fuzz(300)
+@fuzz(150)
 @given(amounts)
 def test_every_amount_comes_back_as_it_was_written(nano: int) -> None:
     text = format_amount(nano)
@@ -37,7 +37,7 @@ def test_every_amount_comes_back_as_it_was_written(nano: int) -> None:
     assert Fraction(text) == Fraction(nano, NANO)
 
 
-@fuzz(300)
+@fuzz(150)
 @given(amounts)
 def test_amounts_are_written_with_the_digits_that_matter(nano: int) -> None:
     """At least two decimals, at most nine, no trailing zero beyond two, no exponent, no -0."""
@@ -77,7 +77,7 @@ def test_anything_else_is_refused(text: str) -> None:
         parse_amount_nano(text)
 
 
-@fuzz(300)
+@fuzz(150)
 @given(st.decimals(-(10**10), 10**10, places=12) | st.decimals(-3, 3, places=9))
 def test_no_decimal_is_read_as_another(value: Decimal) -> None:
     """What is accepted is exactly the number written, whatever its length."""
@@ -90,7 +90,7 @@ def test_no_decimal_is_read_as_another(value: Decimal) -> None:
             parse_amount_nano(text)
 
 
-@fuzz(300)
+@fuzz(150)
 @given(tokens, prices)
 def test_cost_is_the_exact_sum_rounded_up_once(used: Tokens, price: Price) -> None:
     exact = sum(

@@ -38,6 +38,7 @@ from support.running import Launch
 from support.seed import NANO, Caller, Seed
 from support.stage import Stage
 from support.upstream import Exchange, Script, Wait
+from support.waiting import until
 
 PROMPT = "Wie spät ist es?"
 USAGES: dict[str, tuple[Any, Used]] = {
@@ -190,8 +191,7 @@ async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
 
     async def open_gate() -> None:
         """Once everybody is either at the upstream or refused."""
-        while len(replies) + stage.alpha.in_flight < CROWD:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(replies) + stage.alpha.in_flight >= CROWD, "the crowd")
         gate.set()
 
     async with asyncio.TaskGroup() as group:
@@ -210,6 +210,9 @@ async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
     assert running.books.balance_nano("crowd") == 10 * hold + hold // 2 - spent
 
 
+ROUNDS = 2
+
+
 async def test_operator_credits_and_corrects_while_requests_are_charged(
     stage: Stage, spare: Caller
 ) -> None:
@@ -226,7 +229,7 @@ async def test_operator_credits_and_corrects_while_requests_are_charged(
             served += 1
 
     async def mend() -> None:
-        for number in range(4):
+        for number in range(ROUNDS):
             credit = ("account", "credit", spare.account, "1.25", "--idempotency-key", f"k{number}")
             for words in (
                 credit,
@@ -240,9 +243,11 @@ async def test_operator_credits_and_corrects_while_requests_are_charged(
     before = stage.books.balance_nano(spare.account)
     async with asyncio.TaskGroup() as group:
         group.create_task(mend())
-        for _ in range(8):
+        for _ in range(4):
             group.create_task(spend())
-    expected = before + 4 * (NANO * 5 // 4 - NANO * 3 // 4) - served * Used(1000, 500).cost_nano
+    expected = (
+        before + ROUNDS * (NANO * 5 // 4 - NANO * 3 // 4) - served * Used(1000, 500).cost_nano
+    )
     assert stage.books.balance_nano(spare.account) == expected
     assert stage.books.cached_balance_nano(spare.account) == expected
     assert served > 20

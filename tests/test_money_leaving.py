@@ -61,7 +61,7 @@ async def test_caller_who_leaves_before_the_first_byte_pays_for_the_input(
         exchange = await stage.alpha.wait_for(1)
         call.reset()
     await asyncio.wait_for(exchange.closed.wait(), LEAVE_SECONDS)
-    await asyncio.to_thread(stage.books.wait_for_no_holds)
+    await stage.books.wait_for_settled(spare.account, 1)
     cost = Used(estimate(PROMPT), 0).cost_nano
     assert stage.books.balance_nano(spare.account) == 100 * NANO - cost
 
@@ -111,5 +111,5 @@ async def test_json_caller_who_leaves_pays_in_full(stage: Stage, spare: Caller) 
     await asyncio.sleep(0.1)  # as above
     gone.set()
     await asyncio.wait_for(stage.alpha.last.played.wait(), 2)
-    await asyncio.to_thread(stage.books.wait_for_no_holds)
+    await stage.books.wait_for_settled(spare.account, 1)
     assert stage.books.balance_nano(spare.account) == 100 * NANO - Used(40, 30).cost_nano

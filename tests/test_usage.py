@@ -103,7 +103,7 @@ plausible = st.fixed_dictionaries(
 )
 
 
-@fuzz(300)
+@fuzz(150)
 @given(plausible)
 def test_input_classes_sum_to_the_prompt_and_none_is_negative(reported: Mapping[str, Any]) -> None:
     tokens = read_chat_usage(reported, UsageLimits(10**6, 10**6))
@@ -116,7 +116,7 @@ def test_input_classes_sum_to_the_prompt_and_none_is_negative(reported: Mapping[
     assert tokens.total == expected
 
 
-@fuzz(300)
+@fuzz(80)
 @given(st.dictionaries(st.sampled_from((*FIELDS, "prompt_tokens_details")), json_values))
 def test_no_json_breaks_the_reader(reported: dict[str, Any]) -> None:
     tokens = read_chat_usage(reported, LIMITS)

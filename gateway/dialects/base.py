@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from gateway.errors import GatewayError
 from gateway.money import Tokens
@@ -32,6 +32,21 @@ class CompletionRequest:
     """UTF-8 bytes of text in messages, tools and system: four are a token."""
     files: int
     """Pictures, recordings and documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What writing an upstream's request takes to know of the route."""
+
+    upstream_model: str
+    ask_usage: bool = True
+    """Whether a stream's usage may be asked for (a provider's `stream_usage`)."""
+    max_output_tokens: int = 128_000
+    """The model's cap: what `max_tokens` becomes where the caller left out what the upstream needs."""
+    reasoning: Literal["effort", "budget", "none"] = "effort"
+    """How the model takes a reasoning effort that comes from the other dialect."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What a chat upstream calls the limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,8 @@ class Ledger(Protocol):
         The future is done once it is committed. It fails with LedgerUnavailable when that took
         longer than `COMMIT_SECONDS`; the charge of a stream stays queued until the ledger is
         back, that of a JSON reply (nothing was delivered) is withdrawn and its request voided.
+        A second call changes nothing and gives the first one's future; a handler that is
+        cancelled while it waits takes nothing back.
         """
 
 

@@ -26,13 +26,13 @@ from processes import ROOT, Target, find_free_port, run_gateway, run_script
 
 sys.path.insert(0, str(ROOT))  # so that it runs from a checkout that is not installed
 
-import books  # noqa: E402 - behind the line that makes it importable
-import figures  # noqa: E402
-import load  # noqa: E402
-import wire  # noqa: E402
-from figures import Round, Scenario  # noqa: E402
+import books
+import figures
+import load
+import wire
+from figures import Round, Scenario
 
-DISK_FOLDER: Final = "/var/tmp"  # noqa: S108 - kept on disk where /tmp may be memory
+DISK_FOLDER: Final = "/var/tmp"
 WARM_UP_SECONDS: Final = 0.5
 MAX_SECONDS, MAX_ROUNDS, MAX_CONNECTIONS, MAX_EVENTS = 60.0, 20, 512, 10_000
 """The bench is bounded whatever is asked for."""
@@ -95,7 +95,7 @@ def read_options(words: Sequence[str] | None) -> argparse.Namespace:
         and 0 < options.rounds <= MAX_ROUNDS
         and all(0 < one <= MAX_CONNECTIONS for one in options.connections)
         and 2 < options.events <= MAX_EVENTS
-        and 0 < options.tick_ms <= 1000  # noqa: PLR2004
+        and 0 < options.tick_ms <= 1000
     )
     if not within:
         parser.error(

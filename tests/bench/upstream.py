@@ -109,9 +109,7 @@ async def serve(events: int, tick_seconds: float) -> None:
     stopped = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
     answers = Answers(events, tick_seconds)
-    server = await loop.create_server(
-        lambda: Provider(answers), "127.0.0.1", 0, backlog=BACKLOG
-    )
+    server = await loop.create_server(lambda: Provider(answers), "127.0.0.1", 0, backlog=BACKLOG)
     print(server.sockets[0].getsockname()[1], flush=True)
     await stopped.wait()
     server.close()

@@ -21,7 +21,18 @@ HEAD_END: Final = b"\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 DONE: Final = b"data: [DONE]\n\n"
 
-_WORDS: Final = (" the", " gateway", " passes", " what", " comes", ",", " byte", " for", " byte", ".")
+_WORDS: Final = (
+    " the",
+    " gateway",
+    " passes",
+    " what",
+    " comes",
+    ",",
+    " byte",
+    " for",
+    " byte",
+    ".",
+)
 _PAD: Final = "Zq81kLmW"
 _IDENTITY: Final[dict[str, Any]] = {
     "id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG",
@@ -90,7 +101,9 @@ def make_json_reply() -> bytes:
         "usage": _make_usage(),
     }
     body = json.dumps(reply, separators=(",", ":")).encode()
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 
@@ -103,12 +116,16 @@ def make_stream_writes(events: int, *, with_usage: bool) -> list[bytes]:
         {},
     ]
     chunks = [
-        _make_chunk([_make_choice(delta)], with_usage=with_usage, pad=_PAD[: 1 + number % len(_PAD)])
+        _make_chunk(
+            [_make_choice(delta)], with_usage=with_usage, pad=_PAD[: 1 + number % len(_PAD)]
+        )
         for number, delta in enumerate(deltas)
     ]
     if with_usage:
         chunks.append(_make_chunk([], with_usage=True, pad="") | {"usage": _make_usage()})
-    lines = [b"data: " + json.dumps(one, separators=(",", ":")).encode() + b"\n\n" for one in chunks]
+    lines = [
+        b"data: " + json.dumps(one, separators=(",", ":")).encode() + b"\n\n" for one in chunks
+    ]
     head = (
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"

@@ -1,10 +1,14 @@
-"""What the black-box tests share. Nothing here is a test, and nothing here imports the server.
+"""What the black-box tests share. Of the server, only `accounts` is imported, to seed databases.
 
 upstream   ScriptedUpstream: a raw TCP server that plays what a provider might do
 replies    the bytes it plays: JSON replies, streams, cut and broken ones
 client     a byte-exact HTTP client: one connection, one request, what came back
-process    GatewayProcess: configuration, start, log, stop, canaries
-books      the gateway's database: seeding before the start, reading afterwards
+config     the gateway.toml of the test gateways
+seed       the accounts and keys they know
+process    GatewayProcess: start, log, stop, secrets found where they should not be
+running    a gateway with its callers and its books; stage: that, with two upstreams
+books      the gateway's database, read from outside
 chat       requests, prices, the error envelopes, the rules of a stream
 recorded   recorded streams and an independent account of what they say
+waiting    for what has no event
 """

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from support.waiting import until
+
 SETTLE_SECONDS: Final = 5.0
-POLL_SECONDS: Final = 0.005
-"""A database has no event to wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +35,14 @@ class Books:
 
     async def settled(self, request_id: str) -> RequestRow:
         """The request's row once it is no longer pending."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while True:
-            row = self.request(request_id)
-            if row is not None and row.state != "pending":
-                return row
-            assert time.monotonic() < deadline, f"not settled: {row}"
-            await asyncio.sleep(POLL_SECONDS)
+        await until(
+            lambda: (row := self.request(request_id)) is not None and row.state != "pending",
+            f"{request_id} to be settled",
+            seconds=SETTLE_SECONDS,
+        )
+        row = self.request(request_id)
+        assert row is not None
+        return row
 
     async def charge_nano(self, request_id: str) -> int:
         """What the request was charged, held against the entries of its account."""
@@ -77,24 +76,21 @@ class Books:
         ((cached,),) = self._all("SELECT balance_nano FROM accounts WHERE name = ?", account)
         return int(cached)
 
-    def count_pending(self) -> int:
-        ((count,),) = self._all("SELECT count(*) FROM requests WHERE state = 'pending'")
-        return int(count)
+    async def wait_for_settled(self, account: str, count: int) -> None:
+        """Return once that many requests of the account are settled, where no reply names them."""
+        await until(
+            lambda: self.count_settled(account) >= count,
+            f"{count} settled requests of {account}",
+            seconds=SETTLE_SECONDS,
+        )
 
-    def count_requests(self, account: str) -> int:
+    def count_settled(self, account: str) -> int:
         ((count,),) = self._all(
             "SELECT count(*) FROM requests r JOIN accounts a ON a.id = r.account_id"
-            " WHERE a.name = ?",
+            " WHERE a.name = ? AND r.state <> 'pending'",
             account,
         )
         return int(count)
-
-    def wait_for_no_holds(self) -> None:
-        """Every hold is resolved within five seconds of the last request."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while pending := self.count_pending():
-            assert time.monotonic() < deadline, f"{pending} holds are left open"
-            time.sleep(POLL_SECONDS)
 
     def _all(self, sql: str, *parameters: object) -> list[tuple[int, ...]]:
         with self._connection() as connection:

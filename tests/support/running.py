@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from gateway import accounts
 from support import config, seed
-from support.books import Books
-from support.process import ROOT, GatewayProcess, free_port
+from support.books import SETTLE_SECONDS, Books
+from support.process import GatewayProcess, free_port
 from support.seed import Caller, Seed
+from support.waiting import POLL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +29,12 @@ class Running:
 
     def prove_books(self) -> None:
         """No hold is left open, and every balance is the sum of its entries."""
-        self.books.wait_for_no_holds()
-        done = subprocess.run(
-            [sys.executable, "-m", "gateway", "audit"],
-            cwd=ROOT,
-            env=self.gateway.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        deadline = time.monotonic() + SETTLE_SECONDS
+        with accounts.open_books(self.gateway.database) as books:
+            while (report := accounts.audit(books)).pending and time.monotonic() < deadline:
+                time.sleep(POLL_SECONDS)
+        assert report.ok, report.problems
+        assert (report.pending, report.interrupted) == (0, 0)
 
 
 class Launch(Protocol):

@@ -1,0 +1,323 @@
+"""Chat requests: what is valid passes unchanged, what is not is named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_kit import dump
+from fuzz_kit import fuzz, json_values
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.chat import ChatOverChat
+from gateway.dialects.chat_request import parse_chat_request
+from gateway.errors import BadRequest
+
+USER = {"role": "user", "content": "Hi"}
+CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{not json"}}
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": [USER], **fields}
+
+
+def messages(*items: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": list(items)}
+
+
+def parts(*items: Any) -> dict[str, Any]:
+    return messages({"role": "user", "content": list(items)})
+
+
+VALID: dict[str, dict[str, Any]] = {
+    "least": body(),
+    "nulls are absence": body(
+        stream=None, n=None, stop=None, temperature=None, stream_options=None
+    ),
+    "bounds, low": body(
+        max_tokens=0, max_completion_tokens=0, n=1, temperature=0, top_p=0, stop=[]
+    ),
+    "bounds, high": body(max_tokens=2**32, n=128, temperature=2, top_p=1.0, stop=["a"] * 9),
+    "stop string": body(stop="END"),
+    "unknown fields": body(
+        api_base="http://169.254.169.254", user_config={}, extra_headers={"a": 1}
+    ),
+    "vendor fields": body(reasoning={"effort": "low"}, top_k=4, chat_template_kwargs={"x": [1]}),
+    "every role": messages(
+        {"role": "system", "content": "s"},
+        {"role": "developer", "content": [{"type": "text", "text": "d"}]},
+        {**USER, "name": "n"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "assistant", "tool_calls": [{"type": "custom", "custom": {"input": "x"}}]},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "t"},
+        {"role": "function", "name": "f", "content": None},
+    ),
+    "parts": parts(
+        {"type": "text", "text": "ünï"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
+        {"type": "file", "file": {"file_id": "f"}},
+        {"type": "what_comes_next", "x": 1},
+    ),
+    "tools": body(tools=[{"type": "function", "function": {"name": "f"}}], tool_choice="auto"),
+    "response format": body(response_format={"type": "json_object"}, logit_bias={"50256": -100}),
+    "stream options": body(stream=True, stream_options={"include_obfuscation": False}),
+    "usage asked": body(stream=True, stream_options={"include_usage": True}),
+}
+
+
+@pytest.mark.parametrize("ask_usage", [False, True])
+@pytest.mark.parametrize("valid", VALID.values(), ids=VALID)
+def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
+    valid: dict[str, Any], *, ask_usage: bool
+) -> None:
+    request = parse_chat_request(dump(valid))
+    sent = json.loads(ChatOverChat().write_request(request, "up/stream", ask_usage=ask_usage))
+    expected = valid | {"model": "up/stream"}
+    if ask_usage and valid.get("stream"):
+        options = valid.get("stream_options") or {}
+        expected["stream_options"] = options | {"include_usage": True}
+    assert sent == expected
+    assert list(sent)[: len(valid)] == list(valid)
+    assert request.model == "m"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, (False, False, 1, None)),
+        ({"stream": True}, (True, False, 1, None)),
+        ({"stream": True, "stream_options": {"include_usage": True}}, (True, True, 1, None)),
+        ({"stream_options": {"include_usage": None}}, (False, False, 1, None)),
+        ({"n": 3, "max_tokens": 5}, (False, False, 3, 5)),
+        ({"max_completion_tokens": 7, "max_tokens": 5}, (False, False, 1, 7)),
+        ({"max_completion_tokens": 0, "max_tokens": 5}, (False, False, 1, 0)),
+        ({"max_completion_tokens": None, "max_tokens": 5}, (False, False, 1, 5)),
+    ],
+)
+def test_what_the_gateway_reads(fields: dict[str, Any], expected: tuple[object, ...]) -> None:
+    request = parse_chat_request(dump(body(**fields)))
+    assert (request.stream, request.wants_usage, request.n, request.max_tokens) == expected
+
+
+def test_of_duplicate_keys_the_last_is_priced_and_sent() -> None:
+    data = b'{"model":"a","model":"b","max_tokens":9,"max_tokens":2,"messages":[{"role":"user","content":"x"}]}'
+    request = parse_chat_request(data)
+    assert (request.model, request.max_tokens) == ("b", 2)
+    sent = ChatOverChat().write_request(request, "u", ask_usage=False)
+    assert sent.count(b"max_tokens") == 1
+    assert json.loads(sent)["max_tokens"] == 2
+
+
+@pytest.mark.parametrize(
+    ("valid", "text_bytes", "files"),
+    [
+        (body(), 2, 0),
+        (messages(USER, {"role": "assistant", "content": "ünï€"}, USER), 2 + 8 + 2, 0),
+        (messages({"role": "assistant", "content": None, "tool_calls": [CALL]}), 1 + 9, 0),
+        (parts({"type": "text", "text": "abc"}, {"type": "refusal", "refusal": "de"}), 5, 0),
+        (VALID["parts"], 5, 3),
+        (body(tools=[{"type": "function"}]), 2 + len(b'[{"type":"function"}]'), 0),
+        (body(functions=[{"name": "f"}]), 2 + len(b'[{"name":"f"}]'), 0),
+        (body(tools=[]), 2, 0),
+    ],
+)
+def test_text_and_files_are_counted(valid: dict[str, Any], text_bytes: int, files: int) -> None:
+    request = parse_chat_request(dump(valid))
+    assert (request.text_bytes, request.files) == (text_bytes, files)
+
+
+LEAST = dump(body())
+UNREADABLE = {
+    "empty": b"",
+    "blank": b" \r\n\t ",
+    "not JSON": b"hello",
+    "truncated": LEAST[:-1],
+    "two objects": LEAST + LEAST,
+    "array": b"[]",
+    "string": b'"x"',
+    "number": b"1",
+    "null": b"null",
+    "true": b"true",
+    "invalid UTF-8": LEAST.replace(b"Hi", b"\xff\xfe"),
+    "UTF-16": LEAST.decode().encode("utf-16"),
+    "UTF-32": LEAST.decode().encode("utf-32-le"),
+    "BOM": b"\xef\xbb\xbf" + LEAST,
+    "lone surrogate": LEAST.replace(b"Hi", rb"\ud800"),
+    "NaN": LEAST.replace(b'"Hi"', b'"Hi"}],"temperature":NaN,"x":[{"y":1'),
+    "Infinity": b'{"temperature":Infinity}',
+    "depth": b"[" * 100_000,
+    "raw newline": LEAST.replace(b"Hi", b"a\nb"),
+    "raw NUL": LEAST.replace(b"Hi", b"\x00"),
+    "bad escape": LEAST.replace(b"Hi", rb"\x41"),
+    "single quotes": b"{'model':'m'}",
+    "trailing comma": LEAST[:-1] + b",}",
+}
+
+
+@pytest.mark.parametrize("data", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_no_json_object_is_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_chat_request(data)
+    assert (refused.value.param, refused.value.code) == (None, None)
+
+
+def test_a_syntax_error_is_located() -> None:
+    with pytest.raises(BadRequest, match=r"could not parse the JSON body .*line 2, column"):
+        parse_chat_request(b'{"model":\n oops}')
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LEAST.replace(b'"Hi"', b'"Hi"}],"temperature":1e999,"x":[{"y":1'),
+        LEAST[:-1] + b',"max_tokens":' + b"9" * 5000 + b"}",
+    ],
+    ids=["1e999", "5,000 digits"],
+)
+def test_numbers_beyond_all_measure_are_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest):
+        parse_chat_request(data)
+
+
+@pytest.mark.parametrize("depth", [260, 1000])
+def test_depth_that_can_be_read_but_not_written_is_refused_too(depth: int) -> None:
+    deep = LEAST[:-1] + b',"x":' + b"[" * depth + b"]" * depth + b"}"
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        ChatOverChat().write_request(parse_chat_request(deep), "u", ask_usage=False)
+    tools = LEAST[:-1] + b',"tools":' + b"[" * depth + b"]" * depth + b"}"
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        parse_chat_request(tools)
+
+
+TYPE, VALUE, MISSING, EMPTY = (
+    "invalid_type",
+    "invalid_value",
+    "missing_required_parameter",
+    "empty_array",
+)
+LOW, HIGH = "integer_below_min_value", "integer_above_max_value"
+MALFORMED: list[tuple[dict[str, Any], str, str]] = [
+    ({"messages": [USER]}, "model", MISSING),
+    (body(model=None), "model", MISSING),
+    (body(model=7), "model", TYPE),
+    (body(model=["m"]), "model", TYPE),
+    ({"model": "m"}, "messages", MISSING),
+    (body(messages=None), "messages", MISSING),
+    (body(messages="Hi"), "messages", TYPE),
+    (body(messages={}), "messages", TYPE),
+    (body(messages=[]), "messages", EMPTY),
+    (messages(USER, "Hi"), "messages[1]", TYPE),
+    (messages(None), "messages[0]", TYPE),
+    (messages({"content": "Hi"}), "messages[0].role", MISSING),
+    (messages({"role": 1, "content": "Hi"}), "messages[0].role", TYPE),
+    (messages({"role": "king", "content": "Hi"}), "messages[0].role", VALUE),
+    (messages({"role": "user"}), "messages[0].content", MISSING),
+    (messages(USER, {"role": "tool", "content": None}), "messages[1].content", MISSING),
+    (messages({"role": "system", "content": None}), "messages[0].content", MISSING),
+    (messages({"role": "user", "content": 5}), "messages[0].content", TYPE),
+    (messages({"role": "user", "content": {}}), "messages[0].content", TYPE),
+    (messages({"role": "user", "content": []}), "messages[0].content", EMPTY),
+    (parts("Hi"), "messages[0].content[0]", TYPE),
+    (parts({"text": "Hi"}), "messages[0].content[0].type", TYPE),
+    (parts({"type": "text"}), "messages[0].content[0].text", TYPE),
+    (parts({"type": "text", "text": 1}), "messages[0].content[0].text", TYPE),
+    (messages({"role": "assistant", "tool_calls": {}}), "messages[0].tool_calls", TYPE),
+    (messages({"role": "assistant", "tool_calls": [1]}), "messages[0].tool_calls[0]", TYPE),
+    (body(stream="true"), "stream", TYPE),
+    (body(stream=1), "stream", TYPE),
+    (body(stream_options=True), "stream_options", TYPE),
+    (body(stream_options={"include_usage": 1}), "stream_options.include_usage", TYPE),
+    (body(max_tokens=-1), "max_tokens", LOW),
+    (body(max_tokens=10**18), "max_tokens", HIGH),
+    (body(max_tokens=10**30), "max_tokens", TYPE),
+    (body(max_tokens="10"), "max_tokens", TYPE),
+    (body(max_tokens=True), "max_tokens", TYPE),
+    (body(max_tokens=0.5), "max_tokens", TYPE),
+    (body(max_completion_tokens=-1), "max_completion_tokens", LOW),
+    (body(max_completion_tokens=1.0), "max_completion_tokens", TYPE),
+    (body(n=0), "n", LOW),
+    (body(n=129), "n", HIGH),
+    (body(n=10_000), "n", HIGH),
+    (body(n="2"), "n", TYPE),
+    (body(n=False), "n", TYPE),
+    (body(temperature=-0.1), "temperature", "decimal_below_min_value"),
+    (body(temperature=2.001), "temperature", "decimal_above_max_value"),
+    (body(temperature="1"), "temperature", TYPE),
+    (body(temperature=True), "temperature", TYPE),
+    (body(top_p=1.1), "top_p", "decimal_above_max_value"),
+    (body(top_p=-1), "top_p", "decimal_below_min_value"),
+    (body(stop=7), "stop", TYPE),
+    (body(stop=["a", 7]), "stop", TYPE),
+    (body(stop={}), "stop", TYPE),
+]
+
+
+@pytest.mark.parametrize(
+    ("malformed", "param", "code"), MALFORMED, ids=lambda value: str(value)[:60]
+)
+def test_a_malformed_field_is_named(malformed: dict[str, Any], param: str, code: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_chat_request(dump(malformed))
+    assert (refused.value.param, refused.value.code) == (param, code)
+    assert f"'{param}'" in refused.value.message
+    assert len(refused.value.message) < 300
+
+
+def test_messages_are_in_openais_words() -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_chat_request(dump(body(temperature=3)))
+    assert refused.value.message == (
+        "Invalid 'temperature': decimal above maximum value. "
+        "Expected a value <= 2, but got 3 instead."
+    )
+
+
+def test_what_the_caller_wrote_is_not_echoed() -> None:
+    secret = "the-prompt"  # noqa: S105 - a canary
+    for malformed in (messages({"role": secret, "content": secret}), body(stop={"a": secret})):
+        with pytest.raises(BadRequest) as refused:
+            parse_chat_request(dump(malformed))
+        assert secret not in refused.value.message
+
+
+FIELDS = ("model", "messages", "stream", "stream_options", "max_tokens", "n", "stop", "tools")
+near = st.fixed_dictionaries(
+    {}, optional={name: json_values | st.sampled_from(["m", True, [USER], 3]) for name in FIELDS}
+)
+near_messages = st.builds(
+    body,
+    messages=st.lists(
+        st.dictionaries(
+            st.sampled_from(["role", "content", "tool_calls"]),
+            json_values | st.sampled_from(["user", "assistant", [{"type": "text", "text": "x"}]]),
+        ),
+        max_size=3,
+    ),
+)
+
+
+@fuzz(120)
+@given(st.binary(max_size=60) | json_values.map(dump) | near.map(dump) | near_messages.map(dump))
+def test_no_bytes_raise_anything_but_bad_request(data: bytes) -> None:
+    try:
+        request = parse_chat_request(data)
+        sent = json.loads(ChatOverChat().write_request(request, "u", ask_usage=True))
+    except BadRequest as error:
+        assert error.message
+        return
+    assert sent["model"] == "u"
+    assert request.text_bytes >= 0
+    assert request.n >= 1
+
+
+@fuzz(100)
+@given(st.integers(0, len(LEAST)), st.binary(max_size=3), st.integers(0, 3))
+def test_no_damage_to_a_valid_body_raises_anything_else(at: int, put: bytes, cut: int) -> None:
+    try:
+        parse_chat_request(LEAST[:at] + put + LEAST[at + cut :])
+    except BadRequest as error:
+        assert error.status == 400

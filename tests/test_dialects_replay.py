@@ -1,0 +1,128 @@
+"""An upstream that answers a request for a stream with JSON: the caller gets the stream."""
+
+from __future__ import annotations
+
+import pytest
+from chat_kit import (
+    DONE,
+    INPUT_ESTIMATE,
+    Played,
+    check_stream,
+    dump,
+    each_byte,
+    make_context,
+    make_dice,
+    play,
+    random_slices,
+)
+from support.recorded import accumulate
+
+from gateway.dialects.chat_reply import replay_chat_reply
+from gateway.dialects.chat_stream import ChatStream
+from gateway.dialects.replay import MAX_COLLECTED_BYTES, ReplayedReply, looks_like_json
+from gateway.money import Tokens
+
+CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+REPLY = dump(
+    {
+        "id": "5319bd",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "theirs",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hällo", "tool_calls": [CALL]},
+                "finish_reason": "tool_calls",
+            },
+            {"index": 1, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"},
+        ],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+    }
+)
+
+
+def replayed(*, usage: bool = True, n: int = 2) -> ReplayedReply:
+    return ReplayedReply(ChatStream(make_context(usage=usage, n=n)), replay_chat_reply)
+
+
+def replay(body: bytes = REPLY, *, usage: bool = True, n: int = 2) -> Played:
+    return play(replayed(usage=usage, n=n), [body])
+
+
+@pytest.mark.parametrize("usage", [False, True])
+def test_a_json_reply_becomes_a_stream_that_keeps_the_rules(*, usage: bool) -> None:
+    played = replay(usage=usage)
+    assert played.complete
+    assert played.out.endswith(DONE)
+    check_stream(played.chunks, usage=usage)
+    said = accumulate(played.chunks)
+    assert said.choices[0].text == "Hällo"
+    assert said.choices[0].tool_calls[0].arguments == "{}"
+    assert [said.choices[index].finish_reason for index in (0, 1)] == ["tool_calls", "stop"]
+    assert said.usage == ((9, 3, 12) if usage else None)
+    assert (played.tokens, played.estimated) == (Tokens(9, output=3), False)
+
+
+def test_nothing_goes_out_before_the_reply_is_whole() -> None:
+    pipeline = replayed()
+    assert b"".join(pipeline.feed(byte) for byte in each_byte(REPLY)) == b""
+    assert not pipeline.begun
+    assert not pipeline.complete
+    assert pipeline.end()
+    assert pipeline.begun
+    assert pipeline.complete
+    assert pipeline.finished
+    assert pipeline.delivered
+    assert not pipeline.mid_event
+    assert pipeline.finish() == DONE
+
+
+def test_slicing_does_not_matter() -> None:
+    dice = make_dice()
+    expected = replay()
+    for _ in range(50):
+        assert play(replayed(), random_slices(REPLY, dice)) == expected
+
+
+def test_a_cut_reply_never_becomes_a_stream() -> None:
+    for cut in range(1, len(REPLY)):
+        played = replay(REPLY[:cut])
+        assert (played.out, played.complete) == (b"", False)
+        assert played.failure
+        assert played.tokens == Tokens(INPUT_ESTIMATE)
+        assert not played.delivered
+
+
+def test_an_error_in_a_200_is_a_failure() -> None:
+    played = replay(b'{"error":{"message":"said upstream"}}')
+    assert (played.out, played.failure) == (b"", "said upstream")
+
+
+def test_a_reply_without_usage_is_estimated() -> None:
+    played = replay(REPLY.replace(b'"usage"', b'"other"'))
+    assert (played.tokens, played.estimated) == (Tokens(INPUT_ESTIMATE, output=2), True)
+
+
+def test_a_reply_beyond_all_measure_fails() -> None:
+    pipeline = replayed()
+    piece = b'{"a":"' + b"x" * (1 << 20)
+    fed = 0
+    while pipeline.failure is None:
+        assert fed <= MAX_COLLECTED_BYTES
+        assert pipeline.feed(piece) == b""
+        fed += len(piece)
+    assert pipeline.failure.status == 502
+    assert fed > MAX_COLLECTED_BYTES
+
+
+@pytest.mark.parametrize("body", [b"{", b"[", b" \r\n\n\t{", b'[{"error":1}]'])
+def test_json_is_recognised_by_its_first_byte(body: bytes) -> None:
+    assert looks_like_json(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\n\n", b"data: {}", b": c\n\n", b"event: x", b"\xef\xbb\xbf"]
+)
+def test_streams_are_not_taken_for_json(body: bytes) -> None:
+    assert not looks_like_json(body)
