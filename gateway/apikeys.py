@@ -19,6 +19,7 @@ ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercas
 RANDOM_CHARS: Final = 32
 CHECKSUM_CHARS: Final = 6
 
+_VALUES: Final = {char: value for value, char in enumerate(ALPHABET)}
 _SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")
 
 
@@ -32,7 +33,10 @@ def is_well_formed(key: str) -> bool:
     """Whether shape and checksum are right; says nothing of whether the key exists."""
     if not _SHAPE.fullmatch(key):
         return False
-    return _checksum(key[:-CHECKSUM_CHARS]) == key[-CHECKSUM_CHARS:]
+    number = 0
+    for char in key[-CHECKSUM_CHARS:]:
+        number = number * len(ALPHABET) + _VALUES[char]
+    return number == zlib.crc32(key[:-CHECKSUM_CHARS].encode())
 
 
 def digest(key: str) -> bytes:

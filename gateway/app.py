@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from gateway.access_log import AccessLog
 from gateway.catalog import list_models, retrieve_model
 from gateway.config import Config, Provider
+from gateway.counting import count_tokens
 from gateway.demo import DemoForwarder
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.forwarder import Forwarder, HttpForwarder
 from gateway.intake import defer_continue
 from gateway.ledger.base import Ledger
-from gateway.middleware import CHAT, MIDDLEWARES
+from gateway.middleware import CHAT, MESSAGES, MIDDLEWARES
 from gateway.routing import Lane, Routes
 from gateway.state import GATEWAY, Gateway
 from gateway.surface import make_completion_handler
@@ -27,6 +29,10 @@ def make_app(gateway: Gateway) -> web.Application:
     router.add_post(
         "/v1/chat/completions", make_completion_handler(CHAT), expect_handler=defer_continue
     )
+    router.add_post(
+        "/v1/messages", make_completion_handler(MESSAGES), expect_handler=defer_continue
+    )
+    router.add_post("/v1/messages/count_tokens", count_tokens, expect_handler=defer_continue)
     router.add_get("/v1/models", list_models, allow_head=False)
     router.add_get("/v1/models/{model:.+}", retrieve_model, allow_head=False)
     return app
@@ -34,10 +40,11 @@ def make_app(gateway: Gateway) -> web.Application:
 
 def make_gateway(config: Config, ledger: Ledger) -> Gateway:
     """The shared state, with a forwarder for every provider that is on. Needs a running loop."""
-    return Gateway(config, ledger, make_routes(config), Watch())
+    watch = Watch()
+    return Gateway(config, ledger, make_routes(config, watch), watch, AccessLog())
 
 
-def make_routes(config: Config) -> Routes:
+def make_routes(config: Config, watch: Watch) -> Routes:
     """Models some route of which can be served in some dialect."""
     servable = {dialect for row in EXCHANGES.values() for dialect in row}
     models = {
@@ -46,8 +53,11 @@ def make_routes(config: Config) -> Routes:
         if any(config.providers[route.provider].dialect in servable for route in model.routes)
     }
     used = {route.provider for model in models.values() for route in model.routes}
-    return Routes(models, {name: Lane(_make_forwarder(config.providers[name])) for name in used})
+    lanes = {name: Lane(_make_forwarder(config.providers[name], watch)) for name in used}
+    return Routes(models, lanes, EXCHANGES)
 
 
-def _make_forwarder(provider: Provider) -> Forwarder:
-    return DemoForwarder(provider) if provider.dialect == "demo" else HttpForwarder(provider)
+def _make_forwarder(provider: Provider, watch: Watch) -> Forwarder:
+    if provider.dialect == "demo":
+        return DemoForwarder(provider)
+    return HttpForwarder(provider, watch)

@@ -93,6 +93,7 @@ class Provider:
     max_concurrency: int
     on_disconnect: Literal["abort", "drain"]
     stream_usage: bool
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"]
     headers: Mapping[str, str] = field(repr=False)
 
 
@@ -109,6 +110,8 @@ class Model:
     routes: tuple[Route, ...]
     max_output_tokens: int
     max_input_tokens: int
+    reasoning: Literal["effort", "budget", "none"] | None
+    """None means what its provider's dialect makes likely."""
     created: int
     """Unix seconds; 0 means unknown."""
     price: Price

@@ -92,6 +92,11 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "stream_usage": Setting(
             read.boolean, "ask the upstream for usage in streams", default=True
         ),
+        "max_tokens_field": Setting(
+            read.choice("max_tokens", "max_completion_tokens"),
+            "what a chat provider calls the limit when a messages request is translated",
+            "max_tokens",
+        ),
         "headers": Setting(values.headers, "extra request headers", {}),
     },
     "models.ID": {
@@ -103,6 +108,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "routes": Setting(values.routes, 'an array of "provider/upstream model", tried in order'),
         "max_output_tokens": Setting(_tokens, "the most it can write", 128_000),
         "max_input_tokens": Setting(_tokens, "the most it can read", 2_000_000),
+        "reasoning": Setting(
+            read.choice("effort", "budget", "none"),
+            "how it takes a reasoning effort translated from the other dialect; default: effort at"
+            " messages providers, none (left out) at chat providers",
+            None,
+        ),
         "created": Setting(read.integer(0, 2**40), "Unix seconds; 0 = unknown", 0),
         "price": Setting(read.untyped, 'a table of prices per million tokens, or "free"'),
     },

@@ -111,17 +111,16 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Done with the response: the connection goes back to the pool, or is cut when unread."""
-        reader, self._reader = self._reader, None
-        self._receiver = None
+        may_serve_again = self._may_serve_again()
+        self._reader = self._receiver = None
         self._early.clear()
         self._early_bytes = 0
         self._must_wait = False
-        whole = reader is not None and reader.done and not reader.leftover
-        if whole and self._error is None and self.usable and reader and reader.head and reader.head.is_persistent:
+        if may_serve_again:
             self.served += 1
             self._pool.put(self)
-        elif self._transport is not None:
-            self._transport.abort()
+        else:
+            self._abort()
 
     def fail(self, error: Exception) -> None:
         """Whoever waits for the response gets `error`."""
@@ -156,7 +155,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         return
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         self._transport = None
         self._pool.discard(self)
         reader = self._reader
@@ -190,6 +189,19 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
         self._wake()
 
+    def _may_serve_again(self) -> bool:
+        """Whether the response was read whole, nothing came behind it, and the request was sent."""
+        reader, transport = self._reader, self._transport
+        if reader is None or reader.head is None or transport is None or transport.is_closing():
+            return False
+        return (
+            reader.done
+            and not reader.leftover
+            and reader.head.is_persistent
+            and self._error is None
+            and transport.get_write_buffer_size() == 0
+        )
+
     async def _wait(self) -> None:
         if self._error is not None:
             raise self._error
@@ -212,9 +224,7 @@ class Connection(asyncio.Protocol):
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
         assert self._transport is not None
         loop = asyncio.get_running_loop()
-        self._transport = await loop.start_tls(
-            self._transport, self, context, server_hostname=host
-        )
+        self._transport = await loop.start_tls(self._transport, self, context, server_hostname=host)
 
 
 class Pool:
@@ -283,5 +293,3 @@ class Pool:
         if self._idle:
             oldest = next(iter(self._idle.values()))
             self._expiry = asyncio.get_running_loop().call_at(oldest, self._expire)
-
-

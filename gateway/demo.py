@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
 from gateway.config import Provider
+from gateway.connection import Receiver
 from gateway.dialects.base import Exchange
 from gateway.errors import GatewayError
-from gateway.forwarder import Answer, Attempt, Receiver
+from gateway.forwarder import Answer, Attempt
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 
@@ -30,17 +32,23 @@ class DemoForwarder:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
 
-    async def fetch(self, exchange: Exchange, body: bytes) -> bytes:  # noqa: ARG002 - the protocol's
+    async def fetch(self, exchange: Exchange, body: bytes, headers: Mapping[str, str]) -> bytes:  # noqa: ARG002 - the protocol's
         return orjson.dumps(make_completion(orjson.loads(body)))
 
-    async def open(self, exchange: Exchange, body: bytes, attempt: Attempt) -> Answer:  # noqa: ARG002 - the protocol's
+    async def open(
+        self,
+        exchange: Exchange,  # noqa: ARG002 - the protocol's
+        body: bytes,
+        headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
+        attempt: Attempt,
+    ) -> Answer:
         attempt.connected = True
         return DemoAnswer(make_chunks(orjson.loads(body)))
 
     def redact(self, error: GatewayError) -> GatewayError:
         return error
 
-    async def close(self) -> None:
+    def close(self) -> None:
         return
 
 

@@ -1,43 +1,47 @@
-"""The upstream side: one forwarder per provider, its connections, and what its failures mean.
+"""The upstream side: one forwarder per provider, and what its failures mean.
 
-Behind `Forwarder` and `Answer` is aiohttp's client today; nothing outside this file knows. Every
-foreign exception becomes an `UpstreamError` here, so that no `except` further in can blame the
-provider for what the caller did.
+Every exception of the connection becomes an `UpstreamError` here, so that no `except` further in
+can blame the provider for what the caller did.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
-from collections.abc import Callable
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import partial
 from typing import Final, Protocol
 
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ClientRequest
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
-from multidict import CIMultiDict
 from yarl import URL
 
 from gateway.config import Provider
+from gateway.connection import (
+    Broken,
+    Connection,
+    InsecureConnection,
+    Pool,
+    Receiver,
+    Unreachable,
+)
 from gateway.dialects.base import Exchange
 from gateway.dialects.upstream_errors import map_status
 from gateway.errors import GatewayError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from gateway.http1 import Head
+from gateway.watch import Watch
 
 MAX_REPLY_BYTES: Final = 64 << 20
 """A JSON reply is held back whole until it is charged; beyond this it is a broken upstream."""
 MAX_ERROR_BYTES: Final = 64 << 10
 ERROR_BODY_SECONDS: Final = 5.0
 """How long the text of an error is waited for: the status alone decides."""
-IDLE_CONNECTION_SECONDS: Final = 15.0
-"""Below what providers keep: a connection they close first costs a retry."""
-READ_BUFFER_BYTES: Final = 64 << 10
+
+_HEADERS: Final = {
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": "gateway",
+}
 
 
 def _do_nothing() -> None:
@@ -50,20 +54,9 @@ class Attempt:
 
     on_connect: Callable[[], None] = _do_nothing
     """Called when there is a connection: the time for the first byte runs from then."""
+    connection: Connection | None = None
+    """Once there is one, the request may have been read, and the work done."""
     connected: bool = False
-    """A connection was there, so the request may have been read, and the work done."""
-    may_be_stale: Callable[[], bool] = lambda: False
-    """The connection had served before and answered no byte: the provider had closed it."""
-
-
-class Receiver(Protocol):
-    """Where a stream's bytes go."""
-
-    def receive(self, data: bytes) -> bool:
-        """Take bytes; False asks to wait for `ready` before more come."""
-
-    async def ready(self) -> None:
-        """Return when more may come."""
 
 
 class Answer(Protocol):
@@ -81,124 +74,58 @@ class Forwarder(Protocol):
 
     provider: Provider
 
-    async def fetch(self, exchange: Exchange, body: bytes) -> bytes:
-        """Send the request and read the whole JSON reply, within the provider's time-outs.
+    async def fetch(self, exchange: Exchange, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """Send the request, with `headers` of the caller's, and read the whole JSON reply, within the provider's time-outs.
 
         Raises UpstreamError, or BadRequest when the upstream found fault with the request.
         """
 
-    async def open(self, exchange: Exchange, body: bytes, attempt: Attempt) -> Answer:
+    async def open(
+        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
+    ) -> Answer:
         """Send the request and read the head of the answer. The caller keeps the time."""
 
     def redact(self, error: GatewayError) -> GatewayError:
         """The error without this provider's key, whatever the upstream echoed."""
 
-    async def close(self) -> None: ...
-
-
-_attempt: ContextVar[Attempt] = ContextVar("attempt")
-
-
-class _Protocol(ResponseHandler):
-    """aiohttp's connection, which also knows whether anything was answered."""
-
-    used = False
-    answered = False
-
-    def data_received(self, data: bytes) -> None:
-        self.answered = True
-        super().data_received(data)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        payload = self._payload
-        super().connection_lost(exc)
-        # After a malformed chunk aiohttp 3.14 closes the connection and leaves the reader waiting.
-        if payload is not None and not payload.is_eof() and payload.exception() is None:
-            payload.set_exception(aiohttp.ClientPayloadError("the body is malformed"))
-
-    def is_stale(self) -> bool:
-        return self.used and not self.answered
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Tells the attempt under way about its connection."""
-
-    def __init__(self) -> None:
-        super().__init__(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS)
-        # The connector offers no public way to say what its connections are.
-        self._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
-
-    async def connect(
-        self,
-        req: ClientRequest,
-        traces: list[Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's
-    ) -> Connection:
-        connection = await super().connect(req, traces, timeout)
-        attempt, protocol = _attempt.get(), connection.protocol
-        assert isinstance(protocol, _Protocol)
-        if protocol.answered:
-            protocol.used, protocol.answered = True, False
-        attempt.connected = True
-        attempt.may_be_stale = protocol.is_stale
-        attempt.on_connect()
-        return connection
+    def close(self) -> None: ...
 
 
 class HttpForwarder:
-    """A provider reached over HTTP. One session and one pool for the gateway's life."""
+    """A provider reached over HTTP/1.1."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, watch: Watch) -> None:
         self.provider = provider
-        self._session = aiohttp.ClientSession(
-            connector=_Connector(),
-            timeout=aiohttp.ClientTimeout(total=None, connect=provider.connect_timeout),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            read_bufsize=READ_BUFFER_BYTES,
-            headers={
-                "Accept": "*/*",
-                "Accept-Encoding": "identity",
-                "Content-Type": "application/json",
-                "User-Agent": "gateway",
-                **provider.headers,
-            },
-        )
-        self._targets: dict[str, tuple[URL, CIMultiDict[str]]] = {}
+        self._watch = watch
+        self._url = URL(provider.base_url, encoded=True)
+        self._pool = Pool(self._url, provider.connect_timeout)
+        self._heads: dict[str, bytes] = {}
 
-    async def fetch(self, exchange: Exchange, body: bytes) -> bytes:
-        provider = self.provider
-        now = asyncio.get_running_loop().time
-        total_at = now() + provider.total_timeout
-
+    async def fetch(self, exchange: Exchange, body: bytes, headers: Mapping[str, str]) -> bytes:
+        patience = _Patience(self.provider)
+        reply = _Collected(MAX_REPLY_BYTES, patience.note_progress)
+        self._watch.add(patience)
         try:
-            async with asyncio.timeout_at(total_at) as deadline:
-
-                def allow(seconds: float) -> None:
-                    deadline.reschedule(min(now() + seconds, total_at))
-
-                attempt = Attempt(on_connect=lambda: allow(provider.first_byte_timeout))
-                answer = await self.open(exchange, body, attempt)
-                try:
-                    reply = _Collected(lambda: allow(provider.idle_timeout))
-                    await answer.deliver(reply)
-                finally:
-                    answer.close()
-        except TimeoutError as error:
-            raise UpstreamTimeout("The upstream provider did not answer in time.") from error
+            answer = await self.open(exchange, body, headers, patience.attempt)
+            try:
+                await answer.deliver(reply)
+            finally:
+                answer.close()
+        finally:
+            self._watch.remove(patience)
         return reply.take()
 
-    async def open(self, exchange: Exchange, body: bytes, attempt: Attempt) -> HttpAnswer:
-        try:
-            return await self._post(exchange, body, attempt)
-        except (aiohttp.ClientError, OSError) as error:
-            if not attempt.may_be_stale() or isinstance(error, TimeoutError):
-                raise map_client_error(error) from error
-        # The provider had closed the idle connection before it read a byte of this request.
-        try:
-            return await self._post(exchange, body, attempt)
-        except (aiohttp.ClientError, OSError) as error:
-            raise map_client_error(error) from error
+    async def open(
+        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
+    ) -> Answer:
+        request = self._write_request(exchange, body, headers)
+        connection, head = await self._ask(request, attempt)
+        if head.status != 200:  # noqa: PLR2004
+            raise await self._read_refusal(connection, head)
+        if head.get(b"content-encoding").lower() not in {"", "identity"}:
+            connection.close()
+            raise UpstreamError("The upstream provider sent an encoding nobody asked for.")
+        return _HttpAnswer(connection)
 
     def redact(self, error: GatewayError) -> GatewayError:
         key = self.provider.api_key
@@ -206,80 +133,127 @@ class HttpForwarder:
             error.message = error.message.replace(key, "[redacted]")
         return error
 
-    async def close(self) -> None:
-        await self._session.close()
+    def close(self) -> None:
+        self._pool.close()
 
-    async def _post(self, exchange: Exchange, body: bytes, attempt: Attempt) -> HttpAnswer:
-        _attempt.set(attempt)
-        target = self._targets.get(exchange.path) or self._aim(exchange)
-        response = await self._session.post(
-            target[0], data=body, headers=target[1], allow_redirects=False
-        )
-        if response.status != 200:  # noqa: PLR2004
-            raise await self._read_refusal(response)
-        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            response.close()
-            raise UpstreamError("The upstream provider sent an encoding nobody asked for.")
-        return HttpAnswer(response)
+    async def _ask(self, request: bytes, attempt: Attempt) -> tuple[Connection, Head]:
+        """Send on a connection and read the head; once more where the first had gone stale."""
+        while True:
+            connection = await self._connect()
+            attempt.connection, attempt.connected = connection, True
+            attempt.on_connect()
+            try:
+                connection.start(request)
+                return connection, await connection.read_head()
+            except Broken as error:
+                is_stale = connection.is_stale
+                connection.close()
+                if not is_stale:
+                    raise _blame_connection(error) from error
+            except BaseException:
+                connection.close()
+                raise
 
-    def _aim(self, exchange: Exchange) -> tuple[URL, CIMultiDict[str]]:
-        url = URL(self.provider.base_url + exchange.path, encoded=True)
-        headers = CIMultiDict(exchange.auth_headers(self.provider.api_key))
-        self._targets[exchange.path] = (url, headers)
-        return url, headers
+    async def _connect(self) -> Connection:
+        try:
+            return await self._pool.get()
+        except Unreachable as error:
+            raise UpstreamUnavailable(
+                "The upstream provider cannot be reached.", next_route=True
+            ) from error
+        except InsecureConnection as error:
+            raise UpstreamError(
+                "The upstream provider could not be reached securely.",
+                next_route=True,
+                alarm=f"TLS with the provider failed: {error}",
+            ) from error
 
-    async def _read_refusal(self, response: aiohttp.ClientResponse) -> GatewayError:
-        body = b""
+    def _write_request(self, exchange: Exchange, body: bytes, passed: Mapping[str, str]) -> bytes:
+        if passed:
+            head = self._write_head(exchange, passed)
+        else:
+            head = self._heads.get(exchange.path) or self._write_head(exchange, {})
+            self._heads[exchange.path] = head
+        return b"%b%d\r\n\r\n%b" % (head, len(body), body)
+
+    def _write_head(self, exchange: Exchange, passed: Mapping[str, str]) -> bytes:
+        """The request's head up to the value of Content-Length; later headers stand for earlier."""
+        auth = exchange.auth_headers(self.provider.api_key)
+        own = {"Host": self._url.authority, **_HEADERS, **self.provider.headers, **auth}
+        target = self._url.raw_path.rstrip("/") + exchange.path
+        lines = [f"POST {target} HTTP/1.1", *_format_headers(own, passed), "Content-Length: "]
+        return "\r\n".join(lines).encode("utf-8", "surrogateescape")
+
+    async def _read_refusal(self, connection: Connection, head: Head) -> GatewayError:
+        body = _Collected(MAX_ERROR_BYTES, _do_nothing)
         try:
             async with asyncio.timeout(ERROR_BODY_SECONDS):
-                while len(body) < MAX_ERROR_BYTES and (data := await response.content.readany()):
-                    body += data
-        except (aiohttp.ClientError, OSError):
-            body = b""
+                await connection.deliver(body)
+        except (Broken, UpstreamError, TimeoutError):
+            pass  # what came of it will do
         finally:
-            response.close()
-        wait = read_retry_after(response.headers.get("Retry-After"))
-        return self.redact(map_status(response.status, body, wait))
+            connection.close()
+        wait = read_retry_after(head.get(b"retry-after"))
+        return self.redact(map_status(head.status, body.take(), wait))
 
 
-class HttpAnswer:
-    """An `Answer` over aiohttp's response: not reading is what makes it pause."""
+class _HttpAnswer:
+    """An `Answer` on its connection."""
 
-    __slots__ = ("_response",)
+    __slots__ = ("_connection",)
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     async def deliver(self, receiver: Receiver) -> None:
-        read = self._response.content.readany
         try:
-            while data := await read():
-                if not receiver.receive(data):
-                    await receiver.ready()
-        except (aiohttp.ClientError, OSError) as error:
-            raise map_client_error(error) from error
+            await self._connection.deliver(receiver)
+        except Broken as error:
+            raise _blame_connection(error) from error
 
     def close(self) -> None:
-        # At the body's end aiohttp has put the connection back; else this closes it.
-        self._response.close()
+        self._connection.close()
 
 
+class _Patience:
+    """The time-outs of one JSON request, see `Watched`."""
+
+    __slots__ = ("_due", "_now", "_provider", "_total_due", "attempt")
+
+    def __init__(self, provider: Provider) -> None:
+        self.attempt = Attempt(on_connect=self._await_first_byte)
+        self._provider = provider
+        self._now = asyncio.get_running_loop().time
+        self._due = float("inf")  # the pool minds the time to connect
+        self._total_due = self._now() + provider.total_timeout
+
+    def tick(self, now: float) -> None:
+        connection = self.attempt.connection
+        if connection is not None and now >= min(self._due, self._total_due):
+            connection.fail(UpstreamTimeout("The upstream provider did not answer in time."))
+
+    def note_progress(self) -> None:
+        self._due = self._now() + self._provider.idle_timeout
+
+    def _await_first_byte(self) -> None:
+        self._due = self._now() + self._provider.first_byte_timeout
+
+
+@dataclass(slots=True)
 class _Collected:
-    """A `Receiver` that keeps a bounded reply, and tells that it is coming."""
+    """A `Receiver` that keeps a bounded body, and tells that it is coming."""
 
-    __slots__ = ("_note", "_pieces", "_size")
-
-    def __init__(self, note: Callable[[], None]) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._note = note
+    most_bytes: int
+    note_progress: Callable[[], None]
+    _pieces: list[bytes] = field(default_factory=list)
+    _size: int = 0
 
     def receive(self, data: bytes) -> bool:
         self._size += len(data)
-        if self._size > MAX_REPLY_BYTES:
+        if self._size > self.most_bytes:
             raise UpstreamError("The upstream provider's reply is too large.")
         self._pieces.append(data)
-        self._note()
+        self.note_progress()
         return True
 
     async def ready(self) -> None:
@@ -289,27 +263,8 @@ class _Collected:
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
 
-def map_client_error(error: Exception) -> UpstreamError:
-    """Whose fault an exception of the client library is, and whether another route may be tried."""
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return UpstreamError(
-            "The upstream provider could not be reached securely.",
-            next_route=True,
-            alarm=f"TLS with the provider failed: {type(error).__name__}",
-        )
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return UpstreamUnavailable("The upstream provider cannot be reached.", next_route=True)
-    if isinstance(error, TimeoutError):
-        return UpstreamTimeout("The upstream provider did not answer in time.")
-    if isinstance(error, aiohttp.ClientResponseError):
-        return UpstreamError("The upstream provider's answer is not valid HTTP.")
-    return UpstreamError("The upstream provider broke the connection.")
-
-
-def read_retry_after(value: str | None) -> float | None:
+def read_retry_after(value: str) -> float | None:
     """Seconds of a Retry-After, a number or a date; None when there is none or it is no use."""
-    if value is None:
-        return None
     try:
         return max(0.0, float(value))
     except ValueError:
@@ -319,3 +274,13 @@ def read_retry_after(value: str | None) -> float | None:
     except ValueError:
         return None
     return max(0.0, when.timestamp() - time.time())
+
+
+def _blame_connection(error: Broken) -> UpstreamError:
+    return UpstreamError(f"The upstream provider's answer broke off: {error}.")
+
+
+def _format_headers(*sources: Mapping[str, str]) -> list[str]:
+    """Header lines; of equal names, whatever their case, the last counts."""
+    by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
+    return [f"{name}: {value}" for name, value in by_name.values()]

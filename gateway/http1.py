@@ -207,6 +207,8 @@ def _find_head_end(data: bytes) -> tuple[int, int]:
 
 def _check_partial_head(data: bytes) -> None:
     """What will never become a head is refused before it is whole: garbage need not end."""
-    too_long = len(data) > MAX_HEADERS * MAX_LINE_BYTES or len(data.rpartition(b"\n")[2]) > MAX_LINE_BYTES
+    too_long = (
+        len(data) > MAX_HEADERS * MAX_LINE_BYTES or len(data.rpartition(b"\n")[2]) > MAX_LINE_BYTES
+    )
     if too_long or not (data.startswith(b"HTTP/1.") or b"HTTP/1.".startswith(data)):
         raise BadResponse("its head is malformed")

@@ -13,10 +13,9 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway import apikeys
-from gateway.access_log import log_call
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.chat import ChatDialect
-from gateway.dialects.messages import MessagesErrors
+from gateway.dialects.messages import MessagesDialect
 from gateway.errors import (
     AccountSuspended,
     BadRequest,
@@ -38,9 +37,9 @@ log = logging.getLogger("gateway.middleware")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 CHAT: Final = ChatDialect()
-MESSAGES: Final = MessagesErrors()
+MESSAGES: Final = MessagesDialect()
 
-COMPLETION_PATHS: Final = frozenset({"/v1/chat/completions"})
+COMPLETION_PATHS: Final = frozenset({"/v1/chat/completions", "/v1/messages"})
 """What costs money: here the balance must be positive and the ledger writable."""
 
 _BEARER: Final = "bearer "
@@ -74,7 +73,7 @@ async def speak_dialect(request: web.Request, handler: Handler) -> web.StreamRes
         response = _render(call, InternalError())
     if not response.prepared:
         response.headers.update(describe_call(call, time.monotonic()))
-    log_call(call, response.status)
+    request.app[GATEWAY].access_log.write(call, response.status)
     return response
 
 
@@ -196,8 +195,9 @@ def _translate(error: web.HTTPException) -> GatewayError:
         return MethodNotAllowed(f"Not allowed to {error.method} here; use {allow}.", allow=allow)
     if isinstance(error, web.HTTPNotFound):
         return NotFound(
-            "Unknown URL. This gateway serves POST /v1/chat/completions and GET /v1/models; a base "
-            "address ends in /v1, and there is no slash behind a path."
+            "Unknown URL. This gateway serves POST /v1/chat/completions, POST /v1/messages and "
+            "GET /v1/models; there is no slash behind a path. An OpenAI SDK's base address ends "
+            "in /v1, an Anthropic SDK's does not."
         )
     if isinstance(error, web.HTTPRequestEntityTooLarge):
         return BodyTooLarge("The request body is too large.")

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from gateway.billing import Bill
 from gateway.config import Provider, Server
@@ -44,6 +44,14 @@ MAX_PENDING_BYTES: Final = 64 << 10
 _NEVER: Final = float("inf")
 
 
+class Outgoing(Protocol):
+    """What is sent to each route tried."""
+
+    def write_payload(self, candidate: Candidate) -> bytes: ...
+
+    def pick_headers(self, candidate: Candidate) -> Mapping[str, str]: ...
+
+
 class Relay:
     """The state that both sides of one stream share. Times are those of the event loop's clock."""
 
@@ -54,7 +62,7 @@ class Relay:
         bill: Bill,
         dialect: CallerDialect,
         context: ReplyContext,
-        write_payload: Callable[[Candidate], bytes],
+        work: Outgoing,
         sink: Sink,
         server: Server,
     ) -> None:
@@ -62,7 +70,7 @@ class Relay:
         self._bill = bill
         self._dialect = dialect
         self._context = context
-        self._write_payload = write_payload
+        self._work = work
         self._sink = sink
         self._server = server
         self._loop = asyncio.get_running_loop()
@@ -179,8 +187,8 @@ class Relay:
         self.attempt = Attempt(on_connect=self._await_first_byte)
         self._due = _NEVER  # the forwarder minds the time to connect
         self._total_due = self._loop.time() + provider.total_timeout
-        payload = self._write_payload(candidate)
-        answer = await lane.forwarder.open(exchange, payload, self.attempt)
+        payload, headers = self._work.write_payload(candidate), self._work.pick_headers(candidate)
+        answer = await lane.forwarder.open(exchange, payload, headers, self.attempt)
         self.pipeline = exchange.open_pipeline(self._context)
         try:
             await answer.deliver(self)

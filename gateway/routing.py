@@ -7,11 +7,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from gateway.breaker import Breaker
-from gateway.config import Model, Provider
-from gateway.dialects.base import Exchange
+from gateway.config import Model, Provider, Route
+from gateway.dialects.base import Exchange, Target
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.forwarder import Forwarder
 
@@ -90,36 +90,63 @@ class Candidate:
     """One route of a model: where to, under which name, through which exchange."""
 
     lane: Lane
-    upstream_model: str
     exchange: Exchange
+    target: Target
 
 
 class Routes:
     """The models that can be served, each with its candidates."""
 
-    __slots__ = ("_lanes", "_models")
+    __slots__ = ("_candidates", "_lanes", "_models")
 
-    def __init__(self, models: Mapping[str, Model], lanes: Mapping[str, Lane]) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        lanes: Mapping[str, Lane],
+        exchanges: Mapping[str, Mapping[str, Exchange]],
+    ) -> None:
+        """`exchanges` is by the caller's dialect, then by the provider's."""
         self._models = dict(models)
         self._lanes = dict(lanes)
+        self._candidates = {
+            (dialect, model.id): self._line_up(model, by_provider)
+            for dialect, by_provider in exchanges.items()
+            for model in models.values()
+        }
 
     @property
     def models(self) -> Mapping[str, Model]:
         return self._models
 
-    def find_candidates(
-        self, model: Model, exchanges: Mapping[str, Exchange]
-    ) -> tuple[Candidate, ...]:
-        """The model's routes in order; `exchanges` is the caller's, by upstream dialect."""
+    def find_candidates(self, dialect: str, model: Model) -> tuple[Candidate, ...]:
+        """The model's routes, in order, for callers of a dialect; empty when none can serve them."""
+        return self._candidates[dialect, model.id]
+
+    def _line_up(self, model: Model, exchanges: Mapping[str, Exchange]) -> tuple[Candidate, ...]:
         return tuple(
-            Candidate(lane, route.upstream_model, exchanges[lane.provider.dialect])
+            Candidate(
+                lane,
+                exchanges[lane.provider.dialect],
+                make_target(model, route, lane.provider),
+            )
             for route in model.routes
             if (lane := self._lanes[route.provider]).provider.dialect in exchanges
         )
 
-    async def close(self) -> None:
+    def close(self) -> None:
         for lane in self._lanes.values():
-            await lane.forwarder.close()
+            lane.forwarder.close()
+
+
+def make_target(model: Model, route: Route, provider: Provider) -> Target:
+    likely: Literal["effort", "none"] = "effort" if provider.dialect == "messages" else "none"
+    return Target(
+        upstream_model=route.upstream_model,
+        ask_usage=provider.stream_usage,
+        max_output_tokens=model.max_output_tokens,
+        reasoning=model.reasoning or likely,
+        max_tokens_field=provider.max_tokens_field,
+    )
 
 
 async def try_routes(

@@ -87,7 +87,8 @@ async def _serve(config: Config) -> int:
         finally:
             await runner.cleanup()
             gateway.watch.close()
-            await gateway.routes.close()
+            gateway.routes.close()
+            gateway.access_log.flush()
     log.info("stopped")
     return EXIT_OK
 

@@ -17,6 +17,7 @@ from gateway.limits import KeyRates, make_rates
 from gateway.money import Tokens, format_amount
 
 if TYPE_CHECKING:
+    from gateway.access_log import AccessLog
     from gateway.routing import Routes
     from gateway.watch import Watch
 
@@ -49,10 +50,27 @@ class Call:
 class Gateway:
     """What all requests share. `in_flight` counts requests between admission and their end."""
 
-    __slots__ = ("_rates", "config", "draining", "in_flight", "ledger", "routes", "watch")
+    __slots__ = (
+        "_rates",
+        "access_log",
+        "config",
+        "draining",
+        "in_flight",
+        "ledger",
+        "routes",
+        "watch",
+    )
 
-    def __init__(self, config: Config, ledger: Ledger, routes: Routes, watch: Watch) -> None:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        routes: Routes,
+        watch: Watch,
+        access_log: AccessLog,
+    ) -> None:
         self.config = config
+        self.access_log = access_log
         self.ledger = ledger
         self.routes = routes
         self.watch = watch

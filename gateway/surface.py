@@ -26,7 +26,6 @@ from aiohttp import web
 from gateway.billing import Bill, estimate_input, make_usage_limits
 from gateway.config import Model
 from gateway.dialects.base import CallerDialect, CompletionRequest, Reply, ReplyContext
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import (
     BadRequest,
     GatewayError,
@@ -37,6 +36,7 @@ from gateway.errors import (
     UnknownModel,
     UpstreamError,
     UpstreamTimeout,
+    UpstreamUnavailable,
 )
 from gateway.intake import read_body
 from gateway.ledger.base import Outcome
@@ -70,9 +70,22 @@ class Work:
     """The upstream's request for the first candidate: nearly always the only one needed."""
 
     def write_payload(self, candidate: Candidate) -> bytes:
+        """Raises UpstreamUnavailable for a later route that cannot carry the request."""
         if candidate is self.candidates[0]:
             return self.first_payload
-        return write_payload(candidate, self.request)
+        try:
+            return candidate.exchange.write_request(self.request, candidate.target)
+        except BadRequest as error:
+            raise UpstreamUnavailable(
+                "The upstream provider is not available, and another cannot take this request.",
+                next_route=True,
+                blames_provider=False,
+            ) from error
+
+    def pick_headers(self, candidate: Candidate) -> dict[str, str]:
+        """The caller's headers that go on to this upstream."""
+        headers = self.http.headers
+        return {n: headers[n] for n in candidate.exchange.passed_headers if n in headers}
 
 
 def make_completion_handler(
@@ -93,13 +106,9 @@ def _admit(http: web.Request, dialect: CallerDialect, request: CompletionRequest
     gateway, call = http.app[GATEWAY], http[CALL]
     assert call.key is not None
     call.stream = request.stream
-    model = gateway.routes.models.get(request.model)
-    if model is None:
-        raise UnknownModel(request.model)
+    model = find_model(http, request.model)
     call.model = model.id
-    if call.key.models is not None and model.id not in call.key.models:
-        raise ModelNotAllowed(model.id)
-    candidates = gateway.routes.find_candidates(model, EXCHANGES[dialect.name])
+    candidates: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not candidates:
         raise UnknownModel(request.model)
     context = ReplyContext(
@@ -108,7 +117,7 @@ def _admit(http: web.Request, dialect: CallerDialect, request: CompletionRequest
         limits=make_usage_limits(request, model),
         input_estimate=estimate_input(request),
     )
-    payload = write_payload(candidates[0], request)  # may refuse the request: before it costs
+    candidates, payload = choose_writable(candidates, request)
     call.provider = candidates[0].lane.provider.name
     bill = Bill(gateway, call, request, model, call.provider)
     return Work(http, gateway, call, dialect, request, model, candidates, context, bill, payload)
@@ -122,7 +131,9 @@ async def _serve_json(work: Work) -> web.Response:
         call.attempts += 1
         call.provider = candidate.lane.provider.name
         payload = work.write_payload(candidate)
-        body = await candidate.lane.forwarder.fetch(candidate.exchange, payload)
+        body = await candidate.lane.forwarder.fetch(
+            candidate.exchange, payload, work.pick_headers(candidate)
+        )
         return candidate.exchange.read_reply(body, work.context)
 
     try:
@@ -132,8 +143,11 @@ async def _serve_json(work: Work) -> web.Response:
         raise _blame(work, error) from error
     call.first_byte_ms = _elapsed_ms(call)
     await bill.settle("complete", 200, reply.tokens, estimated=reply.estimated)
-    headers = {"x-gateway-cost": format_amount(call.cost_nano)}
-    return web.Response(body=reply.body, content_type="application/json", headers=headers)
+    headers = {
+        "Content-Type": "application/json",
+        "x-gateway-cost": format_amount(call.cost_nano),
+    }
+    return web.Response(body=reply.body, headers=headers)
 
 
 async def _serve_stream(work: Work) -> web.StreamResponse:
@@ -144,7 +158,7 @@ async def _serve_stream(work: Work) -> web.StreamResponse:
         bill=work.bill,
         dialect=work.dialect,
         context=work.context,
-        write_payload=work.write_payload,
+        work=work,
         sink=sink,
         server=work.gateway.config.server,
     )
@@ -255,10 +269,35 @@ async def _send_error(work: Work, relay: Relay, sink: Sink, error: GatewayError)
         await sink.end(work.dialect.render_error_event(error, work.call.request_id))
 
 
-def write_payload(candidate: Candidate, request: CompletionRequest) -> bytes:
-    return candidate.exchange.write_request(
-        request, candidate.upstream_model, ask_usage=candidate.lane.provider.stream_usage
-    )
+def find_model(http: web.Request, model_id: str) -> Model:
+    """The model a request names. Raises UnknownModel, ModelNotAllowed."""
+    model = http.app[GATEWAY].routes.models.get(model_id)
+    if model is None:
+        raise UnknownModel(model_id)
+    key = http[CALL].key
+    assert key is not None
+    if key.models is not None and model.id not in key.models:
+        raise ModelNotAllowed(model.id)
+    return model
+
+
+def choose_writable(
+    candidates: Sequence[Candidate], request: CompletionRequest
+) -> tuple[Sequence[Candidate], bytes]:
+    """The routes from the first on that can carry the request, and that one's payload.
+
+    Raises BadRequest when none can: what the first one could not carry.
+    """
+    refusal: BadRequest | None = None
+    for position, candidate in enumerate(candidates):
+        try:
+            payload = candidate.exchange.write_request(request, candidate.target)
+        except BadRequest as error:
+            refusal = refusal or error
+        else:
+            return candidates[position:], payload
+    assert refusal is not None
+    raise refusal
 
 
 def _name_failure(error: BaseException) -> tuple[Outcome, int]:
@@ -283,7 +322,7 @@ def _blame(work: Work, error: BaseException) -> BaseException:
     """An upstream that found fault with the request speaks of its own model name, not ours."""
     if isinstance(error, BadRequest):
         for candidate in work.candidates:
-            error.message = error.message.replace(candidate.upstream_model, work.model.id)
+            error.message = error.message.replace(candidate.target.upstream_model, work.model.id)
     return error
 
 

@@ -1,11 +1,12 @@
 """What the unit tests of the chat dialect share: chunks, streams, and the specification's rules.
 
-Nothing of the gateway is used to judge the gateway: `check_stream` is written from parts 2.5 and 6
+Nothing of the gateway judges the gateway: `check_stream` is written from parts 2.5 and 6
 of the specification.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.dialects.base import CompletionRequest, Pipeline, ReplyContext
+from gateway.dialects.chat_stream import ChatStream
 from gateway.money import Tokens
 from gateway.usage import UsageLimits
 
@@ -28,7 +30,7 @@ Json = dict[str, Any]
 def make_context(
     *, usage: bool = False, n: int = 1, limits: int = 10**6, model: str = MODEL
 ) -> ReplyContext:
-    request = CompletionRequest({}, model, True, usage, n, None, 4 * INPUT_ESTIMATE, 0)  # noqa: FBT003 - in order
+    request = CompletionRequest({}, model, True, usage, n, None, 4 * INPUT_ESTIMATE, 0)
     return ReplyContext(request, "request-1", UsageLimits(limits, limits), INPUT_ESTIMATE)
 
 
@@ -110,7 +112,7 @@ def random_slices(data: bytes, dice: random.Random) -> Iterator[bytes]:
     """Cut anywhere, into few or many pieces."""
     count = min(dice.choice((1, 2, 5, 20, 100)), len(data) - 1)
     cuts = [0, *sorted(dice.sample(range(1, len(data)), count)), len(data)]
-    return (data[start:end] for start, end in zip(cuts, cuts[1:], strict=False))
+    return (data[start:end] for start, end in itertools.pairwise(cuts))
 
 
 def make_dice() -> random.Random:
@@ -164,3 +166,24 @@ def _check_choice(said: list[Json], *, finished: bool) -> None:
         assert type(call["index"]) is int
         assert call["index"] in seen or call["type"]
         seen.add(call["index"])
+
+
+USAGE: Final[Json] = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+BEGIN: Final = events(chunk(role()))
+END: Final = events(chunk(stop()))
+HI: Final = event(chunk(text("Hi")))
+WHOLE: Final = BEGIN + HI + END + DONE
+"""A stream that conforms but for its model's name."""
+
+
+def ours(body: bytes) -> bytes:
+    return body.replace(b'"model":"theirs"', b'"model":"%s"' % MODEL.encode())
+
+
+def send(*pieces: bytes, usage: bool = False, n: int = 1, limits: int = 10**6) -> Played:
+    """Play a stream; cut into bytes or pieces of three it must come out the same."""
+    body = b"".join(pieces)
+    played = play(ChatStream(make_context(usage=usage, n=n, limits=limits)), [body])
+    for sliced in (each_byte(body), (body[at : at + 3] for at in range(0, len(body), 3))):
+        assert play(ChatStream(make_context(usage=usage, n=n, limits=limits)), sliced) == played
+    return played

@@ -199,7 +199,7 @@ def test_usage_whose_total_is_not_the_sum() -> None:
 
 
 def test_everything_else_is_left() -> None:
-    odd = {"created": "x", "model": None, "vendor": [1], "service_tier": {}, "usage": None}
+    odd: Json = {"created": "x", "model": None, "vendor": [1], "service_tier": {}, "usage": None}
     merged = choice({"content": "a", "own": 1}, "eos", native_finish_reason="x")
     out = repair(chunk(merged, **odd))
     assert all({key: one[key] for key in odd} == odd for one in out)

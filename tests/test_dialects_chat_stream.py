@@ -1,18 +1,16 @@
-"""Chat streams, bytes in and bytes out: framing, edits, endings and the meter in every slicing."""
+"""Chat streams, bytes in and bytes out: framing, edits and endings in every slicing."""
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Any
-
 import pytest
 from chat_kit import (
+    BEGIN,
     DONE,
-    INPUT_ESTIMATE,
+    END,
+    HI,
     MODEL,
-    Json,
-    Played,
+    USAGE,
+    WHOLE,
     check_stream,
     choice,
     chunk,
@@ -21,154 +19,16 @@ from chat_kit import (
     event,
     events,
     make_context,
-    make_dice,
+    ours,
     play,
-    random_slices,
-    read_chunks,
     role,
+    send,
     stop,
     text,
 )
-from support import recorded
-from support.recorded import Said, accumulate
 
 from gateway.dialects.chat_stream import ChatStream
 from gateway.money import Tokens
-from gateway.sse import MAX_EVENT_BYTES
-from gateway.usage import UsageLimits
-
-USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-BEGIN, END = events(chunk(role())), events(chunk(stop()))
-HI = event(chunk(text("Hi")))
-WHOLE = BEGIN + HI + END + DONE
-"""A stream that conforms but for its model's name."""
-
-
-def ours(body: bytes) -> bytes:
-    return body.replace(b'"model":"theirs"', b'"model":"%s"' % MODEL.encode())
-
-
-def send(*pieces: bytes, usage: bool = False, n: int = 1, limits: int = 10**6) -> Played:
-    """Play a stream; cut into bytes or pieces of three it must come out the same."""
-    body = b"".join(pieces)
-    played = play(ChatStream(make_context(usage=usage, n=n, limits=limits)), [body])
-    for sliced in (each_byte(body), (body[at : at + 3] for at in range(0, len(body), 3))):
-        assert play(ChatStream(make_context(usage=usage, n=n, limits=limits)), sliced) == played
-    return played
-
-
-# Recorded streams
-
-recordings = pytest.mark.skipif(
-    not recorded.FOLDER.is_dir(), reason="the recorded streams (../shared/streams) are not here"
-)
-every_recording = pytest.mark.parametrize("name", recorded.NAMES)
-
-
-def frame(lines: list[bytes]) -> bytes:
-    return b"".join(b"data: " + line + b"\n\n" for line in lines) + DONE
-
-
-def report(said: Said) -> Tokens:
-    assert said.usage is not None
-    prompt, output, _ = said.usage
-    return Tokens(prompt - said.cached_tokens, said.cached_tokens, 0, output)
-
-
-@recordings
-@every_recording
-@pytest.mark.parametrize("usage", [False, True], ids=["unasked", "usage"])
-def test_a_recording_keeps_the_rules_and_says_the_same(name: str, *, usage: bool) -> None:
-    expected = accumulate(recorded.load(name))
-    played = play(ChatStream(make_context(usage=usage)), [frame(recorded.load_lines(name))])
-    assert played.complete
-    assert played.out.endswith(DONE)
-    check_stream(played.chunks, usage=usage)
-    said = accumulate(played.chunks)
-    assert said.choices == expected.choices
-    bare = [one for one in recorded.load(name) if not one["choices"] and one.get("usage")]
-    assert said.usage == (expected.usage if usage or not bare else None)
-    assert (played.tokens, played.estimated) == (report(expected), False)
-
-
-@recordings
-@every_recording
-@pytest.mark.parametrize("usage", [False, True], ids=["unasked", "usage"])
-def test_slicing_a_recording_changes_nothing(name: str, *, usage: bool) -> None:
-    body = frame(recorded.load_lines(name))
-    dice = make_dice()
-    expected = play(ChatStream(make_context(usage=usage)), [body])
-    assert play(ChatStream(make_context(usage=usage)), each_byte(body)) == expected
-    for _ in range(200):
-        pieces = list(random_slices(body, dice))
-        assert play(ChatStream(make_context(usage=usage)), pieces) == expected, pieces[:3]
-
-
-def without_usage(name: str) -> bytes:
-    chunks = [{**one, "usage": None} for one in recorded.load(name)]
-    return frame([dump(one) for one in chunks])
-
-
-@recordings
-@every_recording
-def test_the_delivered_estimate_is_exact_at_every_cut(name: str) -> None:
-    """Without a usage: a quarter of the UTF-8 bytes in the events that went out, rounded up."""
-    stream = ChatStream(make_context())
-    heard = 0
-    for byte in each_byte(without_usage(name)):
-        for one in read_chunks(stream.feed(byte)):
-            said = accumulate([one]).choices
-            heard += sum(len(each.output.encode()) for each in said.values())
-        expected = Tokens(INPUT_ESTIMATE, output=-(-heard // 4))
-        assert stream.measure() == (expected, True)
-        assert stream.delivered == (heard > 0)
-    assert stream.complete
-
-
-@recordings
-def test_a_cut_stream_is_charged_the_larger_of_reported_and_delivered() -> None:
-    """Perplexity reports as it goes; what was reported last may lag behind what was said."""
-    stream = ChatStream(make_context())
-    reported = heard = 0
-    for line in recorded.load_lines("perplexity-text"):
-        stream.feed(b"data: " + line + b"\n\n")
-        said = accumulate([json.loads(line)])
-        heard += len(said.choices[0].output.encode())
-        reported = said.usage[1] if said.usage else reported
-        tokens, estimated = stream.measure()
-        assert tokens == Tokens(11, output=max(reported, -(-heard // 4)))
-        assert estimated == (-(-heard // 4) > reported)
-
-
-@recordings
-def test_openais_own_stream_passes_byte_for_byte_but_for_the_model() -> None:
-    """A naive reference, good for this recording: its text never speaks of models."""
-    lines = recorded.load_lines("openai-text")
-    model = json.loads(lines[0])["model"].encode()
-    naive = frame(lines).replace(b'"model":"%s"' % model, b'"model":"%s"' % MODEL.encode())
-    assert play(ChatStream(make_context(usage=True)), [frame(lines)]).out == naive
-    unasked = play(ChatStream(make_context()), [frame(lines)]).out
-    assert unasked == b"\n\n".join(naive.split(b"\n\n")[:-3]) + b"\n\n" + DONE
-
-
-@recordings
-def test_an_id_without_the_shape_is_all_that_changes_besides() -> None:
-    lines = recorded.load_lines("openai-text")
-    identity, model = (json.loads(lines[0])[key].encode() for key in ("id", "model"))
-    bare = [line.replace(identity, b"5319bd02-99") for line in lines]
-    naive = frame(bare).replace(b'"id":"5319bd02-99"', b'"id":"chatcmpl-5319bd02-99"')
-    naive = naive.replace(b'"model":"%s"' % model, b'"model":"%s"' % MODEL.encode())
-    assert play(ChatStream(make_context(usage=True)), [frame(bare)]).out == naive
-
-
-@recordings
-@every_recording
-@pytest.mark.parametrize("usage", [False, True], ids=["unasked", "usage"])
-def test_what_went_out_needs_no_repair(name: str, *, usage: bool) -> None:
-    """Fed in again, under the same name, every byte passes."""
-    out = play(ChatStream(make_context(usage=usage)), [frame(recorded.load_lines(name))]).out
-    assert play(ChatStream(make_context(usage=usage)), [out]).out == out
-
 
 # Framing
 
@@ -240,8 +100,8 @@ def test_spaces_around_the_data_are_left() -> None:
 
 @pytest.mark.parametrize(
     "done",
-    [b"data: [DONE]\n\n", b"data: [DONE]  \n\n", b"data:[DONE]\n\n", b"data: [DONE]\n"]
-    + [b"data: [DONE]", b"data: [DONE]\r\r", b"data: [DONE]\r\n", b"event: x\ndata: [DONE]\n\n", b""],
+    [b"data: [DONE]\n\n", b"data: [DONE]  \n\n", b"data:[DONE]\n\n", b"data: [DONE]\n",
+     b"data: [DONE]", b"data: [DONE]\r\r", b"data: [DONE]\r\n", b"event: x\ndata: [DONE]\n\n", b""],
 )  # fmt: skip
 def test_every_way_to_be_done(done: bytes) -> None:
     """Missing, cut short or dressed up: after every choice finished the caller gets it."""
@@ -408,116 +268,3 @@ def test_a_deeply_nested_event_is_no_fault_of_ours(depth: int) -> None:
     deep = b'data: {"choices":[{"index":0,"delta":{"content":"a","x":' + b"[" * depth + b"]" * depth
     played = play(ChatStream(make_context()), [BEGIN + deep + b"}}]}\n\n" + END + DONE])
     assert played.complete or played.failure
-
-
-# Events beyond all measure
-
-
-def big(extra: int = 200_000) -> bytes:
-    """One content event longer than events are held, by more than comes in one read."""
-    return event(chunk(text("x" * (MAX_EVENT_BYTES + extra))))
-
-
-def pieces_of(body: bytes, size: int) -> list[bytes]:
-    return [body[at : at + size] for at in range(0, len(body), size)]
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-@pytest.mark.parametrize("size", [1000, 65_536, 65_537])
-def test_an_oversized_event_passes_unedited_to_its_boundary(end: bytes, size: int) -> None:
-    """What stands before and behind it is edited all the same."""
-    tail = (HI + END + DONE).replace(b"\n", end)
-    head, body = BEGIN.replace(b"\n", end), big().replace(b"\n", end)
-    played = play(ChatStream(make_context()), pieces_of(head + body + tail, size))
-    done = DONE
-    assert (
-        played.out == ours(head) + body + ours(tail.removesuffix(DONE.replace(b"\n", end))) + done
-    )
-    assert played.complete
-    assert played.tokens.output >= (MAX_EVENT_BYTES + 2) // 4
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_an_oversized_event_ends_at_its_boundary_in_any_slicing(end: bytes) -> None:
-    whole = (big() + HI + END + DONE).replace(b"\n", end)
-    begun, at = MAX_EVENT_BYTES + 1, len(big().replace(b"\n", end))
-    expected = ours(BEGIN) + whole[:at] + ours((HI + END).replace(b"\n", end)) + DONE
-    for cut in range(at - 6, at + 7):
-        pieces = [BEGIN, whole[:begun], whole[begun:cut], whole[cut:]]
-        assert play(ChatStream(make_context()), pieces).out == expected, cut - at
-
-
-def test_an_oversized_event_is_told_while_it_passes() -> None:
-    """Nothing may be put in between, so the relay asks."""
-    stream = ChatStream(make_context())
-    fed = 0
-    for piece in pieces_of(big(), 65_536):
-        fed += len(piece)
-        stream.feed(piece)
-        assert stream.mid_event == (MAX_EVENT_BYTES < fed < len(big()))
-    assert stream.begun
-
-
-def test_an_event_up_to_the_measure_is_held_and_edited() -> None:
-    body = event(chunk(text("x" * (MAX_EVENT_BYTES - len(HI)))))
-    assert len(body) < MAX_EVENT_BYTES
-    assert play(
-        ChatStream(make_context()), pieces_of(WHOLE[: -len(DONE)] + body, 5000)
-    ).out.startswith(ours(BEGIN + HI + END + body))
-
-
-def test_a_cut_in_an_oversized_event_is_never_complete() -> None:
-    """Though every choice has finished: what was sent ends in the middle of an event."""
-    stream = ChatStream(make_context())
-    stream.feed(BEGIN + END)
-    stream.feed(big()[:-2])
-    assert stream.mid_event
-    stream.end()
-    assert not stream.complete
-
-
-# The meter
-
-
-@pytest.mark.parametrize("absurd", [{**USAGE, "prompt_tokens": -1}, {**USAGE, "total_tokens": 10**9},
-                                    {**USAGE, "completion_tokens": 1.5}, {}])  # fmt: skip
-def test_an_absurd_usage_is_estimated(absurd: Json) -> None:
-    played = send(BEGIN + HI + END + event(chunk(usage=absurd)) + DONE, limits=100)
-    assert (played.tokens, played.estimated) == (Tokens(INPUT_ESTIMATE, output=1), True)
-
-
-def test_the_last_usage_that_is_not_null_counts() -> None:
-    first, last = {**USAGE, "completion_tokens": 1, "total_tokens": 10}, USAGE
-    body = events(
-        chunk(role(), usage=first), chunk(text("a"), usage=last), chunk(stop(), usage=None)
-    )
-    assert send(body + DONE).tokens == Tokens(9, output=3)
-
-
-def test_after_the_end_the_report_counts_even_if_more_was_said() -> None:
-    long = event(chunk(text("x" * 400)))
-    reported = event(chunk(usage=USAGE))
-    assert send(BEGIN + long + END + reported + DONE).tokens == Tokens(9, output=3)
-    cut = play(ChatStream(make_context()), [BEGIN + long + reported])
-    assert (cut.tokens, cut.estimated) == (Tokens(9, output=100), True)
-
-
-@pytest.mark.parametrize("delta", [
-    {"content": "12345"}, {"reasoning_content": "12345"}, {"reasoning": "12345"}, {"refusal": "12345"},
-    {"content": "123", "reasoning": "45"}, {"function_call": {"arguments": "12345"}},
-    {"tool_calls": [{"index": 0, "type": "function", "function": {"arguments": "12345"}}]},
-])  # fmt: skip
-@pytest.mark.parametrize("times", [1, 5])
-def test_all_that_is_delivered_counts(delta: dict[str, Any], times: int) -> None:
-    played = send(BEGIN + event(chunk(choice(delta))) * times)
-    assert (played.tokens.output, played.delivered) == (-(-5 * times // 4), True)
-
-
-def test_nothing_delivered_is_nothing() -> None:
-    played = send(BEGIN + event(chunk(text(""))))
-    assert (played.tokens, played.delivered) == (Tokens(INPUT_ESTIMATE), False)
-
-
-def test_limits_are_those_of_the_context() -> None:
-    assert make_context(limits=5).limits == UsageLimits(5, 5)
-    assert re.fullmatch(r"chatcmpl-.+", chunk()["id"])

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import pytest
 from chat_kit import (
+    BEGIN,
     DONE,
+    USAGE,
     Json,
     Played,
     choice,
     chunk,
-    dump,
     event,
     make_context,
     play,
-    role,
     stop,
     text,
 )
@@ -26,9 +26,6 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat_repair import ChunkRepair
 from gateway.dialects.chat_stream import ChatStream
-
-USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-BEGIN = event(chunk(role()))
 
 
 def play_both(body: bytes, *, usage: bool = False, n: int = 1) -> tuple[Played, Played]:
@@ -155,8 +152,8 @@ def test_what_is_said_beside_the_text_counts_each_time() -> None:
 
 
 said = st.sampled_from(
-    ["", "a", " b", '"', "\\", '\\"', "é", "\U0001f600", "\n", "\u2028", "\x7f", "\x00probe\x00"]
-    + ['"model":"theirs"', '"id":"5319"', '{"usage":{}}', '"obfuscation":"x"', "data: [DONE]\n\n", "\ud800"]
+    ["", "a", " b", '"', "\\", '\\"', "é", "\U0001f600", "\n", "\u2028", "\x7f", "\x00probe\x00",
+     '"model":"theirs"', '"id":"5319"', '{"usage":{}}', '"obfuscation":"x"', "data: [DONE]\n\n", "\ud800"]
 )  # fmt: skip
 inner = st.fixed_dictionaries(
     {},
@@ -185,17 +182,19 @@ choices = fragments | st.builds(
     choice, deltas | st.none(), st.sampled_from([None, None, None, "stop"]), st.integers(0, 1)
 )
 usages = st.sampled_from([None, USAGE, {**USAGE, "total_tokens": 13}])
-extras = st.fixed_dictionaries(
+extras: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {}, optional={"obfuscation": said, "usage": usages, "logprobs": st.none(), "own": inner}
 )
-heads = st.sampled_from([{}, {}, {}, {"id": "5319"}, {"model": 'q"'}, {"object": None}, {"id": ""}])
+heads: st.SearchStrategy[Json] = st.sampled_from(
+    [{}, {}, {}, {"id": "5319"}, {"model": 'q"'}, {"object": None}, {"id": ""}]
+)
 
 
 @st.composite
 def chunks(draw: st.DrawFn) -> Json:
     """One chunk, its keys in either order."""
     value = chunk(*draw(fragments.map(lambda one: [one]) | st.lists(choices, max_size=2)))
-    value |= draw(heads) | draw(st.just({}) | extras)
+    value |= draw(heads) | (draw(extras) if draw(st.booleans()) else {})
     return dict(reversed(value.items())) if draw(st.integers(0, 4)) == 0 else value
 
 
@@ -218,26 +217,23 @@ def say(value: Json, words: str) -> Json:
 
 
 def write(value: Json) -> bytes:
-    """Compact and in UTF-8, as the gateway itself writes."""
-    try:
-        return b"data: " + dump(value) + b"\n\n"
-    except UnicodeEncodeError:
-        return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+    """Compact and in UTF-8, as the gateway itself writes; lone surrogates have no UTF-8."""
+    return event(json.loads(json.dumps(value).replace("\\ud800", "?")))
 
 
 def write_ascii(value: Json) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
-@fuzz(250)
+@fuzz(200)
 @given(streams(), st.booleans())
-def test_parsing_everything_gives_the_same_bytes(stream: list[Json], usage: bool) -> None:  # noqa: FBT001 - drawn
+def test_parsing_everything_gives_the_same_bytes(stream: list[Json], usage: bool) -> None:
     check_same(BEGIN + b"".join(map(write, stream)) + DONE, usage=usage, n=2)
 
 
-@fuzz(120)
+@fuzz(100)
 @given(streams(), st.booleans())
-def test_parsing_everything_gives_the_same_events(stream: list[Json], usage: bool) -> None:  # noqa: FBT001 - drawn
+def test_parsing_everything_gives_the_same_events(stream: list[Json], usage: bool) -> None:
     """Written with spaces and ASCII escapes, which a repaired event may lose: the same values."""
     hot, slow = play_both(BEGIN + b"".join(map(write_ascii, stream)) + DONE, usage=usage, n=2)
     assert hot.chunks == slow.chunks

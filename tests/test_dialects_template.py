@@ -162,7 +162,7 @@ def test_a_conversion_without_the_one_text_teaches_nothing(converted: bytes) -> 
 
 @fuzz(200)
 @given(st.text(max_size=20), st.booleans())
-def test_text_bytes_are_the_utf8_bytes_of_what_is_read(said: str, ascii_only: bool) -> None:  # noqa: FBT001 - drawn
+def test_text_bytes_are_the_utf8_bytes_of_what_is_read(said: str, ascii_only: bool) -> None:
     inside = json.dumps(said, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")[1:-1]
     assert count_text_bytes(inside) == len(said.encode("utf-8", "surrogatepass"))
 

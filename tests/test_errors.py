@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletionChunk
 
 from gateway import errors as e
 from gateway.dialects.chat import ChatDialect
-from gateway.dialects.messages import MessagesErrors
+from gateway.dialects.messages import MessagesDialect
 
 REQUEST_ID = "req-1"
 INVALID = "invalid_request_error"
@@ -41,7 +41,7 @@ TABLE = (
     Row(lambda: e.BadRequest(M, param="n", code="invalid_type"), 400, INVALID, "invalid_type", INVALID, "n"),
     Row(lambda: e.UnknownModel("m"), 400, INVALID, "model_not_found", INVALID, "model"),
     Row(lambda: e.ModelNotFound("m"), 404, INVALID, "model_not_found", "not_found_error", "model"),
-    Row(lambda: e.InvalidKey(), 401, INVALID, "invalid_api_key", "authentication_error"),
+    Row(e.InvalidKey, 401, INVALID, "invalid_api_key", "authentication_error"),
     Row(lambda: e.InsufficientBalance(M), 402, "insufficient_quota", "insufficient_quota", "billing_error"),
     Row(lambda: e.AccountSuspended(M), 403, INVALID, "account_suspended", "permission_error"),
     Row(lambda: e.ModelNotAllowed("m"), 403, INVALID, "model_not_allowed", "permission_error", "model"),
@@ -64,12 +64,12 @@ TABLE = (
         503, UNAVAILABLE, "upstream_unavailable", "overloaded_error", retry_after=7,
     ),
     Row(lambda: e.Overloaded(M), 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
-    Row(lambda: e.LedgerUnavailable(), 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
+    Row(e.LedgerUnavailable, 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
     Row(
         lambda: e.LedgerUnavailable(should_retry=False),
         503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1, should_retry=False,
     ),
-    Row(lambda: e.InternalError(), 500, "server_error", "internal_error", "api_error"),
+    Row(e.InternalError, 500, "server_error", "internal_error", "api_error"),
 )  # fmt: skip
 FAMILIES = {e.CallerError, e.AccountError, e.GatewayFault}
 """Only there to say whose fault it is; never raised themselves."""
@@ -128,13 +128,13 @@ def test_chat_envelope(row: Row) -> None:
 @every_row
 def test_messages_envelope(row: Row) -> None:
     error = row.make()
-    body = json.loads(MessagesErrors().render_error(error, REQUEST_ID))
+    body = json.loads(MessagesDialect().render_error(error, REQUEST_ID))
     assert body == {
         "type": "error",
         "error": {"type": row.messages_type, "message": error.message},
         "request_id": REQUEST_ID,
     }
-    event = MessagesErrors().render_error_event(error, REQUEST_ID)
+    event = MessagesDialect().render_error_event(error, REQUEST_ID)
     assert read_event(event, b"event: error\n") == body
 
 
@@ -159,12 +159,12 @@ def test_openai_sdk_raises_on_the_event(row: Row, openai_client: openai.OpenAI) 
 def test_anthropic_sdk_raises_on_the_event(row: Row, anthropic_client: anthropic.Anthropic) -> None:
     stream = anthropic.Stream(
         cast_to=cast("type[RawMessageStreamEvent]", RawMessageStreamEvent),
-        response=respond(MessagesErrors().render_error_event(row.make(), REQUEST_ID)),
+        response=respond(MessagesDialect().render_error_event(row.make(), REQUEST_ID)),
         client=anthropic_client,
     )
     with pytest.raises(anthropic.APIStatusError) as raised:
         list(stream)
-    assert raised.value.body == json.loads(MessagesErrors().render_error(row.make(), REQUEST_ID))
+    assert raised.value.body == json.loads(MessagesDialect().render_error(row.make(), REQUEST_ID))
 
 
 def respond(body: bytes) -> httpx2.Response:
@@ -188,7 +188,7 @@ def anthropic_client() -> anthropic.Anthropic:
 
 def test_request_ids_go_out_under_the_names_the_sdks_read() -> None:
     assert ChatDialect().reply_headers("r") == {"x-request-id": "r"}
-    assert MessagesErrors().reply_headers("r") == {"x-request-id": "r", "request-id": "r"}
+    assert MessagesDialect().reply_headers("r") == {"x-request-id": "r", "request-id": "r"}
 
 
 @pytest.mark.parametrize(("asked", "told"), [(-3, 0), (0, 0), (59.5, 59.5), (60, 60), (1e9, 60)])
@@ -202,7 +202,7 @@ def test_all_bad_keys_get_one_text() -> None:
     assert "sk-ru-..." in e.InvalidKey().message
 
 
-@pytest.mark.parametrize("make", [e.UnknownModel, e.ModelNotAllowed])
+@pytest.mark.parametrize("make", [e.UnknownModel, e.ModelNotFound])
 def test_a_long_model_name_is_not_echoed_whole(make: Callable[[str], e.GatewayError]) -> None:
     assert len(make("m" * 10_000).message) < 300
 
@@ -210,7 +210,7 @@ def test_a_long_model_name_is_not_echoed_whole(make: Callable[[str], e.GatewayEr
 def test_a_text_with_quotes_and_newlines_stays_one_event() -> None:
     error = e.BadRequest('a "quoted"\n\ndata: [DONE]\r\n\r\ntext')
     assert read_event(ChatDialect().render_error_event(error, REQUEST_ID), b"")
-    assert read_event(MessagesErrors().render_error_event(error, REQUEST_ID), b"event: error\n")
+    assert read_event(MessagesDialect().render_error_event(error, REQUEST_ID), b"event: error\n")
 
 
 def test_a_method_not_allowed_names_what_is() -> None:

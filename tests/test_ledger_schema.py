@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_IMODE
 
 import pytest
-from ledger_kit import Place, charge, find_key, make_place, query
+from ledger_kit import Place, admission, charge, find_key, make_place, query
 
 from gateway import accounts
 from gateway.ledger.base import LedgerError
@@ -28,12 +28,14 @@ def read_pragmas(connection: sqlite3.Connection) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A charge of 700. The tests that share it try to spoil it, and must not succeed."""
+    """A charge of 700 and a pending request. The tests that share it try to spoil it, and must not succeed."""
     place = make_place(tmp_path_factory.mktemp("charged"))
 
     async def spend() -> None:
         async with SqliteLedger.open(place.path) as ledger:
-            await charge(ledger, find_key(ledger, place), 700)
+            key = find_key(ledger, place)
+            await charge(ledger, key, 700)
+            await ledger.wait_admitted(ledger.hold(key, admission()))
 
     asyncio.run(spend())
     return place
@@ -142,21 +144,30 @@ ENTRY = (
     "INSERT INTO entries (kind, amount_nano, request_id, account_id, balance_after_nano,"
     " created_ms) VALUES"
 )
+POSTED_ID = "(SELECT id FROM requests WHERE cost_nano)"
+ENDED = "outcome = 'shutdown', status = 500, ended_ms = 1"
 
 
 @pytest.mark.parametrize(
     "sql",
     [
-        "UPDATE requests SET outcome = 'interrupted'",
-        "UPDATE requests SET state = 'voided', cost_nano = 0",
+        "UPDATE requests SET outcome = 'interrupted' WHERE state = 'posted'",
+        "UPDATE requests SET state = 'voided', cost_nano = 0 WHERE state = 'posted'",
+        f"UPDATE requests SET state = 'voided', {ENDED}, cost_nano = 5 WHERE ended_ms IS NULL",
+        "UPDATE requests SET state = 'voided', status = 500, ended_ms = 1 WHERE ended_ms IS NULL",
+        "UPDATE requests SET state = 'voided', outcome = 'shutdown', ended_ms = 1 WHERE ended_ms IS NULL",
+        "UPDATE requests SET state = 'voided', outcome = 'shutdown', status = 500 WHERE ended_ms IS NULL",
+        "UPDATE requests SET outcome = 'shutdown' WHERE ended_ms IS NULL",
+        f"UPDATE requests SET state = 'lost', {ENDED} WHERE ended_ms IS NULL",
+        "UPDATE requests SET cost_nano = 5 WHERE ended_ms IS NULL",
         "DELETE FROM requests",
         "UPDATE accounts SET balance_nano = 1.5",
         "UPDATE accounts SET balance_nano = 'much'",
         "UPDATE keys SET spent_nano = -1",
         "UPDATE keys SET digest = x'00'",
         "DELETE FROM accounts",
-        f"{ENTRY} ('charge', -700, (SELECT id FROM requests), 1, 0, 1)",  # a second one
-        f"{ENTRY} ('charge', 1, (SELECT id FROM requests), 1, 0, 1)",
+        f"{ENTRY} ('charge', -700, {POSTED_ID}, 1, 0, 1)",  # a second one
+        f"{ENTRY} ('charge', 1, {POSTED_ID}, 1, 0, 1)",
         f"{ENTRY} ('charge', -1, NULL, 1, 0, 1)",
         f"{ENTRY} ('credit', -1, NULL, 1, 0, 1)",
         f"{ENTRY} ('correction', 5, NULL, 1, 0, 1)",

@@ -135,7 +135,7 @@ def test_a_request_larger_than_the_bucket_passes_when_it_is_full() -> None:
 def test_a_request_larger_than_the_bucket_waits_until_it_is_full() -> None:
     key = rates(tokens=100)
     key.take_tokens(50, 0.0)
-    with pytest.raises(RateLimited, match="100 tokens per minute .* about 1000") as refused:
+    with pytest.raises(RateLimited, match=r"100 tokens per minute .* about 1000") as refused:
         key.take_tokens(1000, 0.0)
     assert (refused.value.kind, refused.value.type) == ("tokens", "tokens")
     assert refused.value.retry_after_seconds == pytest.approx(30)

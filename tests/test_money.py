@@ -68,12 +68,12 @@ def test_plain_decimals_are_read(text: str, nano: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " 5", "5 ", "5\n", "1e3", "1,5", "1_000", ".5", "5.", "NaN", "Infinity", "--1", "0x1", "٣"]
-    + ["5 USD", "$5", "0.0000000001", "1000000000.000000001", "-1000000001", "9" * 13, "1." * 2]
-    + ["999999999999.999999999999999999", "1000000000.000000000000000001", "0." + "1" * 19],
-)
+    ["", " 5", "5 ", "5\n", "1e3", "1,5", "1_000", ".5", "5.", "NaN", "Infinity", "--1", "0x1", "٣",
+     "5 USD", "$5", "0.0000000001", "1000000000.000000001", "-1000000001", "9" * 13, "1.1.",
+     "999999999999.999999999999999999", "1000000000.000000000000000001", "0." + "1" * 19],
+)  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not an amount|is finer|is beyond"):
+    with pytest.raises(ValueError, match=r"is not an amount|is finer|is beyond"):
         parse_amount_nano(text)
 
 
@@ -86,7 +86,7 @@ def test_no_decimal_is_read_as_another(value: Decimal) -> None:
     if exact.denominator == 1 and abs(exact) <= MAX_AMOUNT_NANO:
         assert parse_amount_nano(text) == exact
     else:
-        with pytest.raises(ValueError, match="is finer|is beyond"):
+        with pytest.raises(ValueError, match=r"is finer|is beyond"):
             parse_amount_nano(text)
 
 

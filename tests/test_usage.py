@@ -56,7 +56,7 @@ def test_reported_tokens_by_class(reported: dict[str, Any], tokens: Tokens) -> N
     assert read_chat_usage(reported, LIMITS) == tokens
 
 
-ABSURD = (-1, 1.5, 5.0, True, "5", [], {}, 1e300, 10**40)
+ABSURD: tuple[Any, ...] = (-1, 1.5, 5.0, True, "5", [], {}, 1e300, 10**40)
 
 
 @pytest.mark.parametrize("field", FIELDS)

@@ -121,9 +121,11 @@ class Exchange(Protocol):
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         """How this upstream dialect takes the provider's key; empty without one."""
 
-    def write_request(
-        self, request: CompletionRequest, upstream_model: str, *, ask_usage: bool
-    ) -> bytes:
+    @property
+    def passed_headers(self) -> tuple[str, ...]:
+        """The caller's headers that go on to the upstream, in lower case."""
+
+    def write_request(self, request: CompletionRequest, target: Target) -> bytes:
         """The upstream's request body. Raises BadRequest for what cannot be carried over."""
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:

@@ -7,10 +7,11 @@ from typing import Final
 
 import orjson
 
-from gateway.dialects.base import CompletionRequest, Pipeline, Reply, ReplyContext
+from gateway.dialects.base import CompletionRequest, Pipeline, Reply, ReplyContext, Target
 from gateway.dialects.chat_reply import read_chat_reply, replay_chat_reply
-from gateway.dialects.chat_request import dump_request, parse_chat_request
+from gateway.dialects.chat_request import parse_chat_request
 from gateway.dialects.chat_stream import ChatStream
+from gateway.dialects.checks import dump_request
 from gateway.errors import GatewayError
 
 
@@ -46,15 +47,14 @@ class ChatOverChat:
     """An `Exchange`: bytes pass, but for the edits of `ChatStream` and `read_chat_reply`."""
 
     path: Final = "/chat/completions"
+    passed_headers: Final = ()
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    def write_request(
-        self, request: CompletionRequest, upstream_model: str, *, ask_usage: bool
-    ) -> bytes:
-        body = {**request.body, "model": upstream_model}
-        if request.stream and ask_usage:
+    def write_request(self, request: CompletionRequest, target: Target) -> bytes:
+        body = {**request.body, "model": target.upstream_model}
+        if request.stream and target.ask_usage:
             body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
         return dump_request(body)
 

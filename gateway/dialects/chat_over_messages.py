@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.dialects.base import CompletionRequest, Pipeline, Reply, ReplyContext, Target
-from gateway.dialects.chat_request import dump_request
+from gateway.dialects.checks import dump_request
 from gateway.dialects.from_messages_reply import from_messages_reply, replay_messages_reply
 from gateway.dialects.from_messages_stream import MessagesAsChat
 from gateway.dialects.to_messages_request import to_messages_request
@@ -20,6 +20,7 @@ class ChatOverMessages:
     """An `Exchange`: wire.md §5.1 on the way in, §5.3 and §5.4 on the way out."""
 
     path: Final = "/messages"
+    passed_headers: Final = ()
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         headers = {"anthropic-version": ANTHROPIC_VERSION}

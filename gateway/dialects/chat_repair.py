@@ -67,6 +67,10 @@ class ChunkRepair:
         chunks[-1] = {**fixed, "choices": used[-1]}
         return chunks
 
+    def continue_tool(self, choice: int, tool: int) -> None:
+        """More arguments of a call passed by without a look at them."""
+        self._tools[choice].latest = tool
+
     def _split(self, choice: Json, position: int) -> tuple[list[tuple[int, Json]], bool]:
         """The stations that one choice of a chunk passes, and whether anything was altered."""
         index = choice.get("index")

@@ -6,34 +6,40 @@ passes through. Messages and codes are OpenAI's own words where those are known 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
-import orjson
-
 from gateway.dialects.base import CompletionRequest
+from gateway.dialects.checks import (
+    MAX_TOKENS_BOUND,
+    Check,
+    Json,
+    check_boolean,
+    check_integer,
+    check_number,
+    check_string,
+    dump_request,
+    missing,
+    read_object,
+    wrong_type,
+)
 from gateway.errors import BadRequest
 
-MAX_TOKENS_BOUND: Final = 2**32
-"""No model comes near; beyond it a number is a typing error."""
 MAX_N: Final = 128
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
 _FILE_PARTS: Final = frozenset({"image_url", "input_audio", "file"})
 
-Json = dict[str, Any]
-
 
 def parse_chat_request(data: bytes) -> CompletionRequest:
     """Validate a body. Raises BadRequest, naming the field."""
-    body = _read_object(data)
+    body = read_object(data)
     for name, check in _FIELDS.items():
         value = body.get(name)
         if value is not None:
             check(name, value)
     model = body.get("model")
     if model is None:
-        raise _missing("model")
+        raise missing("model")
     text_bytes, files = _check_messages(body.get("messages"))
     tools = body.get("tools") or body.get("functions")
     if tools is not None:
@@ -52,35 +58,12 @@ def parse_chat_request(data: bytes) -> CompletionRequest:
     )
 
 
-def dump_request(value: Any) -> bytes:
-    """Write JSON for the upstream. Raises BadRequest for what can be read but not written."""
-    try:
-        return orjson.dumps(value)
-    except TypeError as error:
-        raise BadRequest("The request body is nested too deeply.") from error
-
-
-def _read_object(data: bytes) -> Json:
-    if not data.strip():
-        raise BadRequest("The request body is empty; send a JSON object.")
-    try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(
-            f"We could not parse the JSON body of your request: {error.msg} "
-            f"(line {error.lineno}, column {error.colno})."
-        ) from error
-    if not isinstance(body, dict):
-        raise BadRequest(f"The request body must be a JSON object, not {_kind(body)}.")
-    return body
-
-
 def _check_messages(messages: Any) -> tuple[int, int]:
     """UTF-8 bytes of text and number of files in the messages."""
     if messages is None:
-        raise _missing("messages")
+        raise missing("messages")
     if not isinstance(messages, list):
-        raise _wrong_type("messages", "an array of objects", messages)
+        raise wrong_type("messages", "an array of objects", messages)
     if not messages:
         raise BadRequest(
             "Invalid 'messages': empty array. Expected an array with minimum length 1.",
@@ -91,7 +74,7 @@ def _check_messages(messages: Any) -> tuple[int, int]:
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
         if not isinstance(message, dict):
-            raise _wrong_type(where, "an object", message)
+            raise wrong_type(where, "an object", message)
         text, attached = _check_message(where, message)
         text_bytes += text
         files += attached
@@ -101,9 +84,9 @@ def _check_messages(messages: Any) -> tuple[int, int]:
 def _check_message(where: str, message: Json) -> tuple[int, int]:
     role = message.get("role")
     if role is None:
-        raise _missing(f"{where}.role")
+        raise missing(f"{where}.role")
     if not isinstance(role, str):
-        raise _wrong_type(f"{where}.role", "a string", role)
+        raise wrong_type(f"{where}.role", "a string", role)
     if role not in ROLES:
         raise BadRequest(
             f"Invalid value for '{where}.role': expected one of {', '.join(sorted(ROLES))}.",
@@ -113,14 +96,14 @@ def _check_message(where: str, message: Json) -> tuple[int, int]:
     content = message.get("content")
     if content is None:
         if role not in _MAY_LACK_CONTENT:
-            raise _missing(f"{where}.content")
+            raise missing(f"{where}.content")
         text_bytes = files = 0
     else:
         text_bytes, files = _check_content(f"{where}.content", content)
     calls = message.get("tool_calls")
     if calls is not None:
         if not isinstance(calls, list):
-            raise _wrong_type(f"{where}.tool_calls", "an array of objects", calls)
+            raise wrong_type(f"{where}.tool_calls", "an array of objects", calls)
         text_bytes += _count_calls(where, calls)
     return text_bytes, files
 
@@ -129,19 +112,19 @@ def _check_content(where: str, content: Any) -> tuple[int, int]:
     if isinstance(content, str):
         return len(content.encode()), 0
     if not isinstance(content, list):
-        raise _wrong_type(where, "a string or an array of content parts", content)
+        raise wrong_type(where, "a string or an array of content parts", content)
     if not content:
         raise BadRequest(f"Invalid '{where}': empty array.", param=where, code="empty_array")
     text_bytes = files = 0
     for index, part in enumerate(content):
         if not isinstance(part, dict):
-            raise _wrong_type(f"{where}[{index}]", "an object", part)
+            raise wrong_type(f"{where}[{index}]", "an object", part)
         kind = part.get("type")
         if not isinstance(kind, str):
-            raise _wrong_type(f"{where}[{index}].type", "a string", kind)
+            raise wrong_type(f"{where}[{index}].type", "a string", kind)
         text = part.get(kind) if kind in {"text", "refusal"} else None
         if kind == "text" and not isinstance(text, str):
-            raise _wrong_type(f"{where}[{index}].text", "a string", text)
+            raise wrong_type(f"{where}[{index}].text", "a string", text)
         text_bytes += len(text.encode()) if isinstance(text, str) else 0
         files += kind in _FILE_PARTS
     return text_bytes, files
@@ -151,7 +134,7 @@ def _count_calls(where: str, calls: list[Any]) -> int:
     total = 0
     for index, call in enumerate(calls):
         if not isinstance(call, dict):
-            raise _wrong_type(f"{where}.tool_calls[{index}]", "an object", call)
+            raise wrong_type(f"{where}.tool_calls[{index}]", "an object", call)
         function = call.get("function")
         if isinstance(function, dict):
             texts = (function.get("name"), function.get("arguments"))
@@ -159,103 +142,29 @@ def _count_calls(where: str, calls: list[Any]) -> int:
     return total
 
 
-def _check_string(name: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise _wrong_type(name, "a string", value)
-
-
-def _check_boolean(name: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise _wrong_type(name, "a boolean", value)
-
-
 def _check_stop(name: str, value: Any) -> None:
     if isinstance(value, str):
         return
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _wrong_type(name, "a string or an array of strings", value)
+        raise wrong_type(name, "a string or an array of strings", value)
 
 
 def _check_stream_options(name: str, value: Any) -> None:
     if not isinstance(value, dict):
-        raise _wrong_type(name, "an object", value)
+        raise wrong_type(name, "an object", value)
     wanted = value.get("include_usage")
     if wanted is not None and not isinstance(wanted, bool):
-        raise _wrong_type(f"{name}.include_usage", "a boolean", wanted)
+        raise wrong_type(f"{name}.include_usage", "a boolean", wanted)
 
 
-def _check_integer(least: int, most: int) -> Callable[[str, Any], None]:
-    def check(name: str, value: Any) -> None:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise _wrong_type(name, "an integer", value)
-        _check_range("integer", name, value, least, most)
-
-    return check
-
-
-def _check_number(least: int, most: int) -> Callable[[str, Any], None]:
-    def check(name: str, value: Any) -> None:
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise _wrong_type(name, "a number", value)
-        _check_range("decimal", name, value, least, most)
-
-    return check
-
-
-def _check_range(kind: str, name: str, value: float, least: int, most: int) -> None:
-    if value < least:
-        below, bound, sign = "below minimum", least, ">="
-        code = f"{kind}_below_min_value"
-    elif value > most:
-        below, bound, sign = "above maximum", most, "<="
-        code = f"{kind}_above_max_value"
-    else:
-        return
-    raise BadRequest(
-        f"Invalid '{name}': {kind} {below} value. Expected a value {sign} {bound}, "
-        f"but got {value} instead.",
-        param=name,
-        code=code,
-    )
-
-
-_FIELDS: Final[dict[str, Callable[[str, Any], None]]] = {
-    "model": _check_string,
-    "stream": _check_boolean,
+_FIELDS: Final[dict[str, Check]] = {
+    "model": check_string,
+    "stream": check_boolean,
     "stream_options": _check_stream_options,
-    "max_tokens": _check_integer(0, MAX_TOKENS_BOUND),
-    "max_completion_tokens": _check_integer(0, MAX_TOKENS_BOUND),
-    "n": _check_integer(1, MAX_N),
-    "temperature": _check_number(0, 2),
-    "top_p": _check_number(0, 1),
+    "max_tokens": check_integer(0, MAX_TOKENS_BOUND),
+    "max_completion_tokens": check_integer(0, MAX_TOKENS_BOUND),
+    "n": check_integer(1, MAX_N),
+    "temperature": check_number(0, 2),
+    "top_p": check_number(0, 1),
     "stop": _check_stop,
 }
-
-
-def _kind(value: Any) -> str:
-    return _KINDS[type(value)]
-
-
-_KINDS: Final = {
-    type(None): "null",
-    bool: "a boolean",
-    int: "an integer",
-    float: "a decimal number",
-    str: "a string",
-    list: "an array",
-    dict: "an object",
-}
-
-
-def _wrong_type(name: str, expected: str, value: Any) -> BadRequest:
-    return BadRequest(
-        f"Invalid type for '{name}': expected {expected}, but got {_kind(value)} instead.",
-        param=name,
-        code="invalid_type",
-    )
-
-
-def _missing(name: str) -> BadRequest:
-    return BadRequest(
-        f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter"
-    )

@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from gateway.dialects.base import ReplyContext
 from gateway.dialects.chat_repair import ChunkRepair
-from gateway.dialects.jsonbytes import STRING_REST, dumps_lenient, loads_lenient, maybe_splice
+from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient, maybe_splice
 from gateway.dialects.template import (
+    PROBE,
     PROBE_BYTES,
     Template,
-    count_text_bytes,
     maybe_cut,
     maybe_learn,
     maybe_probe,
+    read_tool,
 )
 from gateway.dialects.upstream_errors import read_error
 from gateway.errors import GatewayError, UpstreamError
@@ -132,7 +133,11 @@ class ChatStream:
         size = len(buffer)
         while position < size:
             if self._templates:
-                position = self._match(buffer, position, out)
+                matched = self._match(buffer, position, out)
+                if matched > position:
+                    self._lessons = _LESSONS
+                    position = matched
+                    continue
             end = find_event_end(buffer, position)
             if end < 0:
                 self._note_early_done(buffer, position)
@@ -144,35 +149,18 @@ class ChatStream:
         return position
 
     def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
-        """Pass all events from `position` on that fit a template: the hot path."""
-        index = 0
-        while index < len(self._templates):
+        """Pass all events from `position` on that fit a template."""
+        index, size = 0, len(buffer)
+        while position < size and index < len(self._templates):
             template = self._templates[index]
-            if not buffer.startswith(template.head, position):
+            after, text_bytes = template.pass_run(buffer, position, out)
+            if after == position:
                 index += 1
                 continue
-            start = position + len(template.head)
-            text = STRING_REST.match(buffer, start)
-            if text is None or not buffer.startswith(template.middle, text.end() - 1):
-                index += 1
-                continue
-            close = text.end() - 1
-            end = close + len(template.middle)
-            if template.tail:
-                noise = STRING_REST.match(buffer, end)
-                if noise is None or not buffer.startswith(template.tail, noise.end() - 1):
-                    index += 1
-                    continue
-                noise_bytes = buffer[end : noise.end() - 1]
-                end = noise.end() - 1 + len(template.tail)
-            else:
-                noise_bytes = b""
-            escaped = buffer[start:close]
-            self._text_bytes += count_text_bytes(escaped)
-            out += (template.out_head, escaped, template.out_middle, noise_bytes, template.out_tail)
-            position = end
-            self._lessons = _LESSONS
-            index = 0
+            position, index = after, 0
+            self._text_bytes += text_bytes
+            if template.tool is not None:
+                self._repair.continue_tool(*template.tool)
         return position
 
     def _convert_block(self, block: bytes) -> bytes:
@@ -252,10 +240,12 @@ class ChatStream:
 
     def _learn(self, block: bytes, chunk: dict[str, Any]) -> None:
         probe = maybe_probe(chunk)
-        if probe is None:
-            return
+        if probe is None or chunk.get("usage") is not None:
+            return  # a usage has to be read each time
         self._lessons -= 1
         probed, key, text = probe
+        if _count_chunk_text(probed["choices"]) != len(PROBE):
+            return  # there is more to count than what is in the hole
         cut = maybe_cut(block, probed, key, text)
         if cut is None:
             return
@@ -265,7 +255,7 @@ class ChatStream:
             probed,
             self._repair.repair(probed),
         )
-        template = maybe_learn(head, behind, converted)
+        template = maybe_learn(head, behind, converted, read_tool(probed))
         if template is not None:
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 

@@ -43,7 +43,8 @@ class ChatEvents:
                 self._started = True
                 buffer = buffer.removeprefix(BOM)
             position = self._scan(buffer, out)
-            self._carry.keep(buffer[position:] if position else buffer)
+            if not self.done and self.failure is None:
+                self._carry.keep(buffer[position:] if position else buffer)
         if self._carry.size > MAX_TRANSLATED_EVENT_BYTES:
             self.failure = UpstreamError("The upstream sent a stream event that is too large.")
         return out

@@ -164,6 +164,8 @@ def read_content(content: object) -> tuple[str, str]:
                 text += said
             case {"type": "thinking", "thinking": thought}:
                 thinking += read_content(thought)[1]
+            case _:
+                pass  # pictures and references have no place in a messages reply
     return thinking, text
 
 
@@ -175,4 +177,4 @@ def read_reasoning(message: Json) -> str:
 
 def render_event(event: Json) -> bytes:
     """One event with its name: the SDKs drop events that have none (wire.md §0.5)."""
-    return b"event: " + event["type"].encode() + b"\ndata: " + dumps_lenient(event) + b"\n\n"
+    return b"event: " + str(event["type"]).encode() + b"\ndata: " + dumps_lenient(event) + b"\n\n"

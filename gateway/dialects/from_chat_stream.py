@@ -142,7 +142,8 @@ class ChatToMessagesStream:
             self._index = choice["index"]
         if choice["index"] != self._index:
             return
-        delta = choice["delta"]
+        delta = choice.get("delta")
+        delta = delta if isinstance(delta, dict) else {}
         thinking, text = read_content(delta.get("content"))
         self._blocks.add_text("thinking", read_reasoning(delta) or thinking)
         self._blocks.add_text("text", text)

@@ -58,7 +58,7 @@ class ChunkWriter:
         """UTF-8 bytes of text, thinking and arguments so far."""
         self._head = b"data: " + dumps_lenient(head)[:-1] + b',"choices":['
         self._chunk_end = b',"usage":null}\n\n' if request.wants_usage else b"}\n\n"
-        self._calls: dict[object, _Call] = {}
+        self._calls: dict[int, _Call] = {}
         self._count = 0
         self._out: list[bytes] = []
 
@@ -77,8 +77,9 @@ class ChunkWriter:
             self.opened = True
             self._write({"role": "assistant", "content": "", "refusal": None})
 
-    def open_block(self, index: object, block: Json) -> None:
+    def open_block(self, index: int, block: Json) -> None:
         self.open()
+        self.close_block(index)
         kind = block.get("type")
         if kind == "tool_use":
             call = self._calls[index] = _Call(self._count, block.get("input"))
@@ -88,7 +89,7 @@ class ChunkWriter:
         elif isinstance(kind, str) and kind in _TEXT_KEYS:
             self._write_text(kind, block.get(kind))
 
-    def add_delta(self, index: object, delta: Json) -> None:
+    def add_delta(self, index: int, delta: Json) -> None:
         """Signatures and citations have no place in chat."""
         self.open()
         kind = delta.get("type")
@@ -98,7 +99,7 @@ class ChunkWriter:
         elif isinstance(kind, str) and kind in _FRAGMENTS:
             self._write_text(_FRAGMENTS[kind], delta.get(_FRAGMENTS[kind]))
 
-    def close_block(self, index: object) -> None:
+    def close_block(self, index: int) -> None:
         call = self._calls.pop(index, None)
         if call is None or call.said:
             return

@@ -46,7 +46,10 @@ def read_refusal(stop_reason: object, stop_details: object) -> str | None:
 def measure_reply(
     usage: Json | None, text_bytes: int, context: ReplyContext, *, complete: bool
 ) -> tuple[Tokens, bool]:
-    """Tokens to charge for what was reported and `text_bytes` of output, and whether estimated."""
+    """Tokens to charge for what was reported and `text_bytes` of output, and whether estimated.
+
+    Unless the report is `complete`, the output is at least what was delivered.
+    """
     delivered = estimate_tokens(text_bytes)
     reported = read_messages_usage(usage, context.limits)
     if reported is None:

@@ -10,7 +10,7 @@ chunk of a choice must be its last.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gateway.dialects.base import ReplyContext
 from gateway.dialects.chat_stream import DONE
@@ -31,6 +31,9 @@ from gateway.sse import BOM, Carry, find_event_end, parse_event
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
 """An event is translated whole; no upstream writes one this long."""
 
+_TERMINATORS: Final = (b"", b"[DONE]")
+"""Chat's own, which some imitations of the messages API add; it says nothing here."""
+
 Json = dict[str, Any]
 
 
@@ -41,6 +44,7 @@ class MessagesAsChat:
         "_carry",
         "_chunks",
         "_context",
+        "_counted",
         "_started",
         "_stop_details",
         "_stop_reason",
@@ -60,6 +64,8 @@ class MessagesAsChat:
         self._started = False
         self._chunks = ChunkWriter(context, created)
         self._usage: Json | None = None
+        self._counted = False
+        """Whether a `message_delta` has counted the output: `message_start` only begins to."""
         self._stop_reason: str | None = None
         self._stop_details: object = None
 
@@ -69,7 +75,7 @@ class MessagesAsChat:
 
     @property
     def finished(self) -> bool:
-        return self._stop_reason is not None
+        return self.complete or self._stop_reason is not None
 
     @property
     def delivered(self) -> bool:
@@ -99,7 +105,7 @@ class MessagesAsChat:
         rest = self._carry.take()
         if rest.strip() and not self._is_over():
             self._read_rest(rest)
-        if self.finished and not self._is_over():
+        if self.begun and self.finished and not self._is_over():
             self._close()
         return self._chunks.take()
 
@@ -107,9 +113,8 @@ class MessagesAsChat:
         return DONE
 
     def measure(self) -> tuple[Tokens, bool]:
-        return measure_reply(
-            self._usage, self._chunks.text_bytes, self._context, complete=self.complete
-        )
+        counted = self.complete and self._counted
+        return measure_reply(self._usage, self._chunks.text_bytes, self._context, complete=counted)
 
     def _is_over(self) -> bool:
         return self.complete or self.failure is not None
@@ -130,8 +135,11 @@ class MessagesAsChat:
             self.failure = UpstreamError("The upstream sent a stream event that is not JSON.")
         elif event.name == "error" or is_error(body):
             self.failure = make_failure(body)
-        elif (reader := _READERS.get(body.get("type") or event.name)) is not None:
-            reader(self, body)
+        else:
+            kind = body.get("type")
+            reader = self._READERS.get(kind if isinstance(kind, str) else event.name)
+            if reader is not None:
+                reader(self, body)
 
     def _read_rest(self, rest: bytes) -> None:
         """A last block without its blank line: used if it is whole, else it never was."""
@@ -153,21 +161,22 @@ class MessagesAsChat:
     def _read_block_start(self, event: Json) -> None:
         block = event.get("content_block")
         if isinstance(block, dict):
-            self._chunks.open_block(event.get("index"), block)
+            self._chunks.open_block(_read_index(event), block)
 
     def _read_block_delta(self, event: Json) -> None:
         delta = event.get("delta")
         if isinstance(delta, dict):
-            self._chunks.add_delta(event.get("index"), delta)
+            self._chunks.add_delta(_read_index(event), delta)
 
     def _read_block_stop(self, event: Json) -> None:
-        self._chunks.close_block(event.get("index"))
+        self._chunks.close_block(_read_index(event))
 
     def _read_message_delta(self, event: Json) -> None:
-        self._note_usage(event.get("usage"))
+        self._counted |= self._note_usage(event.get("usage"))
         delta = event.get("delta")
         if isinstance(delta, dict):
-            self._stop_reason = delta.get("stop_reason") or self._stop_reason
+            reason = delta.get("stop_reason")
+            self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
             self._stop_details = delta.get("stop_details") or self._stop_details
 
     def _read_stop(self, event: Json) -> None:  # noqa: ARG002 - it says nothing but its type
@@ -176,11 +185,16 @@ class MessagesAsChat:
         else:
             self.failure = UpstreamError("The upstream's stream ended before it began.")
 
-    def _note_usage(self, usage: object) -> None:
-        """Counts are cumulative: a later one overwrites, an absent one stays (wire.md §4.3)."""
-        if isinstance(usage, dict):
-            told = {key: value for key, value in usage.items() if value is not None}
-            self._usage = {**(self._usage or {}), **told}
+    def _note_usage(self, usage: object) -> bool:
+        """Counts are cumulative: a later one overwrites, an absent one stays (wire.md §4.3).
+
+        Whether the output was counted.
+        """
+        if not isinstance(usage, dict):
+            return False
+        told = {key: value for key, value in usage.items() if value is not None}
+        self._usage = {**(self._usage or {}), **told}
+        return "output_tokens" in told
 
     def _close(self) -> None:
         self.complete = True
@@ -193,15 +207,17 @@ class MessagesAsChat:
             tokens, estimated = self.measure()
             chunks.add_usage(make_usage(tokens, self._usage, estimated=estimated))
 
+    _READERS: ClassVar[dict[str, Callable[[MessagesAsChat, Json], None]]] = {
+        "message_start": _read_start,
+        "content_block_start": _read_block_start,
+        "content_block_delta": _read_block_delta,
+        "content_block_stop": _read_block_stop,
+        "message_delta": _read_message_delta,
+        "message_stop": _read_stop,
+    }
+    """By event type; a ping and what is unknown say nothing."""
 
-_TERMINATORS: Final = (b"", b"[DONE]")
-"""Chat's own, which some imitations of the messages API add; it says nothing here."""
-_READERS: Final[dict[object, Callable[[MessagesAsChat, Json], None]]] = {
-    "message_start": MessagesAsChat._read_start,
-    "content_block_start": MessagesAsChat._read_block_start,
-    "content_block_delta": MessagesAsChat._read_block_delta,
-    "content_block_stop": MessagesAsChat._read_block_stop,
-    "message_delta": MessagesAsChat._read_message_delta,
-    "message_stop": MessagesAsChat._read_stop,
-}
-"""By event type; a ping and what is unknown say nothing."""
+
+def _read_index(event: Json) -> int:
+    index = event.get("index")
+    return index if isinstance(index, int) else -1

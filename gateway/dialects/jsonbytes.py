@@ -76,3 +76,31 @@ def _reads(edited: bytes, opening: int, key: str, value: str) -> bool:
     except ValueError:
         return False
     return isinstance(read, dict) and read.get(key) == value
+
+
+def maybe_replace(
+    text: bytes, key: str, old: str, new: str, wanted: dict[str, Any]
+) -> bytes | None:
+    """`text` with one `"key":"old"`, at whatever depth, changed so that it reads as `wanted`."""
+    if old == new:
+        return text
+    opening = text.find(b"{")
+    for separator in _SEPARATORS:
+        needle = b'"' + key.encode() + separator + dumps_lenient(old)
+        at = text.find(needle, opening)
+        for _ in range(_MAX_HITS):
+            if at < 0:
+                break
+            replacement = b'"' + key.encode() + separator + dumps_lenient(new)
+            edited = text[:at] + replacement + text[at + len(needle) :]
+            if _reads_as(edited[opening:], wanted):
+                return edited
+            at = text.find(needle, at + 1)
+    return None
+
+
+def _reads_as(edited: bytes, wanted: dict[str, Any]) -> bool:
+    try:
+        return bool(loads_lenient(edited.rstrip()) == wanted)
+    except ValueError:
+        return False

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.dialects.base import CompletionRequest, Pipeline, Reply, ReplyContext, Target
 from gateway.dialects.chat_reply import replay_chat_reply
-from gateway.dialects.chat_request import dump_request
+from gateway.dialects.checks import dump_request
 from gateway.dialects.from_chat_reply import read_chat_reply_as_message
 from gateway.dialects.from_chat_stream import ChatToMessagesStream
 from gateway.dialects.to_chat_request import write_chat_request
@@ -17,6 +17,7 @@ class MessagesOverChat:
     """An `Exchange`: nothing passes as it is, everything is translated."""
 
     path: Final = "/chat/completions"
+    passed_headers: Final = ()
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}

@@ -37,6 +37,38 @@ class Template:
     out_head: bytes
     out_middle: bytes
     out_tail: bytes
+    tool: tuple[int, int] | None = None
+    """The choice and the tool call that the text are arguments of."""
+
+    def pass_run(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
+        """Convert all events of this shape from `position` on, into `out`: the hot path.
+
+        Gives the index behind them and the UTF-8 bytes of their texts.
+        """
+        head, middle, tail = self.head, self.middle, self.tail
+        out_head, out_middle, out_tail = self.out_head, self.out_middle, self.out_tail
+        starts, read_string = buffer.startswith, STRING_REST.match
+        head_size, middle_size, tail_size = len(head), len(middle) - 1, len(tail) - 1
+        text_bytes = 0
+        while starts(head, position):
+            start = position + head_size
+            string = read_string(buffer, start)
+            if string is None or not starts(middle, (end := string.end()) - 1):
+                break
+            text = buffer[start : end - 1]
+            position_after = end + middle_size
+            if tail:
+                noise = read_string(buffer, position_after)
+                if noise is None or not starts(tail, (noise_end := noise.end()) - 1):
+                    break
+                out += (out_head, text, out_middle, buffer[position_after : noise_end - 1])
+                out.append(out_tail)
+                position = noise_end + tail_size
+            else:
+                out += (out_head, text, out_middle)
+                position = position_after
+            text_bytes += len(text) if b"\\" not in text else count_text_bytes(text)
+        return position, text_bytes
 
 
 def count_text_bytes(escaped: bytes) -> int:
@@ -91,7 +123,18 @@ def maybe_cut(
     return None
 
 
-def maybe_learn(head: bytes, behind: bytes, converted: bytes) -> Template | None:
+def read_tool(chunk: dict[str, Any]) -> tuple[int, int] | None:
+    """The choice and the tool call of a probed chunk whose text are arguments."""
+    match chunk["choices"][0]:
+        case {"index": int(choice), "delta": {"tool_calls": [{"index": int(tool)}]}}:
+            return choice, tool
+        case _:
+            return None
+
+
+def maybe_learn(
+    head: bytes, behind: bytes, converted: bytes, tool: tuple[int, int] | None
+) -> Template | None:
     """A template of a cut block and of its conversion with the probe in the hole."""
     out_head, probe, out_behind = converted.partition(PROBE_BYTES)
     if not probe or PROBE_BYTES in out_behind:
@@ -100,7 +143,7 @@ def maybe_learn(head: bytes, behind: bytes, converted: bytes) -> Template | None
     out_middle, out_key, out_rest = out_behind.partition(_OBFUSCATION)
     string, out_string = STRING_REST.match(rest), STRING_REST.match(out_rest)
     if not key or not out_key or not string or not out_string:
-        return Template(head, behind, b"", out_head, out_behind, b"")
+        return Template(head, behind, b"", out_head, out_behind, b"", tool)
     if _OBFUSCATION in rest:
         return None
     return Template(
@@ -110,6 +153,7 @@ def maybe_learn(head: bytes, behind: bytes, converted: bytes) -> Template | None
         out_head,
         out_middle + out_key,
         out_rest[out_string.end() - 1 :],
+        tool,
     )
 
 

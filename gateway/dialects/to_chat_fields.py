@@ -5,8 +5,9 @@ Fields are named as the messages dialect's own errors name them: `messages.0.con
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
-from typing import Any
+from typing import Any, Final
 
 from gateway.errors import BadRequest
 
@@ -16,6 +17,16 @@ Json = dict[str, Any]
 def refuse(where: str, reason: str) -> BadRequest:
     """The error for what cannot be carried over, or what is not as the dialect wants it."""
     return BadRequest(f"{where}: {reason}", param=where)
+
+
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What a type or a field can be called; anything else is content and belongs in no error."""
+
+
+def name_type(what: str, kind: object) -> str:
+    """`what` with its type, if that is a word."""
+    is_word = isinstance(kind, str) and _WORD.fullmatch(kind)
+    return f"{what} of type '{kind}'" if is_word else f"{what} of this type"
 
 
 def cannot_carry(where: str, what: str) -> BadRequest:
@@ -49,7 +60,8 @@ def check_known(where: str, value: Json, known: Container[str]) -> None:
     prefix = f"{where}." if where else ""
     for name, given in value.items():
         if name not in known and not is_default(given):
-            raise cannot_carry(f"{prefix}{name}", "this field")
+            shown = name if _WORD.fullmatch(name) else "(a field)"
+            raise cannot_carry(f"{prefix}{shown}", "this field")
 
 
 def is_default(value: Any) -> bool:

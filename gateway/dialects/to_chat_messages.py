@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from gateway.dialects.chat_request import dump_request
+from gateway.dialects.checks import dump_request
 from gateway.dialects.to_chat_fields import (
     Json,
     cannot_carry,
+    name_type,
     read_list,
     read_object,
     read_text,
@@ -47,7 +48,7 @@ def write_messages(system: Any, messages: Any) -> list[Json]:
     said: list[Json] = []  # the user's own messages since the last turn of another role
     for index, message in enumerate(read_list("messages", messages)):
         where = f"messages.{index}"
-        role = read_object(where, message).get("role")
+        role = read_text(f"{where}.role", read_object(where, message).get("role"))
         content, at = message.get("content"), f"{where}.content"
         if role == "user":
             results, user = _write_user(at, content)
@@ -131,13 +132,13 @@ def _write_assistant(where: str, content: Any) -> Json:
     calls: list[Json] = []
     for index, block in enumerate(read_list(where, content)):
         at = f"{where}.{index}"
-        kind = read_object(at, block).get("type")
+        kind = read_text(f"{at}.type", read_object(at, block).get("type"))
         if kind == "text":
             text += read_text(f"{at}.text", block.get("text"))
         elif kind == "tool_use":
             calls.append(_write_tool_call(at, block))
         elif kind not in _DROPPED_BLOCKS:
-            raise cannot_carry(at, f"a content block of type '{kind}' in an assistant's turn")
+            raise cannot_carry(at, name_type("in an assistant's turn a content block", kind))
     if not calls:
         return {"role": "assistant", "content": text}
     return {"role": "assistant", "content": text or None, "tool_calls": calls}

@@ -13,6 +13,7 @@ from typing import Any, Final
 from gateway.dialects.to_chat_fields import (
     Json,
     cannot_carry,
+    name_type,
     read_list,
     read_object,
     read_optional_text,
@@ -40,7 +41,7 @@ def read_part(where: str, block: Any) -> list[Json]:
     """The parts of one block: a document with a context is more than one."""
     kind = read_text(f"{where}.type", read_object(where, block).get("type"))
     if kind not in _BLOCKS:
-        raise cannot_carry(where, f"a content block of type '{kind}'")
+        raise cannot_carry(where, name_type("a content block", kind))
     return _BLOCKS[kind](where, block)
 
 
@@ -58,7 +59,7 @@ def read_texts(where: str, content: Any) -> list[str]:
         at = f"{where}.{index}"
         kind = read_object(at, block).get("type")
         if kind != "text":
-            raise cannot_carry(at, f"a content block of type '{kind}' at this place")
+            raise cannot_carry(at, name_type("here a content block", kind))
         texts.append(read_text(f"{at}.text", block.get("text")))
     return texts
 
@@ -82,7 +83,7 @@ def _read_image(where: str, block: Json) -> list[Json]:
         case "url":
             url = read_text(f"{at}.url", source.get("url"))
         case kind:
-            raise cannot_carry(at, f"an image source of type '{kind}'")
+            raise cannot_carry(at, name_type("an image source", kind))
     return [{"type": "image_url", "image_url": {"url": url}}]
 
 
@@ -101,7 +102,7 @@ def _read_document(where: str, block: Json) -> list[Json]:
         case "content":
             parts = read_parts(f"{at}.content", source.get("content"))
         case kind:
-            raise cannot_carry(at, f"a document source of type '{kind}'")
+            raise cannot_carry(at, name_type("a document source", kind))
     about = "\n".join(filter(None, (title, context)))
     return [_make_text(about), *parts] if about else parts
 

@@ -149,9 +149,10 @@ _WRITERS: Final[dict[str, Callable[[Any, Json], Json]]] = {
     "speed": _check_speed,
 }
 
-_KNOWN: Final = frozenset(
-    {*_WRITERS, *DROPPED_FIELDS, "max_tokens", "messages", "model", "stream", "system"}
+CARRIED_FIELDS: Final = frozenset(
+    {*_WRITERS, "max_tokens", "messages", "model", "stream", "system"}
 )
+_KNOWN: Final = CARRIED_FIELDS | DROPPED_FIELDS | set(REFUSED_FIELDS)
 
 _EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 _BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))
@@ -163,7 +164,7 @@ _ADAPTIVE_EFFORT: Final = "medium"
 def _write_effort(thinking: Any, config: Any) -> Json:
     """`reasoning_effort`: by the budget where there is one, else the effort that was named."""
     effort = (config or {}).get("effort")
-    if effort is not None and effort not in _EFFORTS:
+    if effort is not None and (not isinstance(effort, str) or effort not in _EFFORTS):
         raise refuse("output_config.effort", f"must be one of {', '.join(sorted(_EFFORTS))}.")
     match (thinking or {}).get("type"):
         case None if thinking is None:
@@ -174,7 +175,10 @@ def _write_effort(thinking: Any, config: Any) -> Json:
             return {"reasoning_effort": effort or _ADAPTIVE_EFFORT}
         case "disabled":
             return {"reasoning_effort": "none"}
-    raise refuse("thinking.type", "must be 'enabled', 'adaptive', 'between_tools' or 'disabled'.")
+        case _:
+            raise refuse(
+                "thinking.type", "must be 'enabled', 'adaptive', 'between_tools' or 'disabled'."
+            )
 
 
 def _map_budget(budget: Any) -> str:

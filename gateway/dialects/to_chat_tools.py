@@ -11,6 +11,7 @@ from gateway.dialects.to_chat_fields import (
     Json,
     cannot_carry,
     check_known,
+    name_type,
     read_list,
     read_object,
     read_text,
@@ -78,7 +79,7 @@ def check_tool_name(where: str, name: Any) -> str:
 def _write_tool(where: str, tool: Any) -> Json:
     kind = read_object(where, tool).get("type")
     if kind not in (None, "custom"):
-        raise cannot_carry(f"{where}.type", f"a tool of type '{kind}'")
+        raise cannot_carry(f"{where}.type", name_type("a tool", kind))
     check_known(where, tool, _TOOL_FIELDS)
     callers = tool.get("allowed_callers")
     if callers is not None and "direct" not in read_list(f"{where}.allowed_callers", callers):

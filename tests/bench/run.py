@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -189,6 +190,7 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def main(words: Sequence[str] | None = None) -> int:
     options = read_options(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, and so stops what was started
     with tempfile.TemporaryDirectory(prefix="gateway-bench-", dir=DISK_FOLDER) as folder:
         try:
             report = run(options, Path(folder))

@@ -1,0 +1,259 @@
+"""One messages stream from a messages upstream to a messages caller: name, repair and meter. No I/O.
+
+Bytes pass. Edited is `message.model` in message_start; given is the `event:` line that SDKs need
+and some imitations leave out. `message_stop` is held back until the charge is committed. The
+endings are those of `chat_stream`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.dialects.base import ReplyContext
+from gateway.dialects.from_messages_ending import is_error, make_failure, measure_reply
+from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient, maybe_replace
+from gateway.dialects.template import PROBE, PROBE_BYTES, Template, maybe_cut, maybe_learn
+from gateway.errors import GatewayError, UpstreamError
+from gateway.money import Tokens
+from gateway.sse import BOM, MAX_EVENT_BYTES, Carry, Event, find_event_end, parse_event
+
+STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+TEXT_KEYS: Final = ("text", "thinking", "partial_json")
+"""Of deltas: what is delivered, and what a template's hole may be."""
+
+_MAX_TEMPLATES: Final = 4
+_LESSONS: Final = 8
+"""Templates learned in a row without one matching, after which events are just parsed."""
+
+Json = dict[str, Any]
+
+
+class MessagesStream:
+    """A `Pipeline`: the upstream's events in, the same out."""
+
+    __slots__ = (
+        "_carry",
+        "_context",
+        "_counted",
+        "_lessons",
+        "_oversized_tail",
+        "_started",
+        "_stop_reason",
+        "_templates",
+        "_text_bytes",
+        "_usage",
+        "begun",
+        "complete",
+        "failure",
+        "mid_event",
+    )
+
+    def __init__(self, context: ReplyContext) -> None:
+        self.begun = False
+        self.complete = False
+        self.failure: GatewayError | None = None
+        self.mid_event = False
+        self._context = context
+        self._carry = Carry()
+        self._started = False
+        self._oversized_tail = b""
+        self._templates: list[Template] = []
+        self._lessons = _LESSONS
+        self._text_bytes = 0
+        self._usage: Json | None = None
+        self._counted = False
+        """Whether a message_delta counted the output: message_start only begins to."""
+        self._stop_reason: object = None
+
+    @property
+    def finished(self) -> bool:
+        return self.complete or self._stop_reason is not None
+
+    @property
+    def delivered(self) -> bool:
+        return self._text_bytes > 0
+
+    def feed(self, data: bytes) -> bytes:
+        if self.mid_event:
+            passed, data = self._pass_oversized(data)
+            return passed + self.feed(data) if data else passed
+        buffer = self._carry.join(data)
+        if buffer is None:
+            return self._open_oversized()
+        if not self._started:
+            if len(buffer) < len(BOM) and BOM.startswith(buffer):
+                self._carry.keep(buffer)
+                return b""
+            self._started = True
+            buffer = buffer.removeprefix(BOM)
+        out: list[bytes] = []
+        position = self._scan(buffer, out)
+        if not self.complete and self.failure is None:
+            self._carry.keep(buffer[position:])
+            out.append(self._open_oversized())
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        rest = self._carry.take()
+        out = b""
+        if rest.strip() and not self.complete and self.failure is None and not self.mid_event:
+            out = self._end_with(rest)
+        if self._stop_reason is not None and self.failure is None:
+            self.complete = True
+        return out
+
+    def finish(self) -> bytes:
+        return STOP
+
+    def measure(self) -> tuple[Tokens, bool]:
+        counted = self.complete and self._counted
+        return measure_reply(self._usage, self._text_bytes, self._context, complete=counted)
+
+    def _scan(self, buffer: bytes, out: list[bytes]) -> int:
+        """Pass the whole events of `buffer`; the index of the first byte not used."""
+        position = 0
+        while position < len(buffer) and not self.complete and self.failure is None:
+            matched = self._match(buffer, position, out)
+            if matched > position:
+                self._lessons = _LESSONS
+                position = matched
+                continue
+            end = find_event_end(buffer, position)
+            if end < 0:
+                break
+            out.append(self._pass_block(buffer[position:end]))
+            position = end
+        return position
+
+    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
+        for template in self._templates:
+            after, text_bytes = template.pass_run(buffer, position, out)
+            if after > position:
+                self._text_bytes += text_bytes
+                return after
+        return position
+
+    def _pass_block(self, block: bytes) -> bytes:
+        """One whole event that fits no template."""
+        event = parse_event(block)
+        comments = b"".join(comment + b"\n\n" for comment in event.comments)
+        if event.data is None or event.data.strip() == b"[DONE]":
+            return comments
+        try:
+            body = loads_lenient(event.data)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            self.failure = UpstreamError("The upstream sent a stream event that is not JSON.")
+        elif event.name == "error" or is_error(body):
+            self.failure = make_failure(body)
+        else:
+            return comments + self._pass_event(block, event, body)
+        return comments
+
+    def _pass_event(self, block: bytes, event: Event, body: Json) -> bytes:
+        kind = body.get("type") or event.name
+        if kind == "message_stop":
+            self.complete = self.begun
+            if not self.begun:
+                self.failure = UpstreamError("The upstream's stream ended before it began.")
+            return b""
+        if not _is_canonical(block, event, kind):
+            block = b"event: %b\ndata: %b\n\n" % (str(kind).encode(), dumps_lenient(body))
+        if kind == "message_start":
+            block = self._name_model(block, body)
+        elif kind == "content_block_delta":
+            self._read_delta(block, body)
+        elif kind == "message_delta":
+            delta = body.get("delta")
+            reason = delta.get("stop_reason") if isinstance(delta, dict) else None
+            self._stop_reason = reason or self._stop_reason
+            self._counted |= self._note_usage(body.get("usage"))
+        self.begun = self.begun or kind != "ping"
+        return block
+
+    def _name_model(self, block: bytes, body: Json) -> bytes:
+        message = body.get("message")
+        if not isinstance(message, dict):
+            return block
+        self._note_usage(message.get("usage"))
+        model = message.get("model")
+        if not isinstance(model, str):
+            return block
+        wanted = {**body, "message": {**message, "model": self._context.request.model}}
+        edited = maybe_replace(block, "model", model, self._context.request.model, wanted)
+        return edited or b"event: message_start\ndata: %b\n\n" % dumps_lenient(wanted)
+
+    def _read_delta(self, block: bytes, body: Json) -> None:
+        delta = body.get("delta")
+        if not isinstance(delta, dict):
+            return
+        texts = [key for key in TEXT_KEYS if isinstance(delta.get(key), str) and delta[key]]
+        self._text_bytes += sum(len(delta[key].encode("utf-8", "surrogatepass")) for key in texts)
+        if len(texts) == 1 and self._lessons:
+            self._lessons -= 1
+            self._learn(block, {**body, "delta": {**delta, texts[0]: PROBE}}, texts[0], delta)
+
+    def _learn(self, block: bytes, probed: Json, key: str, delta: Json) -> None:
+        cut = maybe_cut(block, probed, key, delta[key])
+        if cut is None:
+            return
+        head, behind = cut
+        template = maybe_learn(head, behind, head + PROBE_BYTES + behind, None)
+        if template is not None:
+            self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
+
+    def _note_usage(self, usage: object) -> bool:
+        """Counts are cumulative: a later one overwrites, an absent one stays (wire.md §4.3).
+
+        Whether the output was counted.
+        """
+        if not isinstance(usage, dict):
+            return False
+        told = {key: value for key, value in usage.items() if value is not None}
+        self._usage = {**(self._usage or {}), **told}
+        return "output_tokens" in told
+
+    def _end_with(self, rest: bytes) -> bytes:
+        """A last block without its blank line: used if it is whole, else it never was."""
+        event = parse_event(rest)
+        if event.data is None:
+            return b""
+        try:
+            loads_lenient(event.data)
+        except ValueError:
+            return b""
+        return self._pass_block(rest.rstrip(b"\r\n") + b"\n\n")
+
+    def _open_oversized(self) -> bytes:
+        """What has come of an event beyond `MAX_EVENT_BYTES` goes out unedited from here."""
+        if self._carry.size <= MAX_EVENT_BYTES:
+            return b""
+        self.begun = self.mid_event = True
+        passed, _ = self._pass_oversized(self._carry.take())
+        return passed
+
+    def _pass_oversized(self, data: bytes) -> tuple[bytes, bytes]:
+        """Up to the oversized event's boundary: what passes, and what is behind it."""
+        tail = self._oversized_tail
+        end = find_event_end(tail + data, 0)
+        if end < 0:
+            self._text_bytes += len(data)
+            self._oversized_tail = (tail + data)[-3:]
+            return data, b""
+        end -= len(tail)
+        self._text_bytes += end
+        self.mid_event = False
+        self._oversized_tail = b""
+        return data[:end], data[end:]
+
+
+def _is_canonical(block: bytes, event: Event, kind: object) -> bool:
+    """Exactly an `event:` line and a `data:` line: what SDKs need, and nothing they stumble on."""
+    lines = [line for line in block.splitlines() if line]
+    return (
+        len(lines) == 2  # noqa: PLR2004 - the two lines
+        and event.name == kind
+        and lines[0].startswith(b"event:")
+        and lines[1].startswith(b"data:")
+    )

@@ -1,0 +1,443 @@
+"""Chat requests as messages requests: each line of the mapping, and what is refused by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_over_messages_kit import EXCHANGE, TARGET, check_request, read_request, translate
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsNonStreaming,
+    CompletionCreateParamsStreaming,
+)
+
+from gateway.dialects.base import Target
+from gateway.dialects.to_messages_request import CARRIED, HARMLESS, PASSED, REFUSED
+from gateway.errors import BadRequest
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
+OTHER = {"type": "function", "function": {"name": "get_time"}}
+NO_SCHEMA = {"type": "object", "properties": {}}
+BUDGET = Target("their-model", max_output_tokens=5000, reasoning="budget")
+PLAIN = Target("their-model", reasoning="none")
+
+Json = dict[str, Any]
+
+
+def refuse(target: Target = TARGET, **body: Any) -> str | None:
+    """The field that a refusal names."""
+    with pytest.raises(BadRequest) as caught:
+        translate(target, **body)
+    assert caught.value.param is not None
+    assert caught.value.param in caught.value.message
+    return caught.value.param
+
+
+def choose(name: str = "get_weather", **fields: Any) -> Json:
+    return {"type": "function", "function": {"name": name}, **fields}
+
+
+def allow(*tools: Json, mode: str = "auto") -> Json:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(tools)}}
+
+
+def test_request_in_full() -> None:
+    made = translate(
+        messages=[
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "Hi"},
+        ],
+        max_tokens=10,
+    )
+    assert made == {
+        "model": "their-model",
+        "max_tokens": 10,
+        "system": [{"type": "text", "text": "Be kind."}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+    }
+    check_request(made)
+
+
+def test_exchange_aims_at_the_messages_api() -> None:
+    version = {"anthropic-version": "2023-06-01"}
+    assert EXCHANGE.path == "/messages"
+    assert EXCHANGE.auth_headers("secret") == {"x-api-key": "secret", **version}
+    assert EXCHANGE.auth_headers("") == version
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, 5000),
+        ({"max_tokens": None}, 5000),
+        ({"max_tokens": 7}, 7),
+        ({"max_completion_tokens": 8}, 8),
+        ({"max_completion_tokens": 8, "max_tokens": 7}, 8),
+        ({"max_tokens": 0}, 0),
+    ],
+)
+def test_max_tokens_is_always_said(body: Json, expected: int) -> None:
+    assert translate(**body)["max_tokens"] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, {}),
+        ({"stream": True}, {"stream": True}),
+        ({"stream": True, "stream_options": {"include_usage": True}}, {"stream": True}),
+        ({"stream": False}, {}),
+        ({"temperature": 1}, {"temperature": 1}),
+        ({"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": 0.9}),
+        ({"stop": "END"}, {"stop_sequences": ["END"]}),
+        ({"stop": ["a", "b", "c", "d", "e"]}, {"stop_sequences": ["a", "b", "c", "d", "e"]}),
+        ({"stop": []}, {}),
+        ({"user": "u-17"}, {"metadata": {"user_id": "u-17"}}),
+        ({"user": "12345678"}, {"metadata": {"user_id": "12345678"}}),
+        ({"user": "u", "safety_identifier": "s"}, {"metadata": {"user_id": "s"}}),
+        ({"user": "someone@example.com"}, {}),
+        ({"user": "+49 30 1234567"}, {}),
+        ({"user": ""}, {}),
+        ({"service_tier": "auto"}, {"service_tier": "auto"}),
+        ({"service_tier": "priority"}, {"service_tier": "auto"}),
+        ({"service_tier": "fast"}, {"service_tier": "auto"}),
+        ({"service_tier": "default"}, {"service_tier": "standard_only"}),
+        ({"response_format": {"type": "text"}}, {}),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
+                }
+            },
+            {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        ),
+        (
+            {
+                "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+                "reasoning_effort": "low",
+            },
+            {
+                "thinking": {"type": "adaptive"},
+                "output_config": {
+                    "effort": "low",
+                    "format": {"type": "json_schema", "schema": SCHEMA},
+                },
+            },
+        ),
+    ],
+)
+def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
+    made = translate(**body)
+    check_request({key: made[key] for key in made if key not in {"temperature", "top_p"}})
+    for always in ("model", "max_tokens", "messages"):
+        del made[always]
+    assert made == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"temperature": 1.1}, "temperature"),
+        ({"temperature": 2}, "temperature"),
+        ({"stop": "  \n"}, "stop"),
+        ({"stop": ["END", ""]}, "stop"),
+        ({"user": 7}, "user"),
+        ({"safety_identifier": ["x"]}, "safety_identifier"),
+        ({"service_tier": "flex"}, "service_tier"),
+        ({"service_tier": "scale"}, "service_tier"),
+        ({"service_tier": {}}, "service_tier"),
+        ({"response_format": {"type": "json_object"}}, "response_format.type"),
+        ({"response_format": "json"}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"top_logprobs": 3, "logprobs": True}, "top_logprobs"),
+        ({"logit_bias": {"50256": -100}}, "logit_bias"),
+        ({"audio": {"voice": "alloy", "format": "mp3"}}, "audio"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
+        ({"store": True}, "store"),
+        ({"moderation": {"model": "m"}}, "moderation"),
+        ({"frequency_penalty": 0.1}, "frequency_penalty"),
+        ({"presence_penalty": -1}, "presence_penalty"),
+        ({"seed": 1}, "seed"),
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"chat_template_kwargs": {}}, "chat_template_kwargs"),
+        ({"speed": "fast"}, "speed"),
+        ({"system": "Be kind."}, "system"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort"),
+        ({"reasoning_effort": 3}, "reasoning_effort"),
+        ({"reasoning_effort": "low", "thinking": {"type": "disabled"}}, "thinking"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> None:
+    assert refuse(**body) == field
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_fields_at_their_default_are_no_error(name: str) -> None:
+    plain = translate()
+    for value in (None, *REFUSED[name]):
+        assert translate(**{name: value}) == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metadata", {"a": "b"}),
+        ("prompt_cache_key", "k"),
+        ("prompt_cache_options", {"mode": "explicit"}),
+        ("prompt_cache_retention", "24h"),
+        ("stream_options", {"include_usage": True, "include_obfuscation": False}),
+        ("verbosity", "low"),
+    ],
+)
+def test_harmless_fields_are_left_out(name: str, value: Any) -> None:
+    assert name in HARMLESS
+    assert translate(**{name: value}) == translate()
+
+
+def test_every_field_of_the_chat_schema_is_in_one_table() -> None:
+    """And nothing else is: a name that the SDK learns must be decided on here."""
+    schema = {
+        *CompletionCreateParamsNonStreaming.__annotations__,
+        *CompletionCreateParamsStreaming.__annotations__,
+    }
+    tables = [*CARRIED, *HARMLESS, *REFUSED]
+    assert sorted(tables) == sorted(schema)
+    assert not PASSED & schema
+
+
+def test_the_upstreams_own_words_pass() -> None:
+    own: Json = {
+        "cache_control": {"type": "ephemeral", "ttl": "1h"},
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+        "top_k": 5,
+    }
+    assert set(own) == PASSED
+    assert translate(**own) == {**translate(), **own}
+
+
+@pytest.mark.parametrize(
+    ("target", "word", "thinking", "effort"),
+    [
+        (TARGET, None, None, None),
+        (TARGET, "none", {"type": "disabled"}, None),
+        (TARGET, "minimal", {"type": "adaptive"}, "low"),
+        (TARGET, "low", {"type": "adaptive"}, "low"),
+        (TARGET, "medium", {"type": "adaptive"}, "medium"),
+        (TARGET, "high", {"type": "adaptive"}, "high"),
+        (TARGET, "xhigh", {"type": "adaptive"}, "xhigh"),
+        (TARGET, "max", {"type": "adaptive"}, "max"),
+        (BUDGET, None, None, None),
+        (BUDGET, "none", None, None),
+        (BUDGET, "minimal", {"type": "enabled", "budget_tokens": 1024}, None),
+        (BUDGET, "low", {"type": "enabled", "budget_tokens": 1024}, None),
+        (BUDGET, "medium", {"type": "enabled", "budget_tokens": 2048}, None),
+        (BUDGET, "high", {"type": "enabled", "budget_tokens": 4096}, None),
+        (BUDGET, "xhigh", {"type": "enabled", "budget_tokens": 4999}, None),
+        (PLAIN, None, None, None),
+        (PLAIN, "none", None, None),
+        (PLAIN, "medium", None, None),
+    ],
+)
+def test_reasoning_effort_as_the_model_takes_it(
+    target: Target, word: str | None, thinking: Json | None, effort: str | None
+) -> None:
+    made = translate(target, reasoning_effort=word)
+    check_request(made)
+    assert made.get("thinking") == thinking
+    assert made.get("output_config") == (effort and {"effort": effort})
+
+
+def test_a_budget_for_reasoning_stays_below_max_tokens() -> None:
+    def budget(word: str, max_tokens: int) -> Any:
+        return translate(BUDGET, reasoning_effort=word, max_tokens=max_tokens).get("thinking")
+
+    assert budget("xhigh", 100_000) == {"type": "enabled", "budget_tokens": 8192}
+    assert budget("max", 100_000) == {"type": "enabled", "budget_tokens": 16384}
+    assert budget("max", 1025) == {"type": "enabled", "budget_tokens": 1024}
+    assert budget("medium", 1024) is None
+    assert budget("none", 5) is None
+    assert refuse(BUDGET, reasoning_effort="low", max_tokens=1024) == "reasoning_effort"
+    assert refuse(PLAIN, reasoning_effort="high") == "reasoning_effort"
+    assert refuse(PLAIN, reasoning_effort="minimal") == "reasoning_effort"
+
+
+def test_tools_become_tools() -> None:
+    described = {"name": "f", "description": "Does it.", "parameters": {}, "strict": True}
+    made = translate(
+        tools=[
+            TOOL,
+            {"type": "function", "function": described, "cache_control": {"type": "ephemeral"}},
+            {"type": "function", "function": {"name": "g", "parameters": {"properties": {}}}},
+            {"type": "function", "function": {"name": "h", "parameters": None, "strict": None}},
+        ]
+    )
+    check_request(made)
+    assert made["tools"] == [
+        {"name": "get_weather", "input_schema": SCHEMA},
+        {
+            "name": "f",
+            "description": "Does it.",
+            "input_schema": NO_SCHEMA,
+            "strict": True,
+            "cache_control": {"type": "ephemeral"},
+        },
+        {"name": "g", "input_schema": {"type": "object", "properties": {}}},
+        {"name": "h", "input_schema": NO_SCHEMA},
+    ]
+    assert "tool_choice" not in made
+
+
+@pytest.mark.parametrize(
+    ("body", "choice", "names"),
+    [
+        ({}, None, ["get_weather", "get_time"]),
+        ({"tool_choice": "auto"}, {"type": "auto"}, ["get_weather", "get_time"]),
+        ({"tool_choice": "required"}, {"type": "any"}, ["get_weather", "get_time"]),
+        ({"tool_choice": "none"}, {"type": "none"}, ["get_weather", "get_time"]),
+        (
+            {"tool_choice": choose()},
+            {"type": "tool", "name": "get_weather"},
+            ["get_weather", "get_time"],
+        ),
+        ({"tool_choice": allow(choose())}, {"type": "auto"}, ["get_weather"]),
+        (
+            {"tool_choice": allow(choose("get_time"), mode="required")},
+            {"type": "any"},
+            ["get_time"],
+        ),
+        ({"parallel_tool_calls": True}, None, ["get_weather", "get_time"]),
+        (
+            {"parallel_tool_calls": False},
+            {"type": "auto", "disable_parallel_tool_use": True},
+            ["get_weather", "get_time"],
+        ),
+        (
+            {"parallel_tool_calls": False, "tool_choice": "required"},
+            {"type": "any", "disable_parallel_tool_use": True},
+            ["get_weather", "get_time"],
+        ),
+        (
+            {"parallel_tool_calls": False, "tool_choice": choose()},
+            {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True},
+            ["get_weather", "get_time"],
+        ),
+        (
+            {"parallel_tool_calls": False, "tool_choice": "none"},
+            {"type": "none"},
+            ["get_weather", "get_time"],
+        ),
+    ],
+)
+def test_which_tools_may_be_called(body: Json, choice: Json | None, names: list[str]) -> None:
+    made = translate(tools=[TOOL, OTHER], **body)
+    check_request(made)
+    assert made.get("tool_choice") == choice
+    assert [tool["name"] for tool in made["tools"]] == names
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        (None, {"type": "auto", "disable_parallel_tool_use": True}),
+        ("auto", {"type": "auto", "disable_parallel_tool_use": True}),
+        ("none", {"type": "none"}),
+        ({"name": "f"}, {"type": "tool", "name": "f", "disable_parallel_tool_use": True}),
+    ],
+)
+def test_functions_are_tools_called_one_at_a_time(said: Any, choice: Json) -> None:
+    made = translate(functions=[{"name": "f", "parameters": SCHEMA}], function_call=said)
+    check_request(made)
+    assert made["tools"] == [{"name": "f", "input_schema": SCHEMA}]
+    assert made["tool_choice"] == choice
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "none"])
+def test_no_choice_is_needed_without_tools(choice: str | None) -> None:
+    assert translate(tool_choice=choice, tools=[], parallel_tool_calls=False) == translate()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"tools": {}}, None),
+        ({"tools": "all"}, "tools"),
+        ({"tools": ["f"]}, "tools[0]"),
+        ({"tools": [{"type": "custom", "custom": {"name": "c"}}]}, "tools[0].type"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": "x"}}]},
+            "tools[0].function.parameters",
+        ),
+        ({"functions": [{"name": 3}]}, "functions[0].name"),
+        ({"tools": [TOOL], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
+        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "custom", "custom": {}}}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": allow(mode="none")}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": allow()}, "tool_choice.allowed_tools.tools"),
+        (
+            {"tools": [TOOL], "tool_choice": allow(choose("unknown"))},
+            "tool_choice.allowed_tools.tools[0]",
+        ),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": choose()}, "tool_choice"),
+        ({"function_call": {"name": "f"}}, "function_call"),
+    ],
+)
+def test_tools_that_are_no_functions_are_refused(body: Json, field: str | None) -> None:
+    if field is None:
+        assert "tools" not in translate(**body)
+    else:
+        assert refuse(**body) == field
+
+
+def test_tools_of_the_past_are_declared_but_not_offered() -> None:
+    """The upstream refuses a conversation with calls and no tools."""
+    function = {"name": "get_weather", "arguments": "{}"}
+    call = {"id": "c", "type": "function", "function": function}
+    messages = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "Sunny"},
+    ]
+    made = translate(messages=messages)
+    check_request(made)
+    assert made["tools"] == [{"name": "get_weather", "input_schema": NO_SCHEMA}]
+    assert made["tool_choice"] == {"type": "none"}
+    assert translate(messages=messages, tools=[OTHER])["tools"][0]["name"] == "get_time"
+
+
+def test_request_that_cannot_be_written_is_refused() -> None:
+    arguments = '{"a":' * 300 + "{}" + "}" * 300
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    request = read_request(messages=[{"role": "assistant", "tool_calls": [call]}])
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        EXCHANGE.write_request(request, TARGET)
+
+
+def test_the_callers_request_is_left_as_it_was() -> None:
+    """The next route may be of another dialect."""
+    body = {
+        "messages": [
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "a"}]},
+            {"role": "user", "content": "b"},
+        ],
+        "tools": [TOOL],
+        "parallel_tool_calls": False,
+        "stop": ["x"],
+    }
+    request = read_request(**body)
+    before = json.dumps(request.body)
+    EXCHANGE.write_request(request, TARGET)
+    assert json.dumps(request.body) == before
