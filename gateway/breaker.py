@@ -35,11 +35,10 @@ class Breaker:
         return OPEN_SECONDS if self._probing else 0.0
 
     def begin(self) -> bool:
-        """A request goes out. Whether it is the probe, whose end must be told by one of the below."""
-        if not self.is_open:
-            return False
-        self._probing = True
-        return True
+        """A request goes out. Whether it is the probe, whose end must be told in any case."""
+        if self.is_open:
+            self._probing = True
+        return self.is_open
 
     def succeed(self) -> bool:
         """The provider answered. Whether this closed the breaker."""

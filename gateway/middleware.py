@@ -60,7 +60,8 @@ async def speak_dialect(request: web.Request, handler: Handler) -> web.StreamRes
     dialect = choose_dialect(
         request.path, has_anthropic_version="anthropic-version" in request.headers
     )
-    call = Call(make_request_id(), dialect, time.monotonic(), time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    call = Call(make_request_id(now_ms), dialect, time.monotonic(), now_ms)
     request[CALL] = call
     try:
         response = await handler(request)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -34,30 +33,25 @@ class Lane:
     def provider(self) -> Provider:
         return self.forwarder.provider
 
-    @contextmanager
-    def occupy(self) -> Iterator[None]:
-        """Count one request in for its whole time there, and its end towards the breaker.
+    def enter(self) -> bool:
+        """Count one request in; whether it is the breaker's probe.
 
-        Raises UpstreamUnavailable when the breaker is open or the provider has its fill.
+        Raises UpstreamUnavailable when the provider is not to be tried.
         """
         self._check_fitness()
         self.in_flight += 1
-        probing = self._breaker.begin()
-        try:
-            yield
-        except UpstreamError as error:
+        return self._breaker.begin()
+
+    def leave(self, error: BaseException | None, *, probing: bool) -> None:
+        """The request counted in is over, and so it ended: the breaker takes note."""
+        self.in_flight -= 1
+        if isinstance(error, UpstreamError):
             if error.blames_provider:
                 self.note_failure()
-            raise
-        except BadRequest:
-            self._note_success()  # it answered, and in earnest
-            raise
-        else:
-            self._note_success()
-        finally:
-            self.in_flight -= 1
-            if probing:
-                self._breaker.forget()
+        elif error is None or isinstance(error, BadRequest):
+            self._note_success()  # a refusal in earnest is an answer too
+        if probing:
+            self._breaker.forget()
 
     def note_failure(self) -> None:
         if self._breaker.fail(time.monotonic()):
@@ -149,6 +143,18 @@ def make_target(model: Model, route: Route, provider: Provider) -> Target:
     )
 
 
+async def _try_route(candidate: Candidate, attempt: Callable[[Candidate], Awaitable[T]]) -> T:
+    lane = candidate.lane
+    probing = lane.enter()
+    try:
+        result = await attempt(candidate)
+    except BaseException as error:
+        lane.leave(error, probing=probing)
+        raise
+    lane.leave(None, probing=probing)
+    return result
+
+
 async def try_routes(
     candidates: Sequence[Candidate], attempt: Callable[[Candidate], Awaitable[T]]
 ) -> T:
@@ -159,8 +165,7 @@ async def try_routes(
     last = len(candidates) - 1
     for position, candidate in enumerate(candidates):
         try:
-            with candidate.lane.occupy():
-                return await attempt(candidate)
+            return await _try_route(candidate, attempt)
         except UpstreamError as error:
             candidate.lane.forwarder.redact(error)
             if error.alarm:

@@ -7,7 +7,6 @@ last chunk, which every SDK takes for the error it is (wire.md §0.3).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -32,7 +31,7 @@ class Sink:
         self._request = request
         self._headers = headers
         self._chunked = request.version >= HttpVersion11
-        self._transport: asyncio.BaseTransport | None = request.transport
+        self._transport = request.transport
         self.response = web.StreamResponse()
         self.opened = False
 
@@ -62,7 +61,6 @@ class Sink:
         transport = self._transport
         if transport is None or transport.is_closing():
             return True  # nobody reads; the watch will notice
-        assert isinstance(transport, asyncio.WriteTransport)
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
         return transport.get_write_buffer_size() < HIGH_WATER_BYTES
 
@@ -78,5 +76,5 @@ class Sink:
 
     def abort(self) -> None:
         """End the connection in the middle: never a clean end of a cut stream."""
-        if isinstance(self._transport, asyncio.WriteTransport):
+        if self._transport is not None:
             self._transport.abort()

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from anthropic.types import RawMessageStreamEvent
 from chat_kit import INPUT_ESTIMATE, MODEL, check_stream, play
 from chat_over_messages_kit import CREATED, EXCHANGE, make_context, open_stream
 from openai.types.chat import ChatCompletion
+from pydantic import TypeAdapter
 
 from gateway.dialects.base import Reply
 from gateway.dialects.from_messages_reply import from_messages_reply
@@ -215,6 +217,32 @@ def test_what_is_no_message_is_the_upstreams_fault(
     with pytest.raises(UpstreamError, match=said) as replay_caught:
         EXCHANGE.replay_reply(body)
     assert type(read_caught.value) is type(replay_caught.value) is kind
+
+
+def test_replayed_blocks_are_opened_empty_and_filled_by_deltas() -> None:
+    """As the messages API itself does: its callers read deltas alone."""
+    blocks = [think("hm"), text("So:"), use("t1", "f", a=[1]), use("t2", "g")]
+    blocks.append({"type": "redacted_thinking", "data": "x"})
+    body = json.dumps(message(*blocks, reason="tool_use")).encode()
+    frames = EXCHANGE.replay_reply(body).decode().split("\n\n")
+    assert frames.pop() == ""
+    events = []
+    for framed in frames:
+        name, data = framed.split("\n")
+        events.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {events[-1]['type']}"
+    opened = [each["content_block"] for each in events if "content_block" in each]
+    assert opened == [think("") | {"signature": ""}, text(""), use("t1"), use("t2", "g"), blocks[4]]
+    assert [each["delta"] for each in events if "delta" in each] == [
+        {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "signature_delta", "signature": "sig"},
+        {"type": "text_delta", "text": "So:"},
+        {"type": "input_json_delta", "partial_json": '{"a":[1]}'},
+        {"type": "input_json_delta", "partial_json": ""},
+        {"stop_reason": "tool_use", "stop_sequence": None, "stop_details": None},
+    ]
+    for each in events:
+        TypeAdapter[Any](RawMessageStreamEvent).validate_python(each)
 
 
 def test_replayed_as_a_stream_it_says_the_same() -> None:

@@ -409,6 +409,8 @@ def test_tools_of_the_past_are_declared_but_not_offered() -> None:
     messages = [
         {"role": "user", "content": "Weather?"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "Cloudy"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "Sunny"},
     ]
     made = translate(messages=messages)

@@ -272,6 +272,12 @@ def test_what_cannot_be_carried_over_is_refused_by_name(messages: list[Json], fi
     assert refuse(*messages) == field
 
 
+def test_a_function_call_has_one_result() -> None:
+    asked = {"role": "assistant", "content": None, "function_call": {"name": "f"}}
+    answer = {"role": "function", "name": "f", "content": "x"}
+    assert refuse(asked, answer, answer) == "messages[2].name"
+
+
 def test_refusals_quote_nothing_of_the_content() -> None:
     secret = "swordfish"
     with pytest.raises(BadRequest) as caught:

@@ -77,7 +77,9 @@ def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
     valid: dict[str, Any], *, ask_usage: bool
 ) -> None:
     request = parse_chat_request(dump(valid))
-    sent = json.loads(ChatOverChat().write_request(request, Target("up/stream", ask_usage=ask_usage)))
+    sent = json.loads(
+        ChatOverChat().write_request(request, Target("up/stream", ask_usage=ask_usage))
+    )
     expected = valid | {"model": "up/stream"}
     if ask_usage and valid.get("stream"):
         options = valid.get("stream_options") or {}

@@ -211,6 +211,21 @@ def test_whatever_the_framing_the_message_is_the_same(data: bytes) -> None:
         assert (text_of(message), played.tokens) == ("a", USED)
 
 
+def test_byte_order_mark_does_not_hide_the_first_chunk() -> None:
+    data = b"\xef\xbb\xbf" + events(chunk(text("a")), chunk(stop())) + DONE
+    for pieces in ([data], each_byte(data)):
+        assert text_of(read_message(play(open_stream(), pieces))) == "a"
+
+
+def test_done_counts_with_its_line() -> None:
+    """An upstream that keeps the connection open behind it need not be waited for."""
+    pipeline = open_stream()
+    pipeline.feed(stream(text("a")).removesuffix(b"\n\n"))
+    assert not pipeline.complete
+    pipeline.feed(b"\n")
+    assert pipeline.complete
+
+
 def test_comments_pass() -> None:
     played = play_whole(b": busy\n\n" + stream(text("a")))
     assert played.out.startswith(b": busy\n\nevent: message_start\n")

@@ -20,11 +20,12 @@ from gateway.dialects.template import (
     maybe_cut,
     maybe_learn,
     maybe_probe,
+    read_tool,
 )
 
 
 def call(arguments: str = "{", **fields: Any) -> dict[str, Any]:
-    return {"index": 0, "function": {"arguments": arguments}, **fields}
+    return {"index": 0, "function": {"arguments": arguments}} | fields
 
 
 PROBED = [
@@ -122,9 +123,34 @@ def learn(block: bytes, converted: bytes | None = None) -> Template | None:
     halves = cut(block)
     assert halves is not None
     head, behind = halves
-    return maybe_learn(
-        head, behind, converted if converted is not None else head + PROBE_BYTES + behind
-    )
+    same = head + PROBE_BYTES + behind
+    return maybe_learn(head, behind, same if converted is None else converted, None)
+
+
+@pytest.mark.parametrize("obfuscation", [{}, {"obfuscation": "xyz"}])
+def test_a_run_of_events_passes_with_its_texts(obfuscation: dict[str, str]) -> None:
+    """Up to the first event of another shape, or one that is not whole yet."""
+    template = learn(event(chunk(text("a"), **obfuscation)))
+    assert template is not None
+    run = b"".join(event(chunk(text(one), **obfuscation)) for one in ("b", "", "\u00e9", 'q"'))
+    for behind in (b"", event(chunk(text("a"), x=1)), run[:-1], b"\n"):
+        out: list[bytes] = []
+        end = len(run) + (len(run) - len(last(run)) if behind == run[:-1] else 0)
+        assert template.pass_run(b"##" + run + behind, 2, out)[0] == 2 + end
+        assert b"".join(out) == (run + behind)[:end]
+    assert template.pass_run(run, 0, []) == (len(run), 1 + 0 + 2 + 2)
+    assert template.pass_run(run, 1, []) == (1, 0)
+
+
+def last(run: bytes) -> bytes:
+    """The last event of a run."""
+    return run[run.rindex(b"data: ") :]
+
+
+def test_the_call_that_arguments_belong_to_is_read() -> None:
+    value = chunk(choice({"tool_calls": [call("x", index=3)]}, index=2))
+    assert read_tool(value) == (2, 3)
+    assert read_tool(chunk(text("a"))) is None
 
 
 def test_a_template_is_the_event_around_its_text() -> None:

@@ -81,7 +81,8 @@ class ChunkRepair:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             delta, changed = {}, True
-        finish = choice.get("finish_reason")
+            choice = {**choice, "delta": delta}
+        finish = choice.get("finish_reason") or None
         first = index not in self.started
         self.started.add(index)
 

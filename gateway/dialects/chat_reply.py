@@ -53,7 +53,8 @@ def replay_chat_reply(body: bytes) -> bytes:
         if isinstance(choice, dict):
             delta = choice.get("message")
             finish = choice.get("finish_reason") or "stop"
-            item = {"index": index, "delta": delta, "finish_reason": finish}
+            place = choice.get("index", index)
+            item = {"index": place, "delta": delta, "finish_reason": finish}
             chunks.append({**head, "choices": [item]})
     chunks.append({**head, "choices": [], "usage": reply.get("usage")})
     return b"".join(b"data: " + dumps_lenient(chunk) + b"\n\n" for chunk in chunks) + DONE

@@ -105,7 +105,8 @@ class ChatStream:
         rest = self._carry.take()
         if rest.strip() and not self.complete and self.failure is None and not self.mid_event:
             out = self._end_with(rest)
-        if not self.complete and self.failure is None and self._repair.started and self.finished:
+        is_over = self.complete or self.failure is not None or self.mid_event
+        if not is_over and self._repair.started and self.finished:
             self.complete = True
         return out
 
@@ -246,6 +247,9 @@ class ChatStream:
         probed, key, text = probe
         if _count_chunk_text(probed["choices"]) != len(PROBE):
             return  # there is more to count than what is in the hole
+        tool = read_tool(chunk)
+        if key == "arguments" and tool is None:
+            return  # which call the next fragment belongs to is not said in it
         cut = maybe_cut(block, probed, key, text)
         if cut is None:
             return
@@ -255,7 +259,7 @@ class ChatStream:
             probed,
             self._repair.repair(probed),
         )
-        template = maybe_learn(head, behind, converted, read_tool(probed))
+        template = maybe_learn(head, behind, converted, tool)
         if template is not None:
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 

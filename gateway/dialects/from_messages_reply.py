@@ -7,16 +7,14 @@ from typing import Any, Final
 from gateway.dialects.base import Reply, ReplyContext
 from gateway.dialects.chat_stream import ID_PREFIX, count_message_text
 from gateway.dialects.from_messages_ending import (
-    is_error,
-    make_failure,
     make_usage,
     measure_reply,
     read_refusal,
     to_finish_reason,
 )
-from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient
+from gateway.dialects.jsonbytes import dumps_lenient
+from gateway.dialects.messages_reply import read_message
 from gateway.dialects.to_messages_tools import uses_functions
-from gateway.errors import UpstreamError
 
 Json = dict[str, Any]
 
@@ -26,7 +24,7 @@ def from_messages_reply(body: bytes, context: ReplyContext, created: int) -> Rep
 
     Raises UpstreamError when the body is no message, or is an error in a 200.
     """
-    reply = _read_message(body)
+    reply = read_message(body.strip())
     functions = uses_functions(context.request.body)
     message = _make_message(reply, functions=functions)
     called = "tool_calls" in message or "function_call" in message
@@ -57,15 +55,17 @@ def replay_messages_reply(body: bytes) -> bytes:
 
     Raises UpstreamError as `from_messages_reply` does.
     """
-    reply = _read_message(body)
+    reply = read_message(body.strip())
     ending = {key: reply.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
     start = {**reply, "content": [], "stop_reason": None, "stop_sequence": None}
     events: list[Json] = [{"type": "message_start", "message": start}]
     for index, block in enumerate(_read_blocks(reply)):
+        opened, deltas = _take_apart(block)
+        events.append({"type": "content_block_start", "index": index, "content_block": opened})
         events += (
-            {"type": "content_block_start", "index": index, "content_block": block},
-            {"type": "content_block_stop", "index": index},
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
         )
+        events.append({"type": "content_block_stop", "index": index})
     events += (
         {"type": "message_delta", "delta": ending, "usage": reply.get("usage")},
         {"type": "message_stop"},
@@ -76,16 +76,21 @@ def replay_messages_reply(body: bytes) -> bytes:
     )
 
 
-def _read_message(body: bytes) -> Json:
-    try:
-        reply = loads_lenient(body.strip())
-    except ValueError as error:
-        raise UpstreamError("The upstream's reply is not JSON.") from error
-    if isinstance(reply, dict) and is_error(reply):
-        raise make_failure(reply)
-    if not isinstance(reply, dict) or not isinstance(reply.get("content"), list):
-        raise UpstreamError("The upstream's reply is not a message.")
-    return reply
+def _take_apart(block: Json) -> tuple[Json, list[Json]]:
+    """A block as it is opened, and the deltas that fill it; a kind without deltas is whole."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {**block, "text": ""}, [{"type": "text_delta", "text": text}]
+        case {"type": "thinking", "thinking": str(thinking)}:
+            deltas: list[Json] = [{"type": "thinking_delta", "thinking": thinking}]
+            if (signature := block.get("signature")) is not None:
+                deltas.append({"type": "signature_delta", "signature": signature})
+            return {**block, "thinking": "", "signature": ""}, deltas
+        case {"type": "tool_use", "input": held}:
+            fragment = {"type": "input_json_delta", "partial_json": dump_arguments(held)}
+            return {**block, "input": {}}, [fragment]
+        case _:
+            return block, []
 
 
 def _read_blocks(reply: Json) -> list[Json]:

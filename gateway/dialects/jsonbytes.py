@@ -8,10 +8,15 @@ from typing import Any, Final
 
 import orjson
 
-STRING_REST: Final = re.compile(rb'[^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*"')
+_ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
+STRING_REST: Final = re.compile(rb'[^"\\\x00-\x1f]*(?:' + _ESCAPE + rb'[^"\\\x00-\x1f]*)*"')
 """From inside a JSON string to its closing quote; no match when it is cut or no JSON."""
 
-_MAX_HITS = 4
+MAX_DEPTH: Final = 200
+"""Of what an upstream sends: beyond it Python's recursion ends, and so does anybody's meaning."""
+
+_MAX_HITS: Final = 4
+_STRINGS: Final = re.compile(rb'"' + rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SEPARATORS = (b'":', b'": ')
 
 
@@ -19,15 +24,25 @@ def loads_lenient(data: bytes) -> Any:
     """Read what an upstream sent: broken UTF-8 and lone surrogates are theirs, not fatal.
 
     Raises:
-        ValueError: no JSON at all.
+        ValueError: no JSON at all, or nested beyond `MAX_DEPTH`.
     """
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _measure_depth(data) > MAX_DEPTH:
+        raise ValueError("nested too deeply")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        try:
-            return json.loads(data.decode("utf-8", "replace"))
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+        return json.loads(data.decode("utf-8", "replace"))
+
+
+def _measure_depth(data: bytes) -> int:
+    deepest = depth = 0
+    for byte in _STRINGS.sub(b"", data):
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
 
 
 def dumps_lenient(value: Any) -> bytes:
@@ -60,7 +75,10 @@ def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
                 break
             if text[at - 1 : at] != b"\\":
                 edited = text[:at] + replacement + text[at + len(needle) :]
-                if _is_top_level(text, opening, at) or _reads(edited, opening, key, new):
+                is_only_one = text.find(needle, at + 1) < 0
+                if (is_only_one and _is_top_level(text, opening, at)) or _reads(
+                    edited, opening, key, new
+                ):
                     return edited
             at = text.find(needle, at + 1)
     return None

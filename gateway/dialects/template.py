@@ -67,14 +67,13 @@ class Template:
             else:
                 out += (out_head, text, out_middle)
                 position = position_after
-            text_bytes += len(text) if b"\\" not in text else count_text_bytes(text)
+            plain = b"\\" not in text and text.isascii()
+            text_bytes += len(text) if plain else count_text_bytes(text)
         return position, text_bytes
 
 
 def count_text_bytes(escaped: bytes) -> int:
     """UTF-8 bytes of the inside of a JSON string."""
-    if b"\\" not in escaped:
-        return len(escaped)
     try:
         text: str = loads_lenient(b'"' + escaped + b'"')
     except ValueError:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.dialects.checks import Json, missing, wrong_type
 from gateway.errors import BadRequest
-
-Json = dict[str, Any]
 
 
 def unsupported_field(name: str) -> BadRequest:
@@ -23,27 +22,15 @@ def unsupported_value(name: str, why: str) -> BadRequest:
     return BadRequest(f"Unsupported value: '{name}'. {why}", param=name, code="unsupported_value")
 
 
-def wrong_type(name: str, expected: str) -> BadRequest:
-    return BadRequest(
-        f"Invalid type for '{name}': expected {expected}.", param=name, code="invalid_type"
-    )
-
-
-def missing(name: str) -> BadRequest:
-    return BadRequest(
-        f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter"
-    )
-
-
 def expect_object(name: str, value: Any) -> Json:
     if not isinstance(value, dict):
-        raise wrong_type(name, "an object")
+        raise wrong_type(name, "an object", value)
     return value
 
 
 def expect_list(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise wrong_type(name, "an array")
+        raise wrong_type(name, "an array", value)
     return value
 
 
@@ -52,5 +39,5 @@ def expect_text(name: str, value: Any) -> str:
     if value is None or value == "":
         raise missing(name)
     if not isinstance(value, str):
-        raise wrong_type(name, "a string")
+        raise wrong_type(name, "a string", value)
     return value

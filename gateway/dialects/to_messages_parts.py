@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from gateway.dialects.checks import Json, wrong_type
 from gateway.dialects.to_messages_checks import (
-    Json,
     expect_list,
     expect_object,
     expect_text,
     unsupported_value,
-    wrong_type,
 )
 
 TEXT_PARTS: Final = frozenset({"text"})
@@ -74,7 +73,7 @@ def _read_refusal(where: str, part: Json) -> list[Json]:
 def _read_string(where: str, part: Json, key: str) -> list[Json]:
     text = part.get(key)
     if not isinstance(text, str):
-        raise wrong_type(f"{where}.{key}", "a string")
+        raise wrong_type(f"{where}.{key}", "a string", text)
     return make_text(text)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.dialects.base import Target
-from gateway.dialects.to_messages_checks import Json, unsupported_value
+from gateway.dialects.checks import Json
+from gateway.dialects.to_messages_checks import unsupported_value
 
 DEFAULT_EFFORT: Final = "medium"
 EFFORTS: Final = {

@@ -10,12 +10,11 @@ import re
 from typing import Any, Final
 
 from gateway.dialects.base import CompletionRequest, Target
+from gateway.dialects.checks import Json, wrong_type
 from gateway.dialects.to_messages_checks import (
-    Json,
     expect_object,
     unsupported_field,
     unsupported_value,
-    wrong_type,
 )
 from gateway.dialects.to_messages_reasoning import to_thinking
 from gateway.dialects.to_messages_tools import to_tools
@@ -171,7 +170,7 @@ def _to_labels(body: Json) -> Json:
     name = "safety_identifier" if "safety_identifier" in body else "user"
     if (user := body.get(name)) is not None:
         if not isinstance(user, str):
-            raise wrong_type(name, "a string")
+            raise wrong_type(name, "a string", user)
         if user and not _CONTACT.fullmatch(user):
             made["metadata"] = {"user_id": user}
     if (tier := body.get("service_tier")) is not None:

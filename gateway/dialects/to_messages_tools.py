@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from gateway.dialects.checks import Json, wrong_type
 from gateway.dialects.to_messages_checks import (
-    Json,
     expect_list,
     expect_object,
     expect_text,
     unsupported_value,
-    wrong_type,
 )
 from gateway.dialects.to_messages_parts import copy_cache_mark
 
@@ -123,7 +122,7 @@ def _limit_calls(body: Json, choice: Json | None) -> Json | None:
     """`parallel_tool_calls: false` is said beside the choice; functions were called one at a time."""
     parallel = body.get("parallel_tool_calls")
     if parallel is not None and not isinstance(parallel, bool):
-        raise wrong_type("parallel_tool_calls", "a boolean")
+        raise wrong_type("parallel_tool_calls", "a boolean", parallel)
     if parallel is not False and not uses_functions(body):
         return choice
     choice = choice or {"type": "auto"}

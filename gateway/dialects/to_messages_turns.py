@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.dialects.checks import Json, wrong_type
 from gateway.dialects.to_messages_checks import (
-    Json,
     expect_list,
     expect_object,
     expect_text,
     unsupported_value,
-    wrong_type,
 )
 from gateway.dialects.to_messages_parts import (
     ALL_PARTS,
@@ -166,7 +165,7 @@ def _read_arguments(name: str, arguments: Any) -> Json:
     if arguments is None:
         return {}
     if not isinstance(arguments, str):
-        raise wrong_type(name, "a string")
+        raise wrong_type(name, "a string", arguments)
     try:
         value = orjson.loads(arguments.strip() or "{}")
     except orjson.JSONDecodeError as error:
