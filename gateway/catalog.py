@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -9,23 +10,58 @@ import orjson
 from aiohttp import web
 
 from gateway.config import Model
-from gateway.errors import ModelNotFound
+from gateway.errors import BadRequest, ModelNotFound
 from gateway.state import CALL, GATEWAY
+
+DEFAULT_PAGE: Final = 20
+MAX_PAGE: Final = 1000
+"""Of the messages shape (wire.md §3); the chat shape knows no pages."""
 
 
 async def list_models(request: web.Request) -> web.Response:
-    models = request.app[GATEWAY].routes.models.values()
+    models = list(request.app[GATEWAY].routes.models.values())
     if request[CALL].dialect.name == "messages":
-        data = [show_messages_model(model) for model in models]
-        return _reply(
-            {
-                "data": data,
-                "has_more": False,
-                "first_id": data[0]["id"] if data else None,
-                "last_id": data[-1]["id"] if data else None,
-            }
-        )
+        return _reply(make_page(models, request.query))
     return _reply({"object": "list", "data": [show_chat_model(model) for model in models]})
+
+
+def make_page(models: Sequence[Model], query: Mapping[str, str]) -> dict[str, Any]:
+    """A page of the list: `limit` models after `after_id`, or right before `before_id`.
+
+    Raises BadRequest for a limit out of range or an id that is not in the list.
+    """
+    limit = _read_limit(query.get("limit"))
+    if query.get("lifecycle", query.get("lifecycle[]", "active")) != "active":
+        models = ()  # all that is served is active
+    after, before = query.get("after_id"), query.get("before_id")
+    if after is not None:
+        models = models[_find(models, "after_id", after) + 1 :]
+    if before is not None:
+        models = models[: _find(models, "before_id", before)]
+    backwards = before is not None and after is None
+    page = models[-limit:] if backwards else models[:limit]
+    data = [show_messages_model(model) for model in page]
+    return {
+        "data": data,
+        "has_more": len(models) > len(page),
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+    }
+
+
+def _read_limit(value: str | None) -> int:
+    if value is None:
+        return DEFAULT_PAGE
+    if not value.isdecimal() or not 1 <= int(value[:5]) <= MAX_PAGE:
+        raise BadRequest(f"limit: expected a number from 1 to {MAX_PAGE}.", param="limit")
+    return int(value)
+
+
+def _find(models: Sequence[Model], name: str, model_id: str) -> int:
+    for index, model in enumerate(models):
+        if model.id == model_id:
+            return index
+    raise BadRequest(f"{name}: there is no such model in the list.", param=name)
 
 
 async def retrieve_model(request: web.Request) -> web.Response:

@@ -90,6 +90,7 @@ PARTS = [
         ({"content": "a", "reasoning": "hm", "reasoning_content": "hm"}, [THINKING, text("a")]),
         ({"content": "a", "reasoning_content": None}, [text("a")]),
         ({"content": PARTS}, [THINKING, text("ab")]),
+        ({"content": PARTS, "reasoning_content": "hm"}, [THINKING, text("ab")]),
         (
             {"content": "a", "reasoning": "hm", "tool_calls": [call("c1", "f", '{"x":1}'), call("c2", "g", "")]},
             [THINKING, text("a"), tool_use("c1", "f", {"x": 1}), tool_use("c2", "g", {})],

@@ -221,6 +221,7 @@ def test_top_level_fields(fields: Json, expected: Json) -> None:
             {"type": "auto", "disable_parallel_tool_use": True},
             {"tool_choice": "auto", "parallel_tool_calls": False},
         ),
+        ({"type": "none", "disable_parallel_tool_use": True}, {"tool_choice": "none"}),
         ({"type": "any", "disable_parallel_tool_use": False}, {"tool_choice": "required"}),
     ],
 )
