@@ -6,7 +6,8 @@ How it starts:
 
     __main__              `python -m gateway`
     cli                   the verbs: what runs, and which exit code it ends with
-    cli_parser            the verbs' arguments and help
+    cli_grammar           every verb with its arguments, help and examples
+    cli_parser            argparse made from the grammar
     cli_arguments         what an argument may be: amounts, dates, durations
     cli_verbs             accounts, keys, usage, audit
     cli_check             `check`: what a configuration means
@@ -33,31 +34,65 @@ The way of a request:
     routing               which providers, in which order
     breaker               who fails again and again is left alone a while
     forwarder             a provider over HTTP, and what its failures mean
+    connection            connections to a provider: opened, used, kept
+    http1                 reading a response: bytes in, body out, no I/O
     demo                  the provider that is built in
     relay                 one stream: upstream bytes through the pipeline to the caller
     sink                  the caller's side of a stream
     watch                 one timer for all streams
     catalog               `GET /v1/models`
+    counting              `POST /v1/messages/count_tokens`
     access_log            one line per request
 
 What the wire formats know, without I/O:
 
-    dialects/base             the seams: caller dialect, exchange, pipeline
-    dialects/exchanges        which pairs of dialects there are
-    dialects/chat             the chat dialect, and chat over chat
-    dialects/chat_request     validating a request
-    dialects/chat_reply       a JSON reply
-    dialects/chat_stream      a stream: edits, repair, meter
-    dialects/chat_repair      chunks that break the spec, made right
-    dialects/template         content deltas without a parse
-    dialects/replay           a JSON reply where a stream was asked for
-    dialects/messages         the messages dialect's errors
-    dialects/upstream_errors  what an upstream's error means for the caller
-    dialects/jsonbytes        JSON edits that leave all other bytes alone
-    sse                       server-sent events as bytes
-    usage                     tokens, reported or estimated
-    money                     nano-units, prices, the one rounding
-    errors                    what can go wrong, and whose fault it is
+    dialects/base                   the seams: caller dialect, exchange, pipeline
+    dialects/exchanges              which pairs of dialects there are
+    dialects/checks                 checks of a request's fields
+    dialects/jsonbytes              JSON edits that leave all other bytes alone
+    dialects/template               content deltas without a parse
+    dialects/replay                 a JSON reply where a stream was asked for
+    dialects/upstream_errors        what an upstream's error means for the caller
+
+    dialects/chat                   the chat dialect, and chat over chat
+    dialects/chat_request           validating a chat request
+    dialects/chat_reply             a chat completion
+    dialects/chat_stream            a chat stream: edits, repair, meter
+    dialects/chat_repair            chunks that break the spec, made right
+
+    dialects/messages               the messages dialect, and messages over messages
+    dialects/messages_request       validating a messages request
+    dialects/messages_reply         a message
+    dialects/messages_stream        a messages stream: the model's name, meter
+
+    dialects/chat_over_messages     chat callers over messages upstreams
+    dialects/to_messages_request    the request translated
+    dialects/to_messages_turns      its conversation
+    dialects/to_messages_parts      its content
+    dialects/to_messages_tools      its tools
+    dialects/to_messages_reasoning  its reasoning effort
+    dialects/to_messages_checks     what cannot be carried over
+    dialects/from_messages_reply    the reply translated
+    dialects/from_messages_stream   the stream translated
+    dialects/from_messages_chunks   its blocks as chunks
+    dialects/from_messages_ending   stop reasons, usage, failures
+
+    dialects/messages_over_chat     messages callers over chat upstreams
+    dialects/to_chat_request        the request translated
+    dialects/to_chat_messages       its conversation
+    dialects/to_chat_parts          its content
+    dialects/to_chat_tools          its tools
+    dialects/to_chat_fields         typed access that names the field
+    dialects/from_chat_reply        the reply translated
+    dialects/from_chat_stream       the stream translated
+    dialects/from_chat_events       the upstream's bytes as chunks
+    dialects/from_chat_blocks       its deltas as blocks
+    dialects/from_chat_shapes       messages objects with all required keys
+
+    sse                             server-sent events as bytes
+    usage                           tokens, reported or estimated
+    money                           nano-units, prices, the one rounding
+    errors                          what can go wrong, and whose fault it is
 
 Money at rest:
 
@@ -72,7 +107,8 @@ Money at rest:
     ledger/schema         opening, pragmas, migrations
     ledger/lock           one serving process per database
     ledger/books          the operator's side
-    ledger/records        what the operator's side shows
+    ledger/reports        what the operator's side reads
+    ledger/records        what it is shown
     ledger/audit          balances proven from entries
     accounts              the operator's verbs
     tasks                 tasks that nobody awaits

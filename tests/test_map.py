@@ -16,7 +16,7 @@ import gateway
 ROOT = Path(gateway.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {path.relative_to(ROOT).with_suffix("").as_posix(): path for path in FILES}
-ENTRY = re.compile(r"^    ([a-z_/]+)  +\S", re.MULTILINE)
+ENTRY = re.compile(r"^    ([a-z0-9_/]+)  +\S", re.MULTILINE)
 
 CORE = ("sse", "usage", "money", "limits", "apikeys", "errors")
 WORLD = ("asyncio", "aiohttp", "aiosqlite", "sqlite3", "socket", "ssl", "selectors")
