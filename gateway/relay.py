@@ -231,6 +231,7 @@ class Relay:
         self._note_progress()
         if not out or self._discarding:
             return True
+        self._comment_due = self._loop.time() + self._server.comment_seconds
         if self._flowing.is_set():
             return self._sink.send(out)
         self._pending.append(out)
@@ -240,10 +241,8 @@ class Relay:
         return self._pending_bytes < MAX_PENDING_BYTES
 
     def _note_progress(self) -> None:
-        now = self._loop.time()
         assert self.provider is not None
-        self._due = now + self.provider.idle_timeout
-        self._comment_due = now + self._server.comment_seconds
+        self._due = self._loop.time() + self.provider.idle_timeout
 
     def _sniff(self, data: bytes) -> None:
         """An upstream that ignores `stream` answers with one JSON object."""

@@ -417,6 +417,14 @@ def test_what_is_no_messages_stream_is_a_failure(body: bytes, said: str) -> None
         assert not played.complete
 
 
+@pytest.mark.parametrize("index", [None, [], {}, "0"])
+def test_a_block_without_a_number_is_still_one_block(index: Any) -> None:
+    tool = [{**event, "index": index} for event in (open_tool(0), argue("{", 0), close())]
+    played = play_events(start(), *tool, finish("tool_use"), STOP)
+    begun = tool_delta(0, "", id="t1", name="f")
+    assert told(played) == [ROLE, begun, tool_delta(0, "{"), "tool_calls"]
+
+
 def test_an_event_up_to_the_limit_passes() -> None:
     text = "x" * (MAX_TRANSLATED_EVENT_BYTES - 1000)
     body = frame(*BEGUN, say(text), *ENDED)

@@ -29,7 +29,7 @@ def read_chat_reply(body: bytes, context: ReplyContext) -> Reply:
     Raises UpstreamError when the body is no chat completion, or is an error in a 200.
     """
     text = body.strip()
-    reply = _read_completion(text)
+    reply = read_completion(text)
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else None
     tokens = read_chat_usage(usage, context.limits)
@@ -46,21 +46,21 @@ def replay_chat_reply(body: bytes) -> bytes:
 
     Raises UpstreamError as `read_chat_reply` does.
     """
-    reply = _read_completion(body.strip())
+    reply = read_completion(body.strip())
     head = {key: value for key, value in reply.items() if key not in {"choices", "usage"}}
     chunks: list[Json] = []
     for index, choice in enumerate(reply["choices"]):
         if isinstance(choice, dict):
             delta = choice.get("message")
             finish = choice.get("finish_reason") or "stop"
-            place = choice.get("index", index)
-            item = {"index": place, "delta": delta, "finish_reason": finish}
+            rest = {key: value for key, value in choice.items() if key != "message"}
+            item = {"index": index, **rest, "delta": delta, "finish_reason": finish}
             chunks.append({**head, "choices": [item]})
     chunks.append({**head, "choices": [], "usage": reply.get("usage")})
     return b"".join(b"data: " + dumps_lenient(chunk) + b"\n\n" for chunk in chunks) + DONE
 
 
-def _read_completion(text: bytes) -> Json:
+def read_completion(text: bytes) -> Json:
     try:
         reply = loads_lenient(text)
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.dialects.base import Reply, ReplyContext
-from gateway.dialects.chat_reply import _read_completion as read_completion
+from gateway.dialects.chat_reply import read_completion
 from gateway.dialects.from_chat_shapes import (
     Json,
     make_message,
