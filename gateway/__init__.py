@@ -21,6 +21,7 @@ How it starts:
     serve                 ledger, application, socket, signals, in that order and back
     first_start           the account and key of a first start
     app                   routes and middlewares around one `Gateway`
+    headwatch             the deadline for request heads
     state                 what the application and each request carry
 
 The way of a request:
@@ -29,7 +30,7 @@ The way of a request:
     limits                rates of a key
     apikeys               shape, checksum and digest of a key
     surface               the completion handler: read, check, hold, forward, settle, reply
-    intake                reading the body
+    intake                reading the body, within a budget for all of them
     billing               one request's hold and its one settlement
     routing               which providers, in which order
     breaker               who fails again and again is left alone a while
@@ -42,6 +43,7 @@ The way of a request:
     watch                 one timer for all streams
     catalog               `GET /v1/models`
     counting              `POST /v1/messages/count_tokens`
+    health                `GET /healthz` and `GET /readyz`
     access_log            one line per request
 
 What the wire formats know, without I/O:

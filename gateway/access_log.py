@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import Final, TextIO
+from collections.abc import Callable
+from typing import Final, Literal, TextIO
+
+import orjson
 
 from gateway.money import format_amount
 from gateway.state import Call
@@ -20,15 +23,16 @@ FLUSH_SECONDS: Final = 0.1
 class AccessLog:
     """The lines of one serving process, on stderr."""
 
-    __slots__ = ("_lines", "_out", "_timer")
+    __slots__ = ("_format", "_lines", "_out", "_timer")
 
-    def __init__(self, out: TextIO = sys.stderr) -> None:
+    def __init__(self, shape: Literal["human", "json"], out: TextIO = sys.stderr) -> None:
+        self._format = _FORMATS[shape]
         self._out = out
         self._lines: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, call: Call, status: int) -> None:
-        self._lines.append(format_call(call, status))
+        self._lines.append(self._format(describe_call(call, status)))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
@@ -40,22 +44,52 @@ class AccessLog:
             self._lines.clear()
 
 
-def format_call(call: Call, status: int) -> str:
-    """The line of a request that has ended, its time the one at which it came."""
+def describe_call(call: Call, status: int) -> dict[str, str | int]:
+    """What is logged of a request that has ended; `time` is when it came, UTC."""
     key, tokens = call.key, call.tokens
     came = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(call.started_ms // 1000))
-    who = "account=- key=-" if key is None else f"account={key.account.id} key={key.id}"
-    outcome = call.outcome or ("served" if status < 400 else "refused")  # noqa: PLR2004
-    line = (
-        f"{came}.{call.started_ms % 1000:03d}Z {call.request_id} status={status} "
-        f"outcome={outcome} {who} total_ms={int((time.monotonic() - call.started) * 1000)}"
-    )
-    if not call.model:
-        return line + "\n"
-    first_byte = "-" if call.first_byte_ms is None else call.first_byte_ms
-    return (
-        f"{line} model={call.model} provider={call.provider or '-'} attempts={call.attempts} "
-        f"input={tokens.input} cached={tokens.cached_input} written={tokens.cache_write} "
-        f"output={tokens.output} cost={format_amount(call.cost_nano)} "
-        f"first_byte_ms={first_byte}\n"
-    )
+    facts: dict[str, str | int] = {
+        "time": f"{came}.{call.started_ms % 1000:03d}Z",
+        "request": call.request_id,
+        "status": status,
+        "outcome": call.outcome or ("served" if status < 400 else "refused"),  # noqa: PLR2004
+    }
+    if key is not None:
+        facts |= {"account": key.account.name, "key": key.id}
+    if call.model:
+        facts |= {
+            "model": call.model,
+            "provider": call.provider or "-",
+            "attempts": call.attempts,
+            "input": tokens.input,
+            "cached": tokens.cached_input,
+            "written": tokens.cache_write,
+            "output": tokens.output,
+            "cost": format_amount(call.cost_nano),
+        }
+    if call.first_byte_ms is not None:
+        facts["first_byte_ms"] = call.first_byte_ms
+    facts["total_ms"] = int((time.monotonic() - call.started) * 1000)
+    return facts
+
+
+def format_human(facts: dict[str, str | int]) -> str:
+    """`time request name=value …`; a value with a space in quotes."""
+    when, request, *rest = facts.items()
+    pairs = (f"{name}={_quote(value)}" for name, value in rest)
+    return f"{when[1]} {request[1]} {' '.join(pairs)}\n"
+
+
+def format_json(facts: dict[str, str | int]) -> str:
+    return orjson.dumps(facts).decode() + "\n"
+
+
+_FORMATS: Final[dict[str, Callable[[dict[str, str | int]], str]]] = {
+    "human": format_human,
+    "json": format_json,
+}
+
+
+def _quote(value: str | int) -> str:
+    text = str(value)
+    return orjson.dumps(text).decode() if " " in text or '"' in text else text

@@ -11,6 +11,7 @@ from gateway.counting import count_tokens
 from gateway.demo import DemoForwarder
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.forwarder import Forwarder, HttpForwarder
+from gateway.health import report_health, report_readiness
 from gateway.intake import defer_continue
 from gateway.ledger.base import Ledger
 from gateway.middleware import CHAT, MESSAGES, MIDDLEWARES
@@ -33,6 +34,8 @@ def make_app(gateway: Gateway) -> web.Application:
         "/v1/messages", make_completion_handler(MESSAGES), expect_handler=defer_continue
     )
     router.add_post("/v1/messages/count_tokens", count_tokens, expect_handler=defer_continue)
+    router.add_get("/healthz", report_health)
+    router.add_get("/readyz", report_readiness)
     router.add_get("/v1/models", list_models, allow_head=False)
     router.add_get("/v1/models/{model:.+}", retrieve_model, allow_head=False)
     return app
@@ -41,7 +44,7 @@ def make_app(gateway: Gateway) -> web.Application:
 def make_gateway(config: Config, ledger: Ledger) -> Gateway:
     """The shared state, with a forwarder for every provider that is on. Needs a running loop."""
     watch = Watch()
-    return Gateway(config, ledger, make_routes(config, watch), watch, AccessLog())
+    return Gateway(config, ledger, make_routes(config, watch), watch, AccessLog(config.server.log))
 
 
 def make_routes(config: Config, watch: Watch) -> Routes:

@@ -44,10 +44,13 @@ class Server:
     max_body_mb: int
     max_in_flight: int
     drain_seconds: float
+    max_bodies_mb: int
+    header_seconds: float
     body_idle_seconds: float
     body_total_seconds: float
     comment_seconds: float
     stall_seconds: float
+    log: Literal["human", "json"]
 
     @property
     def max_body_bytes(self) -> int:

@@ -34,6 +34,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "drain_seconds": Setting(
             read.seconds(or_zero=True), "what requests in flight get to end when it is stopped", 30
         ),
+        "max_bodies_mb": Setting(
+            read.integer(1, 1_000_000), "request bodies held at once, in MiB; above: 503", 256
+        ),
+        "header_seconds": Setting(
+            _timeout, "time for a whole request head, and for the next one to begin", 75
+        ),
         "body_idle_seconds": Setting(_timeout, "silence in a request body before a 408", 30),
         "body_total_seconds": Setting(_timeout, "time for a whole request body before a 408", 120),
         "comment_seconds": Setting(
@@ -41,6 +47,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "stall_seconds": Setting(
             _timeout, "how long a caller may take no bytes before it is given up", 60
+        ),
+        "log": Setting(
+            read.choice("human", "json"), "the line that is logged for each request", "human"
         ),
     },
     "storage": {

@@ -20,7 +20,7 @@ ESTIMATED_HEADER = "x-gateway-estimated"
 async def count_tokens(http: web.Request) -> web.Response:
     """The provider's count; where no messages provider serves the model, four bytes a token."""
     gateway = http.app[GATEWAY]
-    body = await read_body(http, gateway.config.server)
+    body = await read_body(http)
     request = parse_messages_request(body, counting=True)
     model = find_model(http, request.model)
     http[CALL].model = model.id

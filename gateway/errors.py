@@ -226,6 +226,7 @@ class UpstreamError(GatewayError):
         should_retry: bool = True,
         next_route: bool = False,
         blames_provider: bool = True,
+        rest_seconds: float = 0.0,
         alarm: str | None = None,
     ) -> None:
         super().__init__(
@@ -234,6 +235,8 @@ class UpstreamError(GatewayError):
         self.next_route = next_route
         self.blames_provider = blames_provider
         """Whether it counts towards the breaker; a rate limit or a full lane does not."""
+        self.rest_seconds = min(rest_seconds, MAX_RETRY_AFTER_SECONDS)
+        """How long the provider asked to be left alone; 0 when it did not."""
         self.alarm = alarm
         """What the operator has to mend (our key refused, a model mapped wrongly), for the log."""
 

@@ -216,7 +216,7 @@ class _HttpAnswer:
 
 
 class _Patience:
-    """The time-outs of one JSON request, see `Watched`."""
+    """The time-outs of one JSON request; a `Watched`."""
 
     __slots__ = ("_due", "_now", "_provider", "_total_due", "attempt")
 
@@ -231,6 +231,10 @@ class _Patience:
         connection = self.attempt.connection
         if connection is not None and now >= min(self._due, self._total_due):
             connection.fail(UpstreamTimeout("The upstream provider did not answer in time."))
+
+    def stop(self, error: GatewayError) -> None:
+        if self.attempt.connection is not None:
+            self.attempt.connection.fail(error)
 
     def note_progress(self) -> None:
         self._due = self._now() + self._provider.idle_timeout

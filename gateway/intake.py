@@ -1,4 +1,4 @@
-"""Reading a request's body: what it may be, how large, and how long it may take."""
+"""Reading a request's body: what it may be, how large, how long it may take, and for how many at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.config import Server
-from gateway.errors import BadRequest, BodyTimeout, BodyTooLarge, UnsupportedMediaType
+from gateway.errors import (
+    BadRequest,
+    BodyTimeout,
+    BodyTooLarge,
+    Overloaded,
+    UnsupportedMediaType,
+)
+from gateway.state import CALL, GATEWAY, Call, Gateway
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -17,24 +24,39 @@ async def defer_continue(request: web.Request) -> None:
     """aiohttp's `Expect` hook: say nothing yet. `read_body` says 100 once the key is known."""
 
 
-async def read_body(request: web.Request, server: Server) -> bytes:
-    """The whole body. Raises UnsupportedMediaType, BodyTooLarge, BodyTimeout or BadRequest."""
+async def read_body(request: web.Request) -> bytes:
+    """The whole body.
+
+    Raises UnsupportedMediaType, BodyTooLarge, Overloaded, BodyTimeout or BadRequest.
+    """
+    gateway, call = request.app[GATEWAY], request[CALL]
+    server = gateway.config.server
     _check_type(request)
-    most = server.max_body_bytes
-    if (request.content_length or 0) > most:
+    declared = request.content_length or 0
+    if declared > server.max_body_bytes:
         raise _too_large(server)
+    hold_body(gateway, call, declared)
     content = request.content
     if content.is_eof():  # it came with the head: the common case
         body = content.read_nowait(-1)
-        if len(body) > most:
+        if len(body) > server.max_body_bytes:
             raise _too_large(server)
         return body
     if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
         await request.writer.write(_CONTINUE)
-    return await _read_slowly(request, server)
+    return await _read_slowly(request, gateway, call)
 
 
-async def _read_slowly(request: web.Request, server: Server) -> bytes:
+def hold_body(gateway: Gateway, call: Call, size: int) -> None:
+    """Make room for a body until its request ends. Raises Overloaded when there is none."""
+    if gateway.body_bytes + size > gateway.config.server.max_bodies_mb << 20:
+        raise Overloaded("The gateway holds as many request bodies as it may. Try again shortly.")
+    gateway.body_bytes += size
+    call.body_bytes += size
+
+
+async def _read_slowly(request: web.Request, gateway: Gateway, call: Call) -> bytes:
+    server = gateway.config.server
     now = asyncio.get_running_loop().time
     total_at = now() + server.body_total_seconds
     pieces: list[bytes] = []
@@ -49,6 +71,8 @@ async def _read_slowly(request: web.Request, server: Server) -> bytes:
                 size += len(data)
                 if size > server.max_body_bytes:
                     raise _too_large(server)
+                if size > call.body_bytes:
+                    hold_body(gateway, call, size - call.body_bytes)
                 pieces.append(data)
     except TimeoutError as error:
         raise BodyTimeout("The request body did not arrive in time.") from error

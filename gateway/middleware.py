@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway import apikeys
+from gateway import apikeys, health
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.chat import ChatDialect
 from gateway.dialects.messages import MessagesDialect
@@ -84,6 +84,8 @@ async def know_caller(request: web.Request, handler: Handler) -> web.StreamRespo
     misrouted = request.match_info.http_exception
     if misrouted is not None:
         raise _translate(misrouted)
+    if request.path in health.PATHS:
+        return await handler(request)
     secret = read_key(request)
     key = None
     if apikeys.is_well_formed(secret):
@@ -101,7 +103,8 @@ async def know_caller(request: web.Request, handler: Handler) -> web.StreamRespo
 async def limit_rate(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what is more than the gateway or the key may have; count the rest."""
     gateway, call = request.app[GATEWAY], request[CALL]
-    assert call.key is not None
+    if call.key is None:
+        return await handler(request)  # a health check: it must be answered under any load
     _check_load(gateway, request)
     rates = call.rates = gateway.find_rates(call.key, call.started)
     rates.admit(call.started)
@@ -110,15 +113,16 @@ async def limit_rate(request: web.Request, handler: Handler) -> web.StreamRespon
         return await handler(request)
     finally:
         gateway.in_flight -= 1
+        gateway.body_bytes -= call.body_bytes
         rates.release()
 
 
 @web.middleware
 async def require_balance(request: web.Request, handler: Handler) -> web.StreamResponse:
     """An early refusal; the binding check is the hold."""
-    key = request[CALL].key
-    assert key is not None
     if is_completion(request):
+        key = request[CALL].key
+        assert key is not None
         check_balance(key)
     return await handler(request)
 

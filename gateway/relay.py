@@ -151,6 +151,10 @@ class Relay:
             self._comment_due = now + self._server.comment_seconds
             spawn(self._send_comment(), name="comment")
 
+    def stop(self, error: GatewayError) -> None:
+        """See `Watched`."""
+        self.end(error)
+
     def _end_late(self) -> None:
         if self._candidate is not None and not self._discarding:
             self._candidate.lane.note_failure()

@@ -22,23 +22,25 @@ T = TypeVar("T")
 class Lane:
     """A provider's forwarder, what is under way there, and whether it is fit to be tried."""
 
-    __slots__ = ("_breaker", "forwarder", "in_flight")
+    __slots__ = ("_breaker", "_rests_until", "forwarder", "in_flight")
 
     def __init__(self, forwarder: Forwarder) -> None:
         self.forwarder = forwarder
         self.in_flight = 0
         self._breaker = Breaker()
+        self._rests_until: dict[str, float] = {}
+        """By upstream model, where the provider asked for a pause."""
 
     @property
     def provider(self) -> Provider:
         return self.forwarder.provider
 
-    def enter(self) -> bool:
+    def enter(self, upstream_model: str) -> bool:
         """Count one request in; whether it is the breaker's probe.
 
         Raises UpstreamUnavailable when the provider is not to be tried.
         """
-        self._check_fitness()
+        self._check_fitness(upstream_model)
         self.in_flight += 1
         return self._breaker.begin()
 
@@ -53,6 +55,10 @@ class Lane:
         if probing:
             self._breaker.forget()
 
+    def rest(self, upstream_model: str, seconds: float) -> None:
+        """The provider said Retry-After: leave this model alone so long."""
+        self._rests_until[upstream_model] = time.monotonic() + seconds
+
     def note_failure(self) -> None:
         if self._breaker.fail(time.monotonic()):
             log.error("provider %s failed repeatedly: off for a while", self.provider.name)
@@ -61,12 +67,15 @@ class Lane:
         if self._breaker.succeed():
             log.warning("provider %s is back", self.provider.name)
 
-    def _check_fitness(self) -> None:
-        wait = self._breaker.wait_seconds(time.monotonic())
-        if wait > 0:
+    def _check_fitness(self, upstream_model: str) -> None:
+        now = time.monotonic()
+        rest = self._rests_until.get(upstream_model, 0.0) - now
+        wait = self._breaker.wait_seconds(now)
+        if wait > 0 or rest > 0:
             raise UpstreamUnavailable(
-                "The upstream provider has failed repeatedly and is being left alone a while.",
-                retry_after_seconds=wait,
+                "The upstream provider is being left alone a while: it failed repeatedly, or asked "
+                "for a pause.",
+                retry_after_seconds=max(wait, rest),
                 next_route=True,
                 blames_provider=False,
             )
@@ -145,11 +154,14 @@ def make_target(model: Model, route: Route, provider: Provider) -> Target:
 
 async def _try_route(candidate: Candidate, attempt: Callable[[Candidate], Awaitable[T]]) -> T:
     lane = candidate.lane
-    probing = lane.enter()
+    upstream_model = candidate.target.upstream_model
+    probing = lane.enter(upstream_model)
     try:
         result = await attempt(candidate)
     except BaseException as error:
         lane.leave(error, probing=probing)
+        if isinstance(error, UpstreamError) and error.rest_seconds:
+            lane.rest(upstream_model, error.rest_seconds)
         raise
     lane.leave(None, probing=probing)
     return result

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import resource
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -16,9 +18,13 @@ from aiohttp import web
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
 from gateway.config import Config
+from gateway.errors import Overloaded
 from gateway.first_start import make_first_account, show_first_key
+from gateway.headwatch import HeadWatch
 from gateway.ledger.base import Ledger, LedgerError, LedgerLocked, LedgerMismatch
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.state import Gateway
+from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.serve")
 
@@ -30,6 +36,10 @@ EXIT_UNAVAILABLE: Final = 69
 KEEP_ALIVE_SECONDS: Final = 75.0
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read, so that the caller gets to see the refusal."""
+STOP_SECONDS: Final = 1.0
+"""What requests that were told to end get for it."""
+CLEANUP_SECONDS: Final = 0.5
+IDLE_POLL_SECONDS: Final = 0.05
 BACKLOG: Final = 1024
 GC_THRESHOLD: Final = 50_000
 """Allocations between collections; nearly nothing here is cyclic (design.md §7)."""
@@ -58,7 +68,7 @@ def run(config: Config) -> int:
 
 
 async def _serve(config: Config) -> int:
-    stopped = _catch_signals()
+    stop = _catch_signals()
     is_first_start = not config.storage.path.exists()
     async with SqliteLedger.open(config.storage.path) as ledger:
         secret = make_first_account(config) if is_first_start else None
@@ -73,18 +83,21 @@ async def _serve(config: Config) -> int:
             handler_cancellation=False,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
-            shutdown_timeout=config.server.drain_seconds,
+            shutdown_timeout=CLEANUP_SECONDS,
         )
         await runner.setup()
         try:
+            assert runner.server is not None
+            watch = HeadWatch(runner.server, config.server.header_seconds)
+            heads = spawn(watch.run(), name="head-watch")
             site = web.TCPSite(runner, config.server.host, config.server.port, backlog=BACKLOG)
             await site.start()
             _announce(config, secret)
             _tune_gc()
-            await stopped.wait()
-            gateway.draining = True
-            log.info("stopping: %d requests in flight", gateway.in_flight)
+            await stop.first.wait()
+            await _drain(gateway, stop.second)
         finally:
+            heads.cancel()
             await runner.cleanup()
             gateway.watch.close()
             gateway.routes.close()
@@ -114,13 +127,50 @@ async def _wait_until_known(ledger: Ledger, secret: str) -> None:
         await asyncio.sleep(0.01)
 
 
-def _catch_signals() -> asyncio.Event:
-    """Set by SIGTERM and SIGINT; caught from the very start, so that no stop is an unclean one."""
-    stopped = asyncio.Event()
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The signals to stop: after the first requests in flight may end, after the second not."""
+
+    first: asyncio.Event
+    second: asyncio.Event
+
+    def note(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+
+def _catch_signals() -> Stop:
+    """SIGTERM and SIGINT, caught from the very start, so that no stop is an unclean one."""
+    stop = Stop(asyncio.Event(), asyncio.Event())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    return stopped
+        loop.add_signal_handler(number, stop.note)
+    return stop
+
+
+async def _drain(gateway: Gateway, hurry: asyncio.Event) -> None:
+    """Let requests in flight end; then end them, each with an error in its dialect.
+
+    The socket stays open meanwhile: `/readyz` says 503, and so does every new request.
+    """
+    gateway.draining = True
+    log.info("stopping: %d requests in flight", gateway.in_flight)
+    seconds = gateway.config.server.drain_seconds
+    await _wait_until_idle(gateway, seconds, hurry)
+    if gateway.in_flight:
+        log.warning("stopping: %d requests are cut off", gateway.in_flight)
+        error = Overloaded("The gateway was stopped before this reply was complete.")
+        gateway.watch.stop_all(error)
+        await _wait_until_idle(gateway, STOP_SECONDS, asyncio.Event())
+
+
+async def _wait_until_idle(gateway: Gateway, seconds: float, hurry: asyncio.Event) -> None:
+    until = asyncio.get_running_loop().time() + seconds
+    while gateway.in_flight and not hurry.is_set():
+        left = until - asyncio.get_running_loop().time()
+        if left <= 0:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(hurry.wait(), min(left, IDLE_POLL_SECONDS))
 
 
 def _set_up_logging() -> None:

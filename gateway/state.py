@@ -45,14 +45,17 @@ class Call:
     tokens: Tokens = field(default_factory=Tokens)
     cost_nano: int = 0
     first_byte_ms: int | None = None
+    body_bytes: int = 0
+    """What is held of the budget for request bodies."""
 
 
 class Gateway:
-    """What all requests share. `in_flight` counts requests between admission and their end."""
+    """What all requests share. `in_flight` and `body_bytes` count what has been let in."""
 
     __slots__ = (
         "_rates",
         "access_log",
+        "body_bytes",
         "config",
         "draining",
         "in_flight",
@@ -75,6 +78,7 @@ class Gateway:
         self.routes = routes
         self.watch = watch
         self.in_flight = 0
+        self.body_bytes = 0
         self.draining = False
         self._rates: dict[str, tuple[tuple[int, int, int], KeyRates]] = {}
 

@@ -94,7 +94,7 @@ def make_completion_handler(
     """The handler of one surface: the dialect is all that differs."""
 
     async def serve_completion(http: web.Request) -> web.StreamResponse:
-        body = await read_body(http, http.app[GATEWAY].config.server)
+        body = await read_body(http)
         work = _admit(http, dialect, dialect.parse_request(body))
         return await (_serve_stream(work) if work.request.stream else _serve_json(work))
 
@@ -313,6 +313,7 @@ _FAILURES: Final[tuple[tuple[type[BaseException], Outcome, int], ...]] = (
     (UpstreamError, "upstream_error", 502),
     (BadRequest, "rejected", 400),
     (LedgerUnavailable, "ledger_error", 503),
+    (Overloaded, "shutdown", 503),
     (asyncio.CancelledError, "shutdown", 503),
     (ConnectionError, "caller_left", CALLER_CLOSED_STATUS),
 )

@@ -9,12 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
+from gateway.errors import GatewayError
+
 TICK_SECONDS: Final = 0.1
 
 
 class Watched(Protocol):
     def tick(self, now: float) -> None:
         """Look at the clock (`loop.time()`). Must not raise."""
+
+    def stop(self, error: GatewayError) -> None:
+        """End with `error`: the gateway waits no longer."""
 
 
 class Watch:
@@ -33,6 +38,11 @@ class Watch:
 
     def remove(self, watched: Watched) -> None:
         self._watched.discard(watched)
+
+    def stop_all(self, error: GatewayError) -> None:
+        """End all that is under way."""
+        for watched in tuple(self._watched):
+            watched.stop(error)
 
     def close(self) -> None:
         if self._handle is not None:

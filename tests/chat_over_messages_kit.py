@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from chat_kit import make_context as make_chat_context
 from pydantic import TypeAdapter
@@ -16,6 +17,7 @@ from gateway.dialects.base import CompletionRequest, ReplyContext, Target
 from gateway.dialects.chat_over_messages import ChatOverMessages
 from gateway.dialects.chat_request import parse_chat_request
 from gateway.dialects.from_messages_stream import MessagesAsChat
+from gateway.errors import BadRequest
 from gateway.money import Tokens
 
 Json = dict[str, Any]
@@ -37,6 +39,15 @@ def read_request(**body: Any) -> CompletionRequest:
 def translate(target: Target = TARGET, **body: Any) -> Json:
     made: Json = json.loads(EXCHANGE.write_request(read_request(**body), target))
     return made
+
+
+def find_refusal(target: Target = TARGET, **body: Any) -> str | None:
+    """The field that a refusal names."""
+    with pytest.raises(BadRequest) as caught:
+        translate(target, **body)
+    assert caught.value.param is not None
+    assert caught.value.param in caught.value.message
+    return caught.value.param
 
 
 def translate_messages(*messages: Json) -> list[Json]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, openai
 
-from gateway.config import SETTINGS, Route, load_config
+from gateway.config import SETTINGS, Route, Server, load_config
 from gateway.config_reader import Missing
 from gateway.money import Price
 
@@ -22,7 +22,10 @@ def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
     assert config.server.port == 8080
     assert config.server.max_body_bytes == 32 * 1024 * 1024
     assert config.server.max_in_flight == 1000
-    assert dataclasses.astuple(config.server)[4:] == (30.0, 30.0, 120.0, 15.0, 60.0)
+    assert dataclasses.astuple(config.server)[4:] == (
+        *(30.0, 256, 75.0, 30.0),
+        *(120.0, 15.0, 60.0, "human"),
+    )
     assert config.storage.path == tmp_path / "gateway.db"
     assert dataclasses.astuple(config.billing) == ("USD", 1024, None)
     assert dataclasses.astuple(config.limits) == (600, 0, 50)
@@ -48,6 +51,7 @@ def test_a_model_needs_routes_and_price_alone(tmp_path: Path) -> None:
     model = load(tmp_path, text).models["m"]
     assert model.routes == (Route("OpenAI", "org/m"),)
     assert model.owned_by == "openai"
+    assert model.reasoning == "budget"
     assert (model.max_output_tokens, model.max_input_tokens, model.created) == (
         128_000,
         2_000_000,
@@ -70,6 +74,9 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         body_total_seconds = 3
         comment_seconds = 4
         stall_seconds = 5
+        max_bodies_mb = 6
+        header_seconds = 7
+        log = "json"
         [storage]
         path = "data/books.db"
         [billing]
@@ -91,6 +98,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         max_concurrency = 5
         on_disconnect = "drain"
         stream_usage = false
+        max_tokens_field = "max_completion_tokens"
         headers = { X-Team = "a b" }
         [models."x/y"]
         owned_by = "meta"
@@ -98,6 +106,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         max_output_tokens = 8
         max_input_tokens = 9
         created = 1700000000
+        reasoning = "budget"
         [models."x/y".price]
         input = 1.5
         cached_input = 0.15
@@ -106,7 +115,20 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         request = 0.000000001
         """,
     )
-    assert dataclasses.astuple(config.server) == ("::1", 0, 1, 2, 0.0, 0.5, 3.0, 4.0, 5.0)
+    assert config.server == Server(
+        host="::1",
+        port=0,
+        max_body_mb=1,
+        max_in_flight=2,
+        drain_seconds=0.0,
+        max_bodies_mb=6,
+        header_seconds=7.0,
+        body_idle_seconds=0.5,
+        body_total_seconds=3.0,
+        comment_seconds=4.0,
+        stall_seconds=5.0,
+        log="json",
+    )
     assert config.storage.path == tmp_path / "data/books.db"
     assert dataclasses.astuple(config.billing) == ("EUR", 7, 5 * 10**9)
     assert dataclasses.astuple(config.limits) == (1, 2, 3)
@@ -117,10 +139,12 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
     assert (provider.idle_timeout, provider.total_timeout) == (3.0, 4.5)
     assert (provider.max_concurrency, provider.on_disconnect) == (5, "drain")
     assert provider.stream_usage is False
+    assert provider.max_tokens_field == "max_completion_tokens"
     assert dict(provider.headers) == {"X-Team": "a b"}
     model = config.models["x/y"]
     assert model.routes == (Route("p", "one"), Route("p", "two"))
     assert (model.owned_by, model.created) == ("meta", 1_700_000_000)
+    assert model.reasoning == "budget"
     assert (model.max_output_tokens, model.max_input_tokens) == (8, 9)
     assert model.price == Price(1_500_000_000, 6_000_000_000, 150_000_000, 1_875_000_000, 1)
 

@@ -70,6 +70,7 @@ def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> G
             retry_after_seconds=retry_after_seconds,
             next_route=True,
             blames_provider=status != 429,  # noqa: PLR2004
+            rest_seconds=retry_after_seconds or 0.0,
         )
     return UpstreamError(
         f"The upstream provider answered with status {status}.",

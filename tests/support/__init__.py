@@ -9,6 +9,9 @@ process    GatewayProcess: start, log, stop, secrets found where they should not
 running    a gateway with its callers and its books; stage: that, with two upstreams
 books      the gateway's database, read from outside
 chat       requests, prices, the error envelopes, the rules of a stream
+messages   the same of the other dialect, and what its providers send
+told       what a reply says whatever its dialect
+pairs      real SDKs and scripted providers of both dialects, in all four pairs
 recorded   recorded streams and an independent account of what they say
 waiting    for what has no event
 """

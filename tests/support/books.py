@@ -25,6 +25,7 @@ class RequestRow:
     input: int
     cached_input: int
     output: int
+    cache_write: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Books:
     def request(self, request_id: str) -> RequestRow | None:
         rows = self._all(
             "SELECT state, cost_nano, estimated, outcome, input_tokens, cached_input_tokens,"
-            " output_tokens FROM requests WHERE id = ?",
+            " output_tokens, cache_write_tokens FROM requests WHERE id = ?",
             request_id,
         )
         if not rows:

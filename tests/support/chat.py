@@ -12,9 +12,12 @@ from support.recorded import Said, accumulate
 
 INPUT_PRICE: Final = 137_000_500
 CACHED_PRICE: Final = 13_100_700
+WRITTEN_PRICE: Final = 171_250_700
 OUTPUT_PRICE: Final = 731_000_900
 """Nano-units per million tokens of every test model: odd, so that rounding shows."""
-PRICE_TOML: Final = "{ input = 0.1370005, cached_input = 0.0131007, output = 0.7310009 }"
+PRICE_TOML: Final = (
+    "{ input = 0.1370005, cached_input = 0.0131007, cache_write = 0.1712507, output = 0.7310009 }"
+)
 MAX_OUTPUT_TOKENS: Final = 4096
 
 ERRORS: Final[dict[str | None, tuple[frozenset[int], frozenset[str]]]] = {
@@ -42,17 +45,19 @@ COMPLETION_ID: Final = re.compile(r"chatcmpl-[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Tokens as the provider reports them; `cached` is inside `prompt`."""
+    """Tokens as a chat provider reports them: `cached` and `written` are inside `prompt`."""
 
     prompt: int
     completion: int
     cached: int = 0
+    written: int = 0
 
     @property
     def cost_nano(self) -> int:
         scaled = (
-            (self.prompt - self.cached) * INPUT_PRICE
+            (self.prompt - self.cached - self.written) * INPUT_PRICE
             + self.cached * CACHED_PRICE
+            + self.written * WRITTEN_PRICE
             + self.completion * OUTPUT_PRICE
         )
         return -(-scaled // 1_000_000)

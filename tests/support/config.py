@@ -6,10 +6,11 @@ takes a model nobody used before: the shared configuration holds a row of each k
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from support.chat import MAX_OUTPUT_TOKENS, PRICE_TOML
 
@@ -28,6 +29,11 @@ BRISK: Final = (
 )
 
 
+Dialect = Literal["chat", "messages", "demo"]
+CHAT_THEN_MESSAGES: Final[tuple[Dialect, ...]] = ("chat", "messages")
+MESSAGES_THEN_CHAT: Final[tuple[Dialect, ...]] = ("messages", "chat")
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of model: where its routes lead, in order, and how its providers are set."""
@@ -35,6 +41,9 @@ class Kind:
     places: tuple[str, ...]
     count: int
     options: str = PATIENT
+    dialects: tuple[Dialect, ...] = ()
+    """Of the provider at each place; chat where none is named."""
+    model_options: str = ""
 
 
 KINDS: Final[dict[str, Kind]] = {
@@ -48,6 +57,19 @@ KINDS: Final[dict[str, Kind]] = {
     "tls": Kind(("tls",), 2, BRISK),
     "drain": Kind(("alpha",), 6, PATIENT + '\non_disconnect = "drain"'),
     "no-usage": Kind(("alpha",), 6, PATIENT + "\nstream_usage = false"),
+    "messages": Kind(("alpha",), 200, dialects=("messages",)),
+    "messages-brisk": Kind(("alpha",), 12, BRISK, ("messages",)),
+    "refused-messages": Kind(("refused",), 4, BRISK, ("messages",)),
+    "chat-then-messages": Kind(("alpha", "beta"), 12, BRISK, CHAT_THEN_MESSAGES),
+    "messages-then-chat": Kind(("alpha", "beta"), 12, BRISK, MESSAGES_THEN_CHAT),
+    "effort": Kind(
+        ("alpha",),
+        4,
+        PATIENT + '\nmax_tokens_field = "max_completion_tokens"',
+        model_options='reasoning = "effort"',
+    ),
+    "budget": Kind(("alpha",), 4, PATIENT, ("messages",), 'reasoning = "budget"'),
+    "demo": Kind(("demo",), 1, "", ("demo",)),
 }
 
 
@@ -91,16 +113,19 @@ def write_config(
 
 
 def _provider_tables(name: str, kind: Kind, number: int, places: Places) -> list[str]:
-    return [
-        f'[providers.{name}-{number}-{place}]\ndialect = "chat"\n'
-        f'base_url = "{places.urls[place]}"\napi_key = "{places.secrets[place]}"\n{kind.options}'
-        for place in kind.places
-    ]
+    tables = []
+    for place, dialect in itertools.zip_longest(kind.places, kind.dialects, fillvalue="chat"):
+        lines = [f"[providers.{name}-{number}-{place}]", f'dialect = "{dialect}"', kind.options]
+        if dialect != "demo":
+            lines.append(f'base_url = "{places.urls[place]}"')
+            lines.append(f'api_key = "{places.secrets[place]}"')
+        tables.append("\n".join(lines))
+    return tables
 
 
 def _model_table(name: str, kind: Kind, number: int) -> str:
     routes = ", ".join(f'"{name}-{number}-{place}/{UPSTREAM_NAME}"' for place in kind.places)
     return (
         f'[models."{name}/{number}"]\nowned_by = "tester"\nroutes = [{routes}]\n'
-        f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {PRICE_TOML}"
+        f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {PRICE_TOML}\n{kind.model_options}"
     )

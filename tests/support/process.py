@@ -25,6 +25,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 20.0
 CHAT: Final = "/v1/chat/completions"
+MESSAGES: Final = "/v1/messages"
+COUNT_TOKENS: Final = "/v1/messages/count_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,12 @@ class GatewayProcess:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     @property
+    def root_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{self.root_url}/v1"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -161,16 +167,22 @@ class GatewayProcess:
         self, key: str | None, body: object, *, headers: Mapping[str, str] | None = None
     ) -> Reply:
         """A chat completion; bytes are sent as they are."""
+        return await self.post(CHAT, key, body, headers=headers)
+
+    async def post(
+        self, path: str, key: str | None, body: object, *, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """JSON to any path; bytes are sent as they are."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         pairs = {"Content-Type": "application/json"} | dict(headers or {})
-        return await self.ask("POST", CHAT, key=key, headers=pairs, body=data)
+        return await self.ask("POST", path, key=key, headers=pairs, body=data)
 
     @contextlib.asynccontextmanager
-    async def chatting(self, key: str, body: object) -> AsyncIterator[Call]:
-        """A chat completion that was sent; the test reads it piece by piece, or leaves."""
+    async def chatting(self, key: str, body: object, path: str = CHAT) -> AsyncIterator[Call]:
+        """A completion that was asked for; the test reads it piece by piece, or leaves."""
         pairs = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
         async with self.connect() as call:
-            await call.send(client.request("POST", CHAT, pairs, json.dumps(body).encode()))
+            await call.send(client.request("POST", path, pairs, json.dumps(body).encode()))
             yield call
 
     async def run(self, *words: str) -> Verb:

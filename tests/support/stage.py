@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from support.books import Books, RequestRow
 from support.client import Call, Reply
-from support.process import GatewayProcess
+from support.process import MESSAGES, GatewayProcess
 from support.running import Running
 from support.seed import Caller
 from support.upstream import ScriptedUpstream
@@ -58,6 +58,12 @@ class Stage:
         self, body: object, *, key: str | None = None
     ) -> AbstractAsyncContextManager[Call]:
         return self.gateway.chatting(key or self.key, body)
+
+    async def message(
+        self, body: object, *, key: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """A message, by the rich caller if by nobody else."""
+        return await self.gateway.post(MESSAGES, key or self.key, body, headers=headers)
 
     async def charge_nano(self, reply: Reply) -> int:
         return await self.books.charge_nano(reply.request_id)
