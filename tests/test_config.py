@@ -51,7 +51,7 @@ def test_a_model_needs_routes_and_price_alone(tmp_path: Path) -> None:
     model = load(tmp_path, text).models["m"]
     assert model.routes == (Route("OpenAI", "org/m"),)
     assert model.owned_by == "openai"
-    assert model.reasoning == "budget"
+    assert model.reasoning is None
     assert (model.max_output_tokens, model.max_input_tokens, model.created) == (
         128_000,
         2_000_000,

@@ -19,21 +19,21 @@ from support.pairs import (
     Provider,
     each_pair,
 )
-from support.stage import Stage
 from support.replies import LAST_CHUNK, chunked, json_reply, stream_head
+from support.stage import Stage
 from support.told import Told, ToolCall
 from support.upstream import End
 
 Json = dict[str, Any]
-KÖLN = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
+COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
 BONN = ToolCall("toolu_2", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
 SAID = {
-    "text": Told("Grüße, \"Welt\"!\n🎉"),
+    "text": Told('Grüße, "Welt"!\n🎉'),
     "thinking": Told("42", thinking="Let me\nthink."),
     "cut": Told("Once upon", finish="length"),
     "filtered": Told("I will", finish="content_filter"),
-    "call": Told(calls=[KÖLN], finish="tool_calls"),
-    "text and calls": Told("Both.", calls=[KÖLN, BONN], finish="tool_calls"),
+    "call": Told(calls=[COLOGNE], finish="tool_calls"),
+    "text and calls": Told("Both.", calls=[COLOGNE, BONN], finish="tool_calls"),
     "call without arguments": Told(calls=[ToolCall("call_3", "now", {})], finish="tool_calls"),
     "cached": Told("Hi", used=Used(1000, 50, 900)),
     "written": Told("Hi", used=Used(1000, 50, 300, 600)),
@@ -186,7 +186,7 @@ CHAT_TOOLS = [
     for name in ("weather", "now")
 ]
 MESSAGES_TOOLS = [{"name": name, "input_schema": SCHEMA} for name in ("weather", "now")]
-CALLED = Told("I look.", calls=[KÖLN, BONN], finish="tool_calls")
+CALLED = Told("I look.", calls=[COLOGNE, BONN], finish="tool_calls")
 CHAT_TURN = [
     {"role": "user", "content": "Weather in both?"},
     {
@@ -220,7 +220,7 @@ MESSAGES_TURN = [
         "role": "assistant",
         "content": [
             {"type": "text", "text": "I look."},
-            {"type": "tool_use", "id": "call_1", "name": "weather", "input": KÖLN.arguments},
+            {"type": "tool_use", "id": "call_1", "name": "weather", "input": COLOGNE.arguments},
             {"type": "tool_use", "id": "toolu_2", "name": "weather", "input": BONN.arguments},
         ],
     },
@@ -282,9 +282,9 @@ LOOPS = {"chat": call_tools_by_chat, "messages": call_tools_by_messages}
 
 
 def drop_nulls(value: Any) -> Any:
-    """Without what the SDKs add of their own: nulls, and who called."""
+    """Without what the SDKs add of their own."""
     if isinstance(value, dict):
-        own = {"caller", "refusal", "parsed_arguments", "parsed_output"}
+        own = {"caller", "index", "parsed_arguments", "parsed_output"}
         return {k: drop_nulls(v) for k, v in value.items() if v is not None and k not in own}
     return [drop_nulls(item) for item in value] if isinstance(value, list) else value
 

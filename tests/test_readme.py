@@ -11,6 +11,7 @@ import pytest
 from gateway.config import load_config
 from gateway.config_reader import Missing
 from gateway.config_settings import SETTINGS
+from gateway.dialects import to_chat_request, to_messages_request
 from gateway.errors import GatewayError
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -72,3 +73,34 @@ def test_readme_provider_example_is_valid(tmp_path: Path) -> None:
 def test_readme_or_help_names_every_verb(name: str) -> None:
     """A verb nobody can find is none."""
     assert name in README
+
+
+def describe_fields() -> str:
+    """The table of top-level fields across dialects as README must have it."""
+    directions = {
+        "chat → messages": (
+            to_messages_request.CARRIED | to_messages_request.PASSED,
+            to_messages_request.HARMLESS,
+            set(to_messages_request.REFUSED),
+        ),
+        "messages → chat": (
+            to_chat_request.CARRIED_FIELDS,
+            to_chat_request.DROPPED_FIELDS,
+            set(to_chat_request.REFUSED_FIELDS),
+        ),
+    }
+    lines = [
+        "| fields | carried over | accepted and left out | refused unless at their default |",
+        "|---|---|---|---|",
+    ]
+    for direction, columns in directions.items():
+        cells = (", ".join(f"`{name}`" for name in sorted(column)) for column in columns)
+        lines.append(f"| {direction} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def test_readme_says_which_fields_cross() -> None:
+    """The table between the marks is exactly what the translators do."""
+    match = re.search(r"<!-- fields -->\n(.*?)\n?<!-- /fields -->", README, re.S)
+    assert match
+    assert match[1] == describe_fields()

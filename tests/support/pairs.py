@@ -149,9 +149,7 @@ class Clients:
     @cached_property
     def chat(self) -> openai.AsyncOpenAI:
         stage = self._stage
-        return openai.AsyncOpenAI(
-            base_url=stage.gateway.base_url, api_key=stage.key, max_retries=0
-        )
+        return openai.AsyncOpenAI(base_url=stage.gateway.base_url, api_key=stage.key, max_retries=0)
 
     @cached_property
     def messages(self) -> anthropic.AsyncAnthropic:
@@ -194,7 +192,8 @@ class ChatCaller(Caller):
         async with clients.chat.chat.completions.stream(**body) as stream:
             async for _ in stream:
                 pass
-            return of_completion(await stream.get_final_completion())
+            # The helper's final completion would raise for one that was cut or filtered.
+            return of_completion(stream.current_completion_snapshot)
 
     async def iterate(self, clients: Clients, body: Json) -> int:
         stream = await clients.chat.chat.completions.create(**body, stream=True)

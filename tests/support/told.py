@@ -19,6 +19,7 @@ FINISH: Final = {
     "refusal": "content_filter",
 }
 """Chat's words by messages'; chat has fewer."""
+USED: Final = Used(11, 7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Told:
     thinking: str = ""
     calls: list[ToolCall] = field(default_factory=list)
     finish: str | None = "stop"
-    used: Used | None = Used(11, 7)
+    used: Used | None = USED
 
 
 def of_chat(said: Said) -> Told:
