@@ -9,7 +9,7 @@ How it starts:
     cli_grammar           every verb with its arguments, help and examples
     cli_parser            argparse made from the grammar
     cli_arguments         what an argument may be: amounts, dates, durations
-    cli_verbs             accounts, keys, usage, audit
+    cli_verbs             accounts, keys, usage, audit, backup
     cli_check             `check`: what a configuration means
     cli_views             records as JSON
     cli_tables            records as tables for people
@@ -43,6 +43,7 @@ The way of a request:
     watch                 one timer for all streams
     catalog               `GET /v1/models`
     counting              `POST /v1/messages/count_tokens`
+    receipts              `GET /v1/receipts/{id}`: what a request was charged, and why
     health                `GET /healthz` and `GET /readyz`
     access_log            one line per request
 
@@ -52,6 +53,7 @@ What the wire formats know, without I/O:
     dialects/exchanges              which pairs of dialects there are
     dialects/checks                 checks of a request's fields
     dialects/jsonbytes              JSON edits that leave all other bytes alone
+    dialects/framing                a stream's bytes as buffers of whole events
     dialects/template               content deltas without a parse
     dialects/replay                 a JSON reply where a stream was asked for
     dialects/upstream_errors        what an upstream's error means for the caller
@@ -103,15 +105,20 @@ Money at rest:
     ledger/memory         accounts, keys and holds; the binding check
     ledger/writer         the one task that commits
     ledger/hop            one batch on the connection's thread
+    ledger/thread         functions on that thread
     ledger/batch          the one transaction that moves money
     ledger/rows           many rows in one statement
     ledger/changes        what other processes changed
+    ledger/reader         receipts, read beside the writer
+    ledger/recovery       what a crash left in flight becomes `interrupted`
+    ledger/wal            the write-ahead log kept small
     ledger/schema         opening, pragmas, migrations
     ledger/lock           one serving process per database
     ledger/books          the operator's side
     ledger/reports        what the operator's side reads
     ledger/records        what it is shown
     ledger/audit          balances proven from entries
+    ledger/backup         a copy while the gateway serves
     accounts              the operator's verbs
     tasks                 tasks that nobody awaits
 """

@@ -186,9 +186,10 @@ def test_a_reply_is_replayed_as_the_stream_it_should_have_been() -> None:
     out = replay_chat_reply(b"\n" + dump(completion(choices=[answer("a", 0), answer("b", 1)])))
     assert out.endswith(DONE)
     chunks = read_chunks(out.removesuffix(DONE))
+    rest = {"logprobs": None, "finish_reason": "stop"}
     assert [one["choices"] for one in chunks] == [
-        [{"index": 0, "delta": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}],
-        [{"index": 1, "delta": {"role": "assistant", "content": "b"}, "finish_reason": "stop"}],
+        [{"index": 0, "delta": {"role": "assistant", "content": "a"}, **rest}],
+        [{"index": 1, "delta": {"role": "assistant", "content": "b"}, **rest}],
         [],
     ]
     assert [one.get("usage") for one in chunks] == [None, None, USAGE]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gateway.dialects.base import ReplyContext
 from gateway.dialects.chat_repair import ChunkRepair
+from gateway.dialects.framing import Framer
 from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient, maybe_splice
 from gateway.dialects.template import (
     PROBE,
@@ -24,7 +25,7 @@ from gateway.dialects.template import (
 from gateway.dialects.upstream_errors import read_error
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
-from gateway.sse import BOM, MAX_EVENT_BYTES, Carry, find_event_end, parse_event
+from gateway.sse import find_event_end, parse_event
 from gateway.usage import estimate_tokens, read_chat_usage
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -40,31 +41,25 @@ class ChatStream:
     """A `Pipeline`: the upstream's bytes in, conforming events out."""
 
     __slots__ = (
-        "_carry",
+        "_begun",
         "_context",
+        "_framer",
         "_id",
         "_lessons",
-        "_oversized_tail",
         "_repair",
-        "_started",
         "_templates",
         "_text_bytes",
         "_usage",
-        "begun",
         "complete",
         "failure",
-        "mid_event",
     )
 
     def __init__(self, context: ReplyContext) -> None:
-        self.begun = False
         self.complete = False
         self.failure: GatewayError | None = None
-        self.mid_event = False
         self._context = context
-        self._carry = Carry()
-        self._started = False
-        self._oversized_tail = b""
+        self._framer = Framer()
+        self._begun = False
         self._id = ""
         self._repair = ChunkRepair()
         self._templates: list[Template] = []
@@ -73,38 +68,40 @@ class ChatStream:
         self._usage: dict[str, Any] | None = None
 
     @property
+    def begun(self) -> bool:
+        return self._begun or self._framer.oversized_bytes > 0
+
+    @property
+    def mid_event(self) -> bool:
+        return self._framer.mid_event
+
+    @property
     def finished(self) -> bool:
         return len(self._repair.finished) >= max(self._context.request.n, len(self._repair.started))
 
     @property
     def delivered(self) -> bool:
-        return self._text_bytes > 0
+        return self._delivered_bytes > 0
+
+    @property
+    def _delivered_bytes(self) -> int:
+        return self._text_bytes + self._framer.oversized_bytes
 
     def feed(self, data: bytes) -> bytes:
-        if self.mid_event:
-            passed, data = self._pass_oversized(data)
-            return passed + self.feed(data) if data else passed
-        buffer = self._carry.join(data)
-        if buffer is None:
-            return self._open_oversized()
-        if not self._started:
-            if len(buffer) < len(BOM) and BOM.startswith(buffer):
-                self._carry.keep(buffer)
-                return b""
-            self._started = True
-            buffer = buffer.removeprefix(BOM)
-        out: list[bytes] = []
+        passed, buffer = self._framer.push(data)
+        if not buffer:
+            return passed
+        out = [passed] if passed else []
         position = self._scan(buffer, out)
         if not self.complete and self.failure is None:
-            self._carry.keep(buffer[position:] if position else buffer)
-            out.append(self._open_oversized())
+            out.append(self._framer.keep(buffer[position:] if position else buffer))
         return b"".join(out)
 
     def end(self) -> bytes:
+        last = self._framer.take_last()
         out = b""
-        rest = self._carry.take()
-        if rest.strip() and not self.complete and self.failure is None and not self.mid_event:
-            out = self._end_with(rest)
+        if last and not self.complete and self.failure is None:
+            out = self._convert_block(last)
         is_over = self.complete or self.failure is not None or self.mid_event
         if not is_over and self._repair.started and self.finished:
             self.complete = True
@@ -115,7 +112,7 @@ class ChatStream:
 
     def measure(self) -> tuple[Tokens, bool]:
         limits = self._context.limits
-        delivered = estimate_tokens(self._text_bytes)
+        delivered = estimate_tokens(self._delivered_bytes)
         reported = read_chat_usage(self._usage, limits)
         if reported is None:
             return Tokens(input=self._context.input_estimate, output=delivered), True
@@ -205,7 +202,7 @@ class ChatStream:
             chunk = {**chunk, "choices": []} if choices != [] else chunk
         if not self._id:
             self._id = self._make_id(chunk.get("id"))
-        self.begun = True
+        self._begun = True
         self._text_bytes += _count_chunk_text(choices or [])
         seen = self._settled_choices()
         chunks = self._repair.repair(chunk)
@@ -274,40 +271,6 @@ class ChatStream:
         rest = buffer[position : position + 16]
         if rest.startswith(b"data: [DONE]") and b"\n" in rest:
             self._close()
-
-    def _end_with(self, rest: bytes) -> bytes:
-        """A last block without its blank line: used if it is whole, else it never was."""
-        payload = parse_event(rest).data
-        if payload is None:
-            return b""
-        if payload.strip() != b"[DONE]":
-            try:
-                loads_lenient(payload)
-            except ValueError:
-                return b""
-        return self._convert_block(b"data: " + payload + b"\n\n")
-
-    def _open_oversized(self) -> bytes:
-        """What has come of an event beyond `MAX_EVENT_BYTES` goes out unedited from here."""
-        if self._carry.size <= MAX_EVENT_BYTES:
-            return b""
-        self.begun = self.mid_event = True
-        passed, _ = self._pass_oversized(self._carry.take())
-        return passed
-
-    def _pass_oversized(self, data: bytes) -> tuple[bytes, bytes]:
-        """Up to the oversized event's boundary: what passes, and what is behind it."""
-        tail = self._oversized_tail
-        end = find_event_end(tail + data, 0)
-        if end < 0:
-            self._text_bytes += len(data)
-            self._oversized_tail = (tail + data)[-3:]
-            return data, b""
-        end -= len(tail)
-        self._text_bytes += end
-        self.mid_event = False
-        self._oversized_tail = b""
-        return data[:end], data[end:]
 
 
 def _count_chunk_text(choices: list[Any]) -> int:

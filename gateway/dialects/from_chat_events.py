@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gateway.dialects.framing import Framer
 from gateway.dialects.jsonbytes import loads_lenient
 from gateway.dialects.upstream_errors import read_error
 from gateway.errors import UpstreamError
-from gateway.sse import BOM, Carry, find_event_end, parse_event
+from gateway.sse import find_event_end, parse_event
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
 """An event has to be whole before it can be translated; a longer one is a failure."""
@@ -22,45 +23,31 @@ Json = dict[str, Any]
 class ChatEvents:
     """Bytes in any slicing in, chunks and comments out. After `done` or `failure`: nothing."""
 
-    __slots__ = ("_carry", "_started", "done", "failure")
+    __slots__ = ("_framer", "done", "failure")
 
     def __init__(self) -> None:
         self.done = False
         """`[DONE]` was seen."""
         self.failure: UpstreamError | None = None
-        self._carry = Carry()
-        self._started = False
+        self._framer = Framer(MAX_TRANSLATED_EVENT_BYTES)
 
     def feed(self, data: bytes) -> list[Json | bytes]:
         """The chunks that are whole now; a comment is bytes, with its blank line."""
-        buffer = self._carry.join(data)
         out: list[Json | bytes] = []
-        if buffer is not None:
-            if not self._started:
-                if len(buffer) < len(BOM) and BOM.startswith(buffer):
-                    self._carry.keep(buffer)
-                    return out
-                self._started = True
-                buffer = buffer.removeprefix(BOM)
-            position = self._scan(buffer, out)
-            if not self.done and self.failure is None:
-                self._carry.keep(buffer[position:] if position else buffer)
-        if self._carry.size > MAX_TRANSLATED_EVENT_BYTES:
+        _, buffer = self._framer.push(data)
+        position = self._scan(buffer, out)
+        if not self.done and self.failure is None and buffer:
+            self._framer.keep(buffer[position:])
+        if self._framer.mid_event:
             self.failure = UpstreamError("The upstream sent a stream event that is too large.")
         return out
 
     def end(self) -> list[Json | bytes]:
         """The clean end: a last block without its blank line is used if it is whole."""
         out: list[Json | bytes] = []
-        payload = parse_event(self._carry.take()).data
-        if payload is None or self.done or self.failure is not None:
-            return out
-        if payload.strip() != _DONE:
-            try:
-                loads_lenient(payload)
-            except ValueError:
-                return out
-        self._read_block(b"data: " + payload + b"\n\n", out)
+        last = self._framer.take_last()
+        if last and not self.done and self.failure is None:
+            self._read_block(last, out)
         return out
 
     def _scan(self, buffer: bytes, out: list[Json | bytes]) -> int:

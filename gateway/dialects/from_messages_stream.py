@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from gateway.dialects.base import ReplyContext
 from gateway.dialects.chat_stream import DONE
+from gateway.dialects.framing import Framer
 from gateway.dialects.from_messages_chunks import ChunkWriter
 from gateway.dialects.from_messages_ending import (
     is_error,
@@ -26,7 +27,7 @@ from gateway.dialects.from_messages_ending import (
 from gateway.dialects.jsonbytes import loads_lenient
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
-from gateway.sse import BOM, Carry, find_event_end, parse_event
+from gateway.sse import find_event_end, parse_event
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
 """An event is translated whole; no upstream writes one this long."""
@@ -41,11 +42,10 @@ class MessagesAsChat:
     """A `Pipeline`: messages events in, chat chunks out."""
 
     __slots__ = (
-        "_carry",
         "_chunks",
         "_context",
         "_counted",
-        "_started",
+        "_framer",
         "_stop_details",
         "_stop_reason",
         "_usage",
@@ -60,8 +60,7 @@ class MessagesAsChat:
         self.failure: GatewayError | None = None
         self.mid_event = False
         self._context = context
-        self._carry = Carry()
-        self._started = False
+        self._framer = Framer(MAX_TRANSLATED_EVENT_BYTES)
         self._chunks = ChunkWriter(context, created)
         self._usage: Json | None = None
         self._counted = False
@@ -82,29 +81,21 @@ class MessagesAsChat:
         return self._chunks.text_bytes > 0
 
     def feed(self, data: bytes) -> bytes:
-        buffer = self._carry.join(data)
-        if buffer is None:
-            self._limit_carry()
-            return b""
-        if not self._started:
-            if len(buffer) < len(BOM) and BOM.startswith(buffer):
-                self._carry.keep(buffer)
-                return b""
-            self._started = True
-            buffer = buffer.removeprefix(BOM)
+        _, buffer = self._framer.push(data)
         position = 0
         while not self._is_over() and (end := find_event_end(buffer, position)) >= 0:
             self._read_block(buffer[position:end])
             position = end
-        if not self._is_over():
-            self._carry.keep(buffer[position:])
-            self._limit_carry()
+        if not self._is_over() and buffer:
+            self._framer.keep(buffer[position:])
+        if self._framer.mid_event:
+            self.failure = UpstreamError("The upstream sent a stream event that is too large.")
         return self._chunks.take()
 
     def end(self) -> bytes:
-        rest = self._carry.take()
-        if rest.strip() and not self._is_over():
-            self._read_rest(rest)
+        last = self._framer.take_last()
+        if last and not self._is_over():
+            self._read_block(last)
         if self.begun and self.finished and not self._is_over():
             self._close()
         return self._chunks.take()
@@ -118,10 +109,6 @@ class MessagesAsChat:
 
     def _is_over(self) -> bool:
         return self.complete or self.failure is not None
-
-    def _limit_carry(self) -> None:
-        if self._carry.size > MAX_TRANSLATED_EVENT_BYTES:
-            self.failure = UpstreamError("The upstream sent a stream event that is too large.")
 
     def _read_block(self, block: bytes) -> None:
         event = parse_event(block)
@@ -140,17 +127,6 @@ class MessagesAsChat:
             reader = self._READERS.get(kind if isinstance(kind, str) else event.name)
             if reader is not None:
                 reader(self, body)
-
-    def _read_rest(self, rest: bytes) -> None:
-        """A last block without its blank line: used if it is whole, else it never was."""
-        payload = parse_event(rest).data
-        if payload is None:
-            return
-        try:
-            loads_lenient(payload)
-        except ValueError:
-            return
-        self._read_block(rest)
 
     def _read_start(self, event: Json) -> None:
         message = event.get("message")

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.dialects.base import ReplyContext
+from gateway.dialects.framing import Framer
 from gateway.dialects.from_messages_ending import is_error, make_failure, measure_reply
 from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient, maybe_replace
 from gateway.dialects.template import PROBE, PROBE_BYTES, Template, maybe_cut, maybe_learn
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
-from gateway.sse import BOM, MAX_EVENT_BYTES, Carry, Event, find_event_end, parse_event
+from gateway.sse import Event, find_event_end, parse_event
 
 STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 TEXT_KEYS: Final = ("text", "thinking", "partial_json")
@@ -32,31 +33,25 @@ class MessagesStream:
     """A `Pipeline`: the upstream's events in, the same out."""
 
     __slots__ = (
-        "_carry",
+        "_begun",
         "_context",
         "_counted",
+        "_framer",
         "_lessons",
-        "_oversized_tail",
-        "_started",
         "_stop_reason",
         "_templates",
         "_text_bytes",
         "_usage",
-        "begun",
         "complete",
         "failure",
-        "mid_event",
     )
 
     def __init__(self, context: ReplyContext) -> None:
-        self.begun = False
         self.complete = False
         self.failure: GatewayError | None = None
-        self.mid_event = False
         self._context = context
-        self._carry = Carry()
-        self._started = False
-        self._oversized_tail = b""
+        self._framer = Framer()
+        self._begun = False
         self._templates: list[Template] = []
         self._lessons = _LESSONS
         self._text_bytes = 0
@@ -66,39 +61,41 @@ class MessagesStream:
         self._stop_reason: object = None
 
     @property
+    def begun(self) -> bool:
+        return self._begun or self._framer.oversized_bytes > 0
+
+    @property
+    def mid_event(self) -> bool:
+        return self._framer.mid_event
+
+    @property
     def finished(self) -> bool:
         return self.complete or self._stop_reason is not None
 
     @property
     def delivered(self) -> bool:
-        return self._text_bytes > 0
+        return self._delivered_bytes > 0
+
+    @property
+    def _delivered_bytes(self) -> int:
+        return self._text_bytes + self._framer.oversized_bytes
 
     def feed(self, data: bytes) -> bytes:
-        if self.mid_event:
-            passed, data = self._pass_oversized(data)
-            return passed + self.feed(data) if data else passed
-        buffer = self._carry.join(data)
-        if buffer is None:
-            return self._open_oversized()
-        if not self._started:
-            if len(buffer) < len(BOM) and BOM.startswith(buffer):
-                self._carry.keep(buffer)
-                return b""
-            self._started = True
-            buffer = buffer.removeprefix(BOM)
-        out: list[bytes] = []
+        passed, buffer = self._framer.push(data)
+        if not buffer:
+            return passed
+        out = [passed] if passed else []
         position = self._scan(buffer, out)
         if not self.complete and self.failure is None:
-            self._carry.keep(buffer[position:])
-            out.append(self._open_oversized())
+            out.append(self._framer.keep(buffer[position:] if position else buffer))
         return b"".join(out)
 
     def end(self) -> bytes:
-        rest = self._carry.take()
+        last = self._framer.take_last()
         out = b""
-        if rest.strip() and not self.complete and self.failure is None and not self.mid_event:
-            out = self._end_with(rest)
-        if self._stop_reason is not None and self.failure is None:
+        if last and not self.complete and self.failure is None:
+            out = self._pass_block(last)
+        if self._stop_reason is not None and self.failure is None and not self.mid_event:
             self.complete = True
         return out
 
@@ -107,7 +104,7 @@ class MessagesStream:
 
     def measure(self) -> tuple[Tokens, bool]:
         counted = self.complete and self._counted
-        return measure_reply(self._usage, self._text_bytes, self._context, complete=counted)
+        return measure_reply(self._usage, self._delivered_bytes, self._context, complete=counted)
 
     def _scan(self, buffer: bytes, out: list[bytes]) -> int:
         """Pass the whole events of `buffer`; the index of the first byte not used."""
@@ -169,7 +166,7 @@ class MessagesStream:
             reason = delta.get("stop_reason") if isinstance(delta, dict) else None
             self._stop_reason = reason or self._stop_reason
             self._counted |= self._note_usage(body.get("usage"))
-        self.begun = self.begun or kind != "ping"
+        self._begun = self._begun or kind != "ping"
         return block
 
     def _name_model(self, block: bytes, body: Json) -> bytes:
@@ -213,39 +210,6 @@ class MessagesStream:
         told = {key: value for key, value in usage.items() if value is not None}
         self._usage = {**(self._usage or {}), **told}
         return "output_tokens" in told
-
-    def _end_with(self, rest: bytes) -> bytes:
-        """A last block without its blank line: used if it is whole, else it never was."""
-        event = parse_event(rest)
-        if event.data is None:
-            return b""
-        try:
-            loads_lenient(event.data)
-        except ValueError:
-            return b""
-        return self._pass_block(rest.rstrip(b"\r\n") + b"\n\n")
-
-    def _open_oversized(self) -> bytes:
-        """What has come of an event beyond `MAX_EVENT_BYTES` goes out unedited from here."""
-        if self._carry.size <= MAX_EVENT_BYTES:
-            return b""
-        self.begun = self.mid_event = True
-        passed, _ = self._pass_oversized(self._carry.take())
-        return passed
-
-    def _pass_oversized(self, data: bytes) -> tuple[bytes, bytes]:
-        """Up to the oversized event's boundary: what passes, and what is behind it."""
-        tail = self._oversized_tail
-        end = find_event_end(tail + data, 0)
-        if end < 0:
-            self._text_bytes += len(data)
-            self._oversized_tail = (tail + data)[-3:]
-            return data, b""
-        end -= len(tail)
-        self._text_bytes += end
-        self.mid_event = False
-        self._oversized_tail = b""
-        return data[:end], data[end:]
 
 
 def _is_canonical(block: bytes, event: Event, kind: object) -> bool:
