@@ -21,7 +21,7 @@ How it starts:
     serve                 ledger, application, socket, signals, in that order and back
     first_start           the account and key of a first start
     app                   routes and middlewares around one `Gateway`
-    headwatch             the deadline for request heads
+    callerwatch           connections of callers that stand still
     state                 what the application and each request carry
 
 The way of a request:

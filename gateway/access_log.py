@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Literal, TextIO
 
 import orjson
@@ -37,11 +38,12 @@ class AccessLog:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     def flush(self) -> None:
+        """Write what was gathered; a dead stderr loses lines, never requests."""
         self._timer = None
-        if self._lines:
-            self._out.write("".join(self._lines))
+        lines, self._lines = self._lines, []
+        with suppress(OSError):
+            self._out.write("".join(lines))
             self._out.flush()
-            self._lines.clear()
 
 
 def describe_call(call: Call, status: int) -> dict[str, str | int]:

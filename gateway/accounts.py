@@ -6,6 +6,7 @@ refusals are for people; amounts are integer nano-units.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from gateway.ledger.records import (
     AuditReport,
     Conflict,
     EntryView,
+    InterruptedView,
     KeyTerms,
     KeyView,
     NewKey,
@@ -35,6 +37,7 @@ __all__ = [
     "Books",
     "Conflict",
     "EntryView",
+    "InterruptedView",
     "KeyView",
     "NewKey",
     "NotFound",
@@ -43,6 +46,7 @@ __all__ = [
     "add_account",
     "add_key",
     "audit",
+    "back_up",
     "correct",
     "credit",
     "list_accounts",
@@ -128,11 +132,14 @@ def credit(
 def correct(
     books: Books, name: str, amount_nano: int, *, note: str, request_id: str | None = None
 ) -> EntryView:
-    """Add to or take from the balance, for a reason, perhaps on account of one request."""
+    """Add to or take from the balance, for a reason, perhaps on account of one request.
+
+    Of an interrupted request, 0 says that nothing is owed: it is settled too.
+    """
     _require_text("the note of a correction", note, MAX_NOTE_CHARS)
     _require_amount(amount_nano)
-    if amount_nano == 0:
-        raise Refused("a correction of 0 corrects nothing")
+    if amount_nano == 0 and request_id is None:
+        raise Refused("a correction of 0 corrects nothing, unless it names a request")
     return books.post(name, "correction", amount_nano, note=note, request_id=request_id)
 
 
@@ -221,6 +228,15 @@ def usage(
 def audit(books: Books) -> AuditReport:
     """The full proof; a success is remembered as a checkpoint."""
     return books.audit()
+
+
+def back_up(books: Books, target: Path) -> int:
+    """Write a copy of the whole ledger, as of now, to a new file; its size in bytes."""
+    if os.path.lexists(target):
+        raise Conflict(f"{target} exists already; a backup overwrites nothing")
+    if not target.parent.is_dir():
+        raise NotFound(f"there is no folder {target.parent}")
+    return books.back_up(target)
 
 
 def _make_key_id() -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aiohttp import web
 
-from gateway.access_log import AccessLog
 from gateway.catalog import list_models, retrieve_model
 from gateway.config import Config, Provider
 from gateway.counting import count_tokens
@@ -15,8 +16,9 @@ from gateway.health import report_health, report_readiness
 from gateway.intake import defer_continue
 from gateway.ledger.base import Ledger
 from gateway.middleware import CHAT, MESSAGES, MIDDLEWARES
+from gateway.receipts import show_receipt
 from gateway.routing import Lane, Routes
-from gateway.state import GATEWAY, Gateway
+from gateway.state import GATEWAY, Call, Gateway
 from gateway.surface import make_completion_handler
 from gateway.watch import Watch
 
@@ -38,13 +40,14 @@ def make_app(gateway: Gateway) -> web.Application:
     router.add_get("/readyz", report_readiness)
     router.add_get("/v1/models", list_models, allow_head=False)
     router.add_get("/v1/models/{model:.+}", retrieve_model, allow_head=False)
+    router.add_get("/v1/receipts/{request_id}", show_receipt, allow_head=False)
     return app
 
 
-def make_gateway(config: Config, ledger: Ledger) -> Gateway:
+def make_gateway(config: Config, ledger: Ledger, log_call: Callable[[Call, int], None]) -> Gateway:
     """The shared state, with a forwarder for every provider that is on. Needs a running loop."""
     watch = Watch()
-    return Gateway(config, ledger, make_routes(config, watch), watch, AccessLog(config.server.log))
+    return Gateway(config, ledger, make_routes(config, watch), watch, log_call)
 
 
 def make_routes(config: Config, watch: Watch) -> Routes:

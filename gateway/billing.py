@@ -16,7 +16,7 @@ from gateway.dialects.base import CompletionRequest
 from gateway.ledger.base import Admission, Hold, Outcome, Settlement
 from gateway.money import Tokens, compute_cost_nano
 from gateway.state import Call, Gateway
-from gateway.usage import IMPLAUSIBLE_FACTOR, UsageLimits, estimate_tokens
+from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, UsageLimits, estimate_tokens
 
 
 def estimate_input(request: CompletionRequest) -> int:
@@ -25,8 +25,8 @@ def estimate_input(request: CompletionRequest) -> int:
 
 def make_usage_limits(request: CompletionRequest, model: Model) -> UsageLimits:
     return UsageLimits(
-        input=IMPLAUSIBLE_FACTOR * model.max_input_tokens,
-        output=IMPLAUSIBLE_FACTOR * model.max_output_tokens * request.n,
+        input=min(IMPLAUSIBLE_FACTOR * model.max_input_tokens, MAX_PLAUSIBLE_TOKENS),
+        output=min(IMPLAUSIBLE_FACTOR * model.max_output_tokens * request.n, MAX_PLAUSIBLE_TOKENS),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -52,7 +53,7 @@ def make_page(models: Sequence[Model], query: Mapping[str, str]) -> dict[str, An
 def _read_limit(value: str | None) -> int:
     if value is None:
         return DEFAULT_PAGE
-    if not value.isdecimal() or not 1 <= int(value[:5]) <= MAX_PAGE:
+    if not re.fullmatch("[0-9]{1,4}", value) or not 1 <= int(value) <= MAX_PAGE:
         raise BadRequest(f"limit: expected a number from 1 to {MAX_PAGE}.", param="limit")
     return int(value)
 

@@ -11,6 +11,7 @@ import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from gateway.money import parse_amount_nano
@@ -69,6 +70,13 @@ def word(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ArgumentTypeError("must be a text on one line that is not empty")
     return text
+
+
+def new_file(text: str) -> Path:
+    """A path, from where the command is run."""
+    if not text or not Path(text).name or "\0" in text:
+        raise ArgumentTypeError("write the path of a file")
+    return Path(text).absolute()
 
 
 def duration_seconds(text: str) -> int:

@@ -66,6 +66,16 @@ VERBS: Final[tuple[Verb, ...]] = (
         (JSON,),
     ),
     Verb(
+        "backup",
+        "Copy the database to a new file, consistent and private, while the gateway serves.",
+        verbs.backup,
+        ("backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json"),
+        (
+            arg("file", metavar="FILE", type=types.new_file, help="where to; it must not exist"),
+            JSON,
+        ),
+    ),
+    Verb(
         "account add",
         "Make an account, and the database if there is none.",
         verbs.account_add,
@@ -124,7 +134,8 @@ VERBS: Final[tuple[Verb, ...]] = (
         verbs.account_correct,
         (
             'account correct alice -0.5 --note "charged twice by hand"',
-            'account correct alice 0.25 --note "interrupted" --request req_0123456789abcdef',
+            'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
+            'account correct alice 0 --note "nothing came" --request req_0123456789abcdef',
         ),
         (
             ACCOUNT_NAME,

@@ -10,7 +10,14 @@ from gateway.cli_views import count_tokens
 from gateway.money import Tokens, format_amount
 
 if TYPE_CHECKING:
-    from gateway.accounts import AccountDetail, AccountView, EntryView, KeyView, UsageRow
+    from gateway.accounts import (
+        AccountDetail,
+        AccountView,
+        EntryView,
+        InterruptedView,
+        KeyView,
+        UsageRow,
+    )
 
 
 def table_accounts(accounts: Sequence[AccountView], currency: str) -> str:
@@ -86,6 +93,31 @@ def table_entries(entries: Sequence[EntryView], currency: str) -> str:
                 " ".join(part for part in (entry.request_id, entry.note) if part),
             )
             for entry in entries
+        ],
+    )
+
+
+def table_interrupted(requests: Sequence[InterruptedView], currency: str) -> str:
+    columns = (
+        Column("INTERRUPTED"),
+        Column("ACCOUNT"),
+        Column("MODEL"),
+        Column("PROVIDER"),
+        Column(f"HELD {currency}", right=True),
+        Column("STARTED UTC"),
+    )
+    return render_table(
+        columns,
+        [
+            (
+                request.request_id,
+                request.account,
+                request.model,
+                request.provider,
+                format_amount(request.hold_nano),
+                format_moment(request.started_ms),
+            )
+            for request in requests
         ],
     )
 

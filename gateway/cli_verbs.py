@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from gateway import accounts
 from gateway.cli_arguments import now_ms
 from gateway.cli_check import describe_config, page_config
 from gateway.cli_output import Console
-from gateway.cli_tables import csv_usage, page_account, table_accounts, table_keys, table_usage
+from gateway.cli_tables import (
+    csv_usage,
+    page_account,
+    table_accounts,
+    table_interrupted,
+    table_keys,
+    table_usage,
+)
 from gateway.cli_views import (
     describe_account,
     describe_audit,
@@ -68,10 +76,27 @@ def audit(call: Call) -> int:
             f"accounts {report.accounts}, entries {report.entries}, "
             f"requests pending {report.pending}, interrupted {report.interrupted}"
         )
+        if report.to_settle:
+            call.console.print("\n" + table_interrupted(report.to_settle, call.currency))
+    if report.unsettled:
+        call.console.say(
+            f"Interrupted requests to settle: {report.unsettled}. Nothing was charged for them;"
+            " see `account correct --help`."
+        )
     for problem in report.problems:
         call.console.say(problem)
     call.console.say("The books are in order." if report.ok else "The books do not add up.")
     return OK if report.ok else AUDIT_MISMATCH
+
+
+def backup(call: Call) -> int:
+    target: Path = call.options.file
+    with call.open_books() as books:
+        size = accounts.back_up(books, target)
+    if call.options.json:
+        call.console.print_json({"file": str(target), "bytes": size})
+    call.console.say(f"{target} has all of {call.config.storage.path}, {size} bytes.")
+    return OK
 
 
 # ---- accounts ------------------------------------------------------------------------------------

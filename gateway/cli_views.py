@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         AccountView,
         AuditReport,
         EntryView,
+        InterruptedView,
         KeyView,
         UsageRow,
     )
@@ -94,7 +95,20 @@ def describe_audit(report: AuditReport) -> dict[str, object]:
         "entries": report.entries,
         "pending": report.pending,
         "interrupted": report.interrupted,
+        "unsettled": report.unsettled,
+        "to_settle": [describe_interrupted(one) for one in report.to_settle],
         "problems": list(report.problems),
+    }
+
+
+def describe_interrupted(request: InterruptedView) -> dict[str, object]:
+    return {
+        "id": request.request_id,
+        "account": request.account,
+        "model": request.model,
+        "provider": request.provider,
+        **money("hold", request.hold_nano),
+        "started": format_iso(request.started_ms),
     }
 
 

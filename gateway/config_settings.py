@@ -13,7 +13,7 @@ from gateway import config_values as values
 from gateway.config_reader import Setting
 
 MAX_PRICE: Final = 1_000_000
-"""Per million tokens. With MAX_TOKENS it keeps every cost within SQLite's integers."""
+"""Per million tokens. With `usage.MAX_PLAUSIBLE_TOKENS` every cost is within SQLite's integers."""
 MAX_TOKENS: Final = 100_000_000
 MAX_CREDIT: Final = 1_000_000_000
 _MAX_COUNT: Final = 1_000_000_000

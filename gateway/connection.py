@@ -7,14 +7,19 @@ receiver, in the same call. Not reading (pausing the transport) is the only buff
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from typing import Any, Final, Protocol, cast
 
 from yarl import URL
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, InternalError
 from gateway.http1 import BadResponse, Head, ResponseReader
 
+log = logging.getLogger("gateway.connection")
+
+_LAST_WORDS: Final = frozenset({101, 204})
+"""Statuses that may be followed by what is no response."""
 IDLE_SECONDS: Final = 15.0
 """Below what providers keep: a connection they close first costs a retry."""
 EARLY_BYTES: Final = 256 << 10
@@ -182,6 +187,10 @@ class Connection(asyncio.Protocol):
         except GatewayError as error:
             self.fail(error)
             self._abort()
+        except Exception:
+            log.exception("what came from a provider could not be handled")
+            self.fail(InternalError())
+            self._abort()
 
     def _pause(self) -> None:
         self._must_wait = True
@@ -198,6 +207,7 @@ class Connection(asyncio.Protocol):
             reader.done
             and not reader.leftover
             and reader.head.is_persistent
+            and reader.head.status not in _LAST_WORDS
             and self._error is None
             and transport.get_write_buffer_size() == 0
         )
@@ -239,9 +249,12 @@ class Pool:
         self._idle: dict[Connection, float] = {}
         self._expiry: asyncio.TimerHandle | None = None
 
-    async def get(self) -> Connection:
-        """A connection kept, the latest first, else a new one. Raises Unreachable, InsecureConnection."""
-        while self._idle:
+    async def get(self, *, fresh: bool = False) -> Connection:
+        """A connection kept, the latest first, else (or if `fresh`) a new one.
+
+        Raises Unreachable, InsecureConnection.
+        """
+        while self._idle and not fresh:
             connection, _ = self._idle.popitem()
             if connection.usable:
                 return connection

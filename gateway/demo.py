@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
@@ -21,7 +21,10 @@ from gateway.forwarder import Answer, Attempt
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 
-_TOKEN = re.compile(r"\s*\S+\s?")
+MAX_TEXT_CHARS: Final = 16_384
+"""Of an answer; `n` multiplies it."""
+
+_TOKEN = re.compile(r"\S+\s*")
 
 Json = dict[str, Any]
 
@@ -43,7 +46,7 @@ class DemoForwarder:
         attempt: Attempt,
     ) -> Answer:
         attempt.connected = True
-        return DemoAnswer(make_chunks(orjson.loads(body)))
+        return DemoAnswer(iter_chunks(orjson.loads(body)))
 
     def redact(self, error: GatewayError) -> GatewayError:
         return error
@@ -53,11 +56,11 @@ class DemoForwarder:
 
 
 class DemoAnswer:
-    """An `Answer` made beforehand."""
+    """An `Answer` made as it is taken."""
 
     __slots__ = ("_chunks",)
 
-    def __init__(self, chunks: list[Json]) -> None:
+    def __init__(self, chunks: Iterator[Json]) -> None:
         self._chunks = chunks
 
     async def deliver(self, receiver: Receiver) -> None:
@@ -67,7 +70,7 @@ class DemoAnswer:
         receiver.receive(b"data: [DONE]\n\n")
 
     def close(self) -> None:
-        self._chunks = []
+        self._chunks = iter(())
 
 
 def make_completion(body: Json) -> Json:
@@ -85,21 +88,19 @@ def make_completion(body: Json) -> Json:
     }
 
 
-def make_chunks(body: Json) -> list[Json]:
+def iter_chunks(body: Json) -> Iterator[Json]:
     """The reply to a chat request as the chunks of a stream."""
     tokens, finish = _answer(body)
     head = _head(body, "chat.completion.chunk")
     deltas: list[tuple[Json, str | None]] = [({"role": "assistant", "content": ""}, None)]
     deltas += [({"content": token}, None) for token in tokens]
     deltas.append(({}, finish))
-    chunks = [
-        {**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]}
-        for delta, reason in deltas
-        for index in range(body.get("n") or 1)
-    ]
+    for delta, reason in deltas:
+        for index in range(body.get("n") or 1):
+            choice = {"index": index, "delta": delta, "finish_reason": reason}
+            yield {**head, "choices": [choice]}
     if (body.get("stream_options") or {}).get("include_usage"):
-        chunks.append({**head, "choices": [], "usage": _count_usage(body, len(tokens))})
-    return chunks
+        yield {**head, "choices": [], "usage": _count_usage(body, len(tokens))}
 
 
 def _head(body: Json, kind: str) -> Json:
@@ -117,7 +118,7 @@ def _answer(body: Json) -> tuple[list[str], str]:
     """The tokens of the answer and why it ends."""
     users = [message for message in body["messages"] if message["role"] == "user"]
     text = _read_text(users[-1]) if users else ""
-    text = text or GREETING
+    text = text.strip()[:MAX_TEXT_CHARS] or GREETING
     stops = body.get("stop") or []
     for stop in [stops] if isinstance(stops, str) else stops:
         text = text.partition(stop)[0] if stop else text

@@ -46,6 +46,16 @@ class GatewayError(Exception):
         )
         self.should_retry = should_retry
 
+    def replace_text(self, old: str, new: str) -> None:
+        """Take `old` out of all that is shown of this error."""
+        self.message = self.message.replace(old, new)
+        self.param = self.param and self.param.replace(old, new)
+
+    def replace_name(self, old: str, new: str) -> None:
+        """Say a model's name as the caller knows it, where it stands as a word of its own."""
+        pattern = rf"(?<![\w/.-]){re.escape(old)}(?![\w/-])"
+        self.message = re.sub(pattern, lambda _: new, self.message)
+
     @property
     def type(self) -> str:
         """The chat dialect's `error.type`."""
@@ -75,6 +85,10 @@ class BadRequest(CallerError):
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message, param=param)
         self._code = code
+
+    def replace_text(self, old: str, new: str) -> None:
+        super().replace_text(old, new)
+        self._code = self._code and self._code.replace(old, new)
 
     @property
     def code(self) -> str | None:

@@ -23,9 +23,9 @@ def make_first_account(config: Config) -> str | None:
         return add_key(books, ACCOUNT, name="first").secret
 
 
-def show_first_key(config: Config, secret: str) -> str:
+def show_first_key(config: Config, address: str, secret: str) -> str:
     """Show the key once: on a terminal, else in a file only this user reads. What to log."""
-    text = _describe(config, secret)
+    text = _describe(config, address, secret)
     if sys.stderr.isatty():
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -35,10 +35,10 @@ def show_first_key(config: Config, secret: str) -> str:
     return f"first start: account 'default' was made; its key is in {path}"
 
 
-def _describe(config: Config, secret: str) -> str:
-    host = config.server.host
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - a comparison
-    base_url = f"http://{host}:{config.server.port}/v1"
+def _describe(config: Config, address: str, secret: str) -> str:
+    host, _, port = address.rpartition(":")
+    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - a comparison
+    base_url = f"http://{host}:{port}/v1"
     model = next(iter(config.active_models()), "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
     return (
@@ -53,6 +53,7 @@ def _describe(config: Config, secret: str) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -55,8 +55,8 @@ class Attempt:
     on_connect: Callable[[], None] = _do_nothing
     """Called when there is a connection: the time for the first byte runs from then."""
     connection: Connection | None = None
-    """Once there is one, the request may have been read, and the work done."""
     connected: bool = False
+    """Whether the work may have been done: there was a connection, and no refusal."""
 
 
 class Answer(Protocol):
@@ -121,6 +121,7 @@ class HttpForwarder:
         request = self._write_request(exchange, body, headers)
         connection, head = await self._ask(request, attempt)
         if head.status != 200:  # noqa: PLR2004
+            attempt.connected = False  # it refused: nothing was done that anybody could owe
             raise await self._read_refusal(connection, head)
         if head.get(b"content-encoding").lower() not in {"", "identity"}:
             connection.close()
@@ -128,9 +129,8 @@ class HttpForwarder:
         return _HttpAnswer(connection)
 
     def redact(self, error: GatewayError) -> GatewayError:
-        key = self.provider.api_key
-        if key and key in error.message:
-            error.message = error.message.replace(key, "[redacted]")
+        if self.provider.api_key:
+            error.replace_text(self.provider.api_key, "[redacted]")
         return error
 
     def close(self) -> None:
@@ -138,8 +138,9 @@ class HttpForwarder:
 
     async def _ask(self, request: bytes, attempt: Attempt) -> tuple[Connection, Head]:
         """Send on a connection and read the head; once more where the first had gone stale."""
+        fresh = False
         while True:
-            connection = await self._connect()
+            connection = await self._connect(fresh=fresh)
             attempt.connection, attempt.connected = connection, True
             attempt.on_connect()
             try:
@@ -150,13 +151,14 @@ class HttpForwarder:
                 connection.close()
                 if not is_stale:
                     raise _blame_connection(error) from error
+                fresh = True  # never twice: each send may have done the work
             except BaseException:
                 connection.close()
                 raise
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, *, fresh: bool) -> Connection:
         try:
-            return await self._pool.get()
+            return await self._pool.get(fresh=fresh)
         except Unreachable as error:
             raise UpstreamUnavailable(
                 "The upstream provider cannot be reached.", next_route=True
@@ -274,10 +276,9 @@ def read_retry_after(value: str) -> float | None:
     except ValueError:
         pass
     try:
-        when = parsedate_to_datetime(value)
-    except ValueError:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError, TypeError):
         return None
-    return max(0.0, when.timestamp() - time.time())
 
 
 def _blame_connection(error: Broken) -> UpstreamError:

@@ -54,6 +54,12 @@ class KeyRates:
     concurrency: int
     in_flight: int = 0
 
+    def renew(self, other: KeyRates) -> KeyRates:
+        """Take over another's limits; what is in flight stays counted here."""
+        self.requests, self.tokens = other.requests, other.tokens
+        self.concurrency = other.concurrency
+        return self
+
     def admit(self, now: float) -> None:
         """Count one request in. Raises RateLimited; then nothing was counted."""
         if self.concurrency and self.in_flight >= self.concurrency:

@@ -74,8 +74,8 @@ async def speak_dialect(request: web.Request, handler: Handler) -> web.StreamRes
         response = _render(call, InternalError())
     if not response.prepared:
         response.headers.update(describe_call(call, time.monotonic()))
-    if request.path not in health.PATHS:  # asked every second, and saying nothing new
-        request.app[GATEWAY].access_log.write(call, response.status)
+    if _find_route(request) not in health.PATHS:  # asked every second, and saying nothing new
+        request.app[GATEWAY].log_call(call, response.status)
     return response
 
 
@@ -85,7 +85,7 @@ async def know_caller(request: web.Request, handler: Handler) -> web.StreamRespo
     misrouted = request.match_info.http_exception
     if misrouted is not None:
         raise _translate(misrouted)
-    if request.path in health.PATHS:
+    if _find_route(request) in health.PATHS:
         return await handler(request)
     secret = read_key(request)
     key = None
@@ -104,8 +104,9 @@ async def know_caller(request: web.Request, handler: Handler) -> web.StreamRespo
 async def limit_rate(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what is more than the gateway or the key may have; count the rest."""
     gateway, call = request.app[GATEWAY], request[CALL]
-    if call.key is None:
-        return await handler(request)  # a health check: it must be answered under any load
+    if _find_route(request) in health.PATHS:
+        return await handler(request)  # to be answered under any load
+    assert call.key is not None
     _check_load(gateway, request)
     rates = call.rates = gateway.find_rates(call.key, call.started)
     rates.admit(call.started)
@@ -162,8 +163,13 @@ def check_balance(key: Key) -> None:
 
 
 def is_completion(request: web.Request) -> bool:
+    return _find_route(request) in COMPLETION_PATHS
+
+
+def _find_route(request: web.Request) -> str:
+    """The path of the route that matched, never what the request says of itself."""
     resource = request.match_info.route.resource
-    return resource is not None and resource.canonical in COMPLETION_PATHS
+    return "" if resource is None else resource.canonical
 
 
 def _check_load(gateway: Gateway, request: web.Request) -> None:

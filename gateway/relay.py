@@ -89,6 +89,7 @@ class Relay:
         self._pending_bytes = 0
         self._flowing = asyncio.Event()
         self._discarding = False
+        self._answered = False
         self._sniffed = False
         self._stalled_at: float | None = None
         self._due = self._total_due = _NEVER
@@ -109,7 +110,12 @@ class Relay:
         """Send the head, once the hold's row is committed. Raises LedgerUnavailable."""
         if not self._sink.opened:
             await self._bill.wait_admitted()
-            await self._sink.open()
+            if not self._answered:
+                await self._sink.open()
+
+    def close_sink(self) -> None:
+        """The caller is answered otherwise: no head may follow."""
+        self._answered = True
 
     def flow(self) -> None:
         """Send what has gathered; from here on events go straight to the caller."""
@@ -119,7 +125,10 @@ class Relay:
         self._flowing.set()
 
     def drain(self, seconds: float | None) -> None:
-        """The caller is gone: read on without it, to the end or for `seconds`; `done` is anew."""
+        """The caller is gone: read on without it, to the end or for `seconds`; `done` is anew.
+
+        The sink must be aborted before, so that nothing waits for the caller any more.
+        """
         self._discarding = True
         self._stalled_at = None
         self._flowing.set()
@@ -133,6 +142,8 @@ class Relay:
         if not self.done.done():
             self.ending = ending
             self.done.set_result(None)
+            if ending is None and self._candidate is not None:
+                self._candidate.lane.note_success()
         if not self.first.done():
             self.first.set_result(None)
 
@@ -165,7 +176,7 @@ class Relay:
             await self.open_sink()
         except (GatewayError, ConnectionError):
             return  # whoever serves the request meets the same and deals with it
-        if not self.mid_event and not self.done.done():
+        if self._sink.opened and not self.mid_event and not self.done.done():
             self._sink.send(self._dialect.keep_alive)
 
     # The upstream's side
@@ -176,8 +187,6 @@ class Relay:
             await try_routes(candidates, self._run_one)
         except GatewayError as error:
             self.end(error)
-        except ConnectionError:
-            self.end(CallerLeft())
         except Exception:
             log.exception("%s: the relay failed", self._call.request_id)
             self.end(InternalError())
@@ -227,6 +236,9 @@ class Relay:
         self._stalled_at = self._loop.time()
         try:
             await self._sink.ready()
+        except ConnectionError:
+            if not self._discarding:
+                self.end(CallerLeft())  # whether to read on is for the caller's side to say
         finally:
             self._stalled_at = None
             self._note_progress()

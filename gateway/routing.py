@@ -51,7 +51,7 @@ class Lane:
             if error.blames_provider:
                 self.note_failure()
         elif error is None or isinstance(error, BadRequest):
-            self._note_success()  # a refusal in earnest is an answer too
+            self.note_success()  # a refusal in earnest is an answer too
         if probing:
             self._breaker.forget()
 
@@ -63,7 +63,7 @@ class Lane:
         if self._breaker.fail(time.monotonic()):
             log.error("provider %s failed repeatedly: off for a while", self.provider.name)
 
-    def _note_success(self) -> None:
+    def note_success(self) -> None:
         if self._breaker.succeed():
             log.warning("provider %s is back", self.provider.name)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import resource
 import signal
 import sys
@@ -15,13 +16,14 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.access_log import AccessLog
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
+from gateway.callerwatch import CallerWatch
 from gateway.config import Config
 from gateway.errors import Overloaded
 from gateway.first_start import make_first_account, show_first_key
-from gateway.headwatch import HeadWatch
-from gateway.ledger.base import Ledger, LedgerError, LedgerLocked, LedgerMismatch
+from gateway.ledger.base import Ledger, LedgerError, LedgerMismatch
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.state import Gateway
 from gateway.tasks import spawn
@@ -29,11 +31,9 @@ from gateway.tasks import spawn
 log = logging.getLogger("gateway.serve")
 
 EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
 EXIT_AUDIT_MISMATCH: Final = 3
 EXIT_UNAVAILABLE: Final = 69
 
-KEEP_ALIVE_SECONDS: Final = 75.0
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read, so that the caller gets to see the refusal."""
 STOP_SECONDS: Final = 1.0
@@ -45,6 +45,10 @@ GC_THRESHOLD: Final = 50_000
 """Allocations between collections; nearly nothing here is cyclic (design.md §7)."""
 
 
+class CannotListen(Exception):
+    """The address is taken, or not ours."""
+
+
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT; the exit code."""
     _set_up_logging()
@@ -52,63 +56,87 @@ def run(config: Config) -> int:
     with asyncio.Runner(loop_factory=_find_loop_factory()) as runner:
         try:
             return runner.run(_serve(config))
-        except LedgerLocked as error:
-            log.error("%s", error)  # noqa: TRY400 - the text is all there is to say
-            return EXIT_UNAVAILABLE
         except LedgerMismatch as error:
-            log.error("%s", error)  # noqa: TRY400
+            log.error("%s", error)  # noqa: TRY400 - the text is all there is to say
             return EXIT_AUDIT_MISMATCH
-        except LedgerError as error:
+        except (LedgerError, CannotListen) as error:
             log.error("%s", error)  # noqa: TRY400
-            return EXIT_FAILED
-        except OSError as error:
-            address = f"{config.server.host}:{config.server.port}"
-            log.error("cannot listen on %s: %s", address, error.strerror)  # noqa: TRY400
             return EXIT_UNAVAILABLE
 
 
 async def _serve(config: Config) -> int:
     stop = _catch_signals()
-    is_first_start = not config.storage.path.exists()
     async with SqliteLedger.open(config.storage.path) as ledger:
-        secret = make_first_account(config) if is_first_start else None
-        if secret is not None:
-            await _wait_until_known(ledger, secret)
-        gateway = make_gateway(config, ledger)
+        access_log = AccessLog(config.server.log)
+        gateway = make_gateway(config, ledger, access_log.write)
         runner = web.AppRunner(
             make_app(gateway),
             access_log=None,
             auto_decompress=False,
             handle_signals=False,
             handler_cancellation=False,
-            keepalive_timeout=KEEP_ALIVE_SECONDS,
+            keepalive_timeout=config.server.header_seconds,
             lingering_time=LINGER_SECONDS,
             shutdown_timeout=CLEANUP_SECONDS,
         )
         await runner.setup()
+        assert runner.server is not None
+        callers = CallerWatch(
+            runner.server, config.server.header_seconds, config.server.stall_seconds
+        )
+        listening: asyncio.Server | None = None
+        sweeping = spawn(callers.run(), name="caller-watch")
         try:
-            assert runner.server is not None
-            watch = HeadWatch(runner.server, config.server.header_seconds)
-            heads = spawn(watch.run(), name="head-watch")
-            site = web.TCPSite(runner, config.server.host, config.server.port, backlog=BACKLOG)
-            await site.start()
-            _announce(config, secret)
+            listening = await _bind(runner.server, config)
+            address = _name_address(listening)
+            await _start_first(config, ledger, address)
+            await listening.start_serving()
+            _announce(config, address)
             _tune_gc()
             await stop.first.wait()
-            await _drain(gateway, stop.second)
+            await _drain(gateway, callers, stop.second)
         finally:
-            heads.cancel()
+            sweeping.cancel()
+            if listening is not None:
+                listening.close()
             await runner.cleanup()
             gateway.watch.close()
             gateway.routes.close()
-            gateway.access_log.flush()
+            access_log.flush()
     log.info("stopped")
     return EXIT_OK
 
 
-def _announce(config: Config, secret: str | None) -> None:
+async def _bind(server: web.Server, config: Config) -> asyncio.Server:
+    """Take the address, but no connections yet. Raises CannotListen."""
+    host, port = config.server.host, config.server.port
+    try:
+        return await asyncio.get_running_loop().create_server(
+            server, host, port, backlog=BACKLOG, reuse_address=True, start_serving=False
+        )
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise CannotListen(f"cannot listen on {host}:{port}: {reason}") from error
+
+
+def _name_address(listening: asyncio.Server) -> str:
+    """`host:port` as it is in the end: port 0 was any free one."""
+    host, port = listening.sockets[0].getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _start_first(config: Config, ledger: Ledger, address: str) -> None:
+    """On a ledger without accounts: make one, and show its key once the key works."""
+    if any(ledger.accounts()):
+        return
+    secret = make_first_account(config)
     if secret is not None:
-        log.info("%s", show_first_key(config, secret))
+        while ledger.find_key(digest(secret)) is None:  # noqa: ASYNC110 - once in a lifetime
+            await asyncio.sleep(0.01)
+        log.info("%s", show_first_key(config, address, secret))
+
+
+def _announce(config: Config, address: str) -> None:
     for provider in config.providers.values():
         if provider.off is not None:
             models = [
@@ -118,13 +146,7 @@ def _announce(config: Config, secret: str | None) -> None:
             ]
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, ", ".join(models))
     count = len(config.active_models())
-    log.info("listening on http://%s:%d, %d models", config.server.host, config.server.port, count)
-
-
-async def _wait_until_known(ledger: Ledger, secret: str) -> None:
-    """A key must work from the moment it is shown; the ledger's writer reads it in shortly."""
-    while ledger.find_key(digest(secret)) is None:  # noqa: ASYNC110 - once in a lifetime
-        await asyncio.sleep(0.01)
+    log.info("listening on http://%s, %d models", address, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +169,26 @@ def _catch_signals() -> Stop:
     return stop
 
 
-async def _drain(gateway: Gateway, hurry: asyncio.Event) -> None:
+async def _drain(gateway: Gateway, callers: CallerWatch, hurry: asyncio.Event) -> None:
     """Let requests in flight end; then end them, each with an error in its dialect.
 
     The socket stays open meanwhile: `/readyz` says 503, and so does every new request.
     """
     gateway.draining = True
     log.info("stopping: %d requests in flight", gateway.in_flight)
-    seconds = gateway.config.server.drain_seconds
-    await _wait_until_idle(gateway, seconds, hurry)
+    await _wait_until_idle(callers, gateway.config.server.drain_seconds, hurry)
     if gateway.in_flight:
         log.warning("stopping: %d requests are cut off", gateway.in_flight)
         error = Overloaded("The gateway was stopped before this reply was complete.")
         gateway.watch.stop_all(error)
-        await _wait_until_idle(gateway, STOP_SECONDS, asyncio.Event())
+    await _wait_until_idle(callers, STOP_SECONDS, asyncio.Event())
+    callers.abort_all()
 
 
-async def _wait_until_idle(gateway: Gateway, seconds: float, hurry: asyncio.Event) -> None:
+async def _wait_until_idle(callers: CallerWatch, seconds: float, hurry: asyncio.Event) -> None:
+    """Until all replies are out, the time is over or somebody cannot wait."""
     until = asyncio.get_running_loop().time() + seconds
-    while gateway.in_flight and not hurry.is_set():
+    while not hurry.is_set() and not callers.is_idle():
         left = until - asyncio.get_running_loop().time()
         if left <= 0:
             return

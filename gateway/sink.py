@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import HttpVersion11, web
+from aiohttp.http_writer import StreamWriter
 
 HIGH_WATER_BYTES: Final = 64 << 10
 """asyncio's own default: above it the transport asks to wait, below it `drain` returns at once."""
@@ -68,11 +69,13 @@ class Sink:
         """Return when the caller has taken what was written. Raises ConnectionError if it left."""
         await self._request.writer.drain()
 
-    async def end(self, data: bytes) -> None:
-        """Write the last bytes and end the response cleanly."""
+    def end(self, data: bytes) -> None:
+        """Write the last bytes and end the response cleanly, without waiting for the caller."""
         if not self.closed:
             self.send(data)
-            await self.response.write_eof()
+            writer = self._request.writer
+            assert isinstance(writer, StreamWriter)
+            writer.set_eof()
 
     def abort(self) -> None:
         """End the connection in the middle: never a clean end of a cut stream."""

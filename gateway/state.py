@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -12,12 +12,11 @@ from aiohttp import web
 
 from gateway.config import Config
 from gateway.dialects.base import ErrorDialect
-from gateway.ledger.base import Hold, Key, Ledger, Outcome
+from gateway.ledger.base import Key, Ledger, Outcome
 from gateway.limits import KeyRates, make_rates
 from gateway.money import Tokens, format_amount
 
 if TYPE_CHECKING:
-    from gateway.access_log import AccessLog
     from gateway.routing import Routes
     from gateway.watch import Watch
 
@@ -34,7 +33,6 @@ class Call:
     """Wall clock, Unix milliseconds."""
     key: Key | None = None
     rates: KeyRates | None = None
-    hold: Hold | None = None
     balance_nano: int | None = None
     """What was available when the hold was taken."""
     model: str = ""
@@ -54,12 +52,12 @@ class Gateway:
 
     __slots__ = (
         "_rates",
-        "access_log",
         "body_bytes",
         "config",
         "draining",
         "in_flight",
         "ledger",
+        "log_call",
         "routes",
         "watch",
     )
@@ -70,10 +68,10 @@ class Gateway:
         ledger: Ledger,
         routes: Routes,
         watch: Watch,
-        access_log: AccessLog,
+        log_call: Callable[[Call, int], None],
     ) -> None:
         self.config = config
-        self.access_log = access_log
+        self.log_call = log_call
         self.ledger = ledger
         self.routes = routes
         self.watch = watch
@@ -99,8 +97,8 @@ class Gateway:
             concurrency=limits[2],
             now=now,
         )
-        if known is not None:
-            rates.in_flight = known[1].in_flight
+        if known is not None:  # those in flight will release the object they were counted in by
+            rates = known[1].renew(rates)
         self._rates[key.id] = (limits, rates)
         return rates
 

@@ -7,7 +7,8 @@ How a request can end, and who pays (design.md §5):
     complete                         settled, then the last bytes  what was used
     upstream broke off mid-stream    an error event                max(reported, delivered); 0 if nothing
     caller left, JSON                read to its end all the same  in full
-    caller left, stream              aborted or drained            the input and what was delivered
+    caller left, stream              aborted or drained            the input and what was delivered;
+                                                                   nothing if no provider had it
     ledger cannot be written         503 / an error event          nothing / queued
     gateway stopped                  an error event, or a cut      what was delivered
 """
@@ -15,6 +16,7 @@ How a request can end, and who pays (design.md §5):
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -46,6 +48,8 @@ from gateway.routing import Candidate, try_routes
 from gateway.sink import Sink
 from gateway.state import CALL, GATEWAY, Call, Gateway, describe_call
 from gateway.tasks import spawn
+
+log = logging.getLogger("gateway.surface")
 
 USAGE_WAIT_SECONDS: Final = 2.0
 """A caller that leaves after the finish reason: how long the usage is waited for."""
@@ -140,7 +144,8 @@ async def _serve_json(work: Work) -> web.Response:
         reply = await try_routes(work.candidates, try_candidate)
     except BaseException as error:
         bill.void(*_name_failure(error))
-        raise _blame(work, error) from error
+        _blame(work, error)
+        raise
     call.first_byte_ms = _elapsed_ms(call)
     await bill.settle("complete", 200, reply.tokens, estimated=reply.estimated)
     headers = {
@@ -165,28 +170,41 @@ async def _serve_stream(work: Work) -> web.StreamResponse:
     work.gateway.watch.add(relay)
     upstream = spawn(relay.run(work.candidates), name="upstream")
     try:
-        await relay.first
-        if relay.begun:
-            await relay.open_sink()
-            call.first_byte_ms = _elapsed_ms(call)
-            relay.flow()
-            await relay.done
+        await _pass_stream(work, relay, sink)
         await _finish_stream(work, relay, sink)
-    except (LedgerUnavailable, ConnectionError) as error:  # the head could not be sent
-        upstream.cancel()
-        work.bill.void(*_name_failure(error))
-        if sink.opened:
-            sink.abort()
-            return sink.response
-        raise
     except asyncio.CancelledError:
         _stop_stream(work, relay, sink)
         raise
+    except Exception as error:
+        work.bill.void(*_name_failure(error))  # the first word on the bill counts
+        if not sink.opened:
+            raise
+        log.exception("%s: a stream could not be ended", call.request_id)
+        sink.abort()
     finally:
+        relay.close_sink()
         work.gateway.watch.remove(relay)
         linger = LINGER_SECONDS if relay.ending is None and relay.done.done() else 0.0
         asyncio.get_running_loop().call_later(linger, upstream.cancel)
     return sink.response
+
+
+async def _pass_stream(work: Work, relay: Relay, sink: Sink) -> None:
+    """Send the head with the first event and let the rest flow, until the stream is over."""
+    await relay.first
+    if not relay.begun:
+        return
+    try:
+        if not sink.closed:
+            await relay.open_sink()
+    except ConnectionError:
+        relay.end(CallerLeft())
+    except LedgerUnavailable as error:
+        relay.end(error)
+    else:
+        work.call.first_byte_ms = _elapsed_ms(work.call)
+        relay.flow()
+    await relay.done  # with the caller gone, the watch sees to that
 
 
 async def _finish_stream(work: Work, relay: Relay, sink: Sink) -> None:
@@ -207,30 +225,31 @@ async def _finish_complete(work: Work, relay: Relay, sink: Sink) -> None:
     tokens, estimated = relay.pipeline.measure()
     try:
         await work.bill.settle("complete", 200, tokens, estimated=estimated)
-    except LedgerUnavailable as error:
-        await _send_error(work, relay, sink, error)
+    except GatewayError as error:
+        _send_error(work, relay, sink, error)
     else:
-        await sink.end(relay.pipeline.finish())
+        sink.end(relay.pipeline.finish())
 
 
 async def _finish_failed(work: Work, relay: Relay, sink: Sink, error: GatewayError) -> None:
     """Before the first byte a status, after it an error event; nothing delivered costs nothing."""
     outcome, status = _name_failure(error)
     pipeline = relay.pipeline
-    if pipeline is None or not pipeline.delivered:
+    if pipeline is None or not pipeline.delivered or not sink.opened:
         work.bill.void(outcome, 200 if sink.opened else status)
     else:
         tokens, estimated = pipeline.measure()
-        with suppress(LedgerUnavailable):  # the charge stays queued; one failure is told
+        with suppress(GatewayError):  # one failure is told; a charge that can be stays queued
             await work.bill.settle(outcome, 200, tokens, estimated=estimated)
     if not sink.opened:
         raise _blame(work, error)
-    await _send_error(work, relay, sink, error)
+    _send_error(work, relay, sink, error)
 
 
 async def _finish_left(work: Work, relay: Relay, sink: Sink) -> None:
     """Nobody to tell any more; what the provider did is paid for."""
     status = 200 if sink.opened else CALLER_CLOSED_STATUS
+    sink.abort()
     if not relay.attempt.connected or relay.provider is None:
         work.bill.void("caller_left", status)
         return
@@ -244,7 +263,6 @@ async def _finish_left(work: Work, relay: Relay, sink: Sink) -> None:
     if relay.pipeline is not None:
         tokens, estimated = relay.pipeline.measure()
     work.bill.settle("caller_left", status, tokens, estimated=estimated)
-    sink.abort()
 
 
 def _stop_stream(work: Work, relay: Relay, sink: Sink) -> None:
@@ -261,12 +279,14 @@ def _stop_stream(work: Work, relay: Relay, sink: Sink) -> None:
         sink.send(work.dialect.render_error_event(error, work.call.request_id))
 
 
-async def _send_error(work: Work, relay: Relay, sink: Sink, error: GatewayError) -> None:
-    """One error event between events, or a cut where none can stand."""
+def _send_error(work: Work, relay: Relay, sink: Sink, error: GatewayError) -> None:
+    """A status where no head was sent, else one error event, or a cut where none can stand."""
+    if not sink.opened:
+        raise error
     if relay.mid_event:
         sink.abort()
     else:
-        await sink.end(work.dialect.render_error_event(error, work.call.request_id))
+        sink.end(work.dialect.render_error_event(error, work.call.request_id))
 
 
 def find_model(http: web.Request, model_id: str) -> Model:
@@ -323,7 +343,9 @@ def _blame(work: Work, error: BaseException) -> BaseException:
     """An upstream that found fault with the request speaks of its own model name, not ours."""
     if isinstance(error, BadRequest):
         for candidate in work.candidates:
-            error.message = error.message.replace(candidate.target.upstream_model, work.model.id)
+            if candidate.lane.provider.name == work.call.provider:
+                error.replace_name(candidate.target.upstream_model, work.model.id)
+                break
     return error
 
 

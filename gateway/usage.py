@@ -15,6 +15,8 @@ from gateway.money import Tokens
 BYTES_PER_TOKEN: Final = 4
 TOKENS_PER_FILE: Final = 1000
 """What a picture, a recording or a document is taken for when nobody counts it."""
+MAX_PLAUSIBLE_TOKENS: Final = 10**9
+"""Of input or output of one request, whatever the model's limits."""
 IMPLAUSIBLE_FACTOR: Final = 10
 """A usage beyond ten times the model's limits is a broken upstream, not a large request."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from gateway import accounts, apikeys
 from gateway.ledger.base import Admission, Hold, Key, Outcome, Settlement
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.ledger.writer import run_on_thread
+from gateway.ledger.thread import run_on_thread
 from gateway.money import Price, Tokens
 
 PRICE = Price(input=150, output=600, cached_input=75, cache_write=150, request=3)

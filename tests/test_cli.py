@@ -33,7 +33,7 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 def test_the_verbs_are_those_of_the_design() -> None:
     assert VERB_PATHS == [
-        "serve", "check", "audit",
+        "serve", "check", "audit", "backup",
         "account add", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume",
         "key add", "key list", "key rotate", "key revoke",

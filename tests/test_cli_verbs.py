@@ -9,7 +9,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from ledger_kit import charge, find_key, make_place
+from ledger_kit import admission, charge, find_key, make_place
 from support.cli import Cli, make_cli
 
 from gateway import apikeys
@@ -265,6 +265,8 @@ def test_an_audit_proves_the_books(cli: Cli, alice: str) -> None:
         "entries": 1,
         "pending": 0,
         "interrupted": 0,
+        "unsettled": 0,
+        "to_settle": [],
         "problems": [],
     }
     assert alice
@@ -280,3 +282,39 @@ def test_an_audit_of_wrong_books_exits_3(cli: Cli, alice: str) -> None:
     assert answer.err.endswith("The books do not add up.\n")
     report = cli.run("audit", "--json")
     assert (report.code, report.json["ok"], len(report.json["problems"])) == (3, False, 1)
+
+
+async def test_an_audit_lists_what_a_crash_cut_off(cli: Cli) -> None:
+    """Ready to be settled with `account correct --request`; then it is only counted."""
+    place = make_place(cli.folder, credit_nano=10**9)
+    cut = admission(700, id_="req_cut")
+    async with SqliteLedger.open(place.path) as ledger:
+        await ledger.wait_admitted(ledger.hold(find_key(ledger, place), cut))
+    async with SqliteLedger.open(place.path):
+        pass  # a start finds it
+    answer = cli.done("audit")
+    assert answer.out == (
+        "accounts 1, entries 1, requests pending 0, interrupted 1\n"
+        "\n"
+        "INTERRUPTED  ACCOUNT  MODEL      PROVIDER   HELD EUR  STARTED UTC\n"
+        "req_cut      a        demo/echo  demo      0.0000007  2023-11-14 22:13\n"
+    )
+    assert answer.err.startswith("Interrupted requests to settle: 1. Nothing was charged")
+    report = cli.done("audit", "--json").json
+    assert (report["interrupted"], report["unsettled"]) == (1, 1)
+    assert report["to_settle"] == [
+        {
+            "id": "req_cut",
+            "account": "a",
+            "model": "demo/echo",
+            "provider": "demo",
+            "hold": "0.0000007",
+            "hold_nano": 700,
+            "started": "2023-11-14T22:13:20.000Z",
+        }
+    ]
+    words = ("account", "correct", "a", "-0.0000004", "--note", "half of it came")
+    cli.done(*words, "--request", "req_cut")
+    report = cli.done("audit", "--json").json
+    assert (report["interrupted"], report["unsettled"], report["to_settle"]) == (1, 0, [])
+    assert "to settle" not in cli.done("audit").err

@@ -81,11 +81,14 @@ def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
         ChatOverChat().write_request(request, Target("up/stream", ask_usage=ask_usage))
     )
     expected = valid | {"model": "up/stream"}
+    if not ask_usage:
+        expected.pop("stream_options", None)  # such an upstream would refuse it
     if ask_usage and valid.get("stream"):
         options = valid.get("stream_options") or {}
         expected["stream_options"] = options | {"include_usage": True}
     assert sent == expected
-    assert list(sent)[: len(valid)] == list(valid)
+    kept = [name for name in valid if name in expected]
+    assert list(sent)[: len(kept)] == kept
     assert request.model == "m"
 
 

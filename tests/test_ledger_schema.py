@@ -16,7 +16,7 @@ from gateway import accounts
 from gateway.ledger.base import LedgerError
 from gateway.ledger.schema import MIGRATIONS, connect, read_version
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.ledger.writer import run_on_thread
+from gateway.ledger.thread import run_on_thread
 
 PRAGMAS = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
 

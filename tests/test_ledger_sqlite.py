@@ -32,7 +32,8 @@ from gateway.ledger.base import Ledger, LedgerError, LedgerLocked, LedgerMismatc
 from gateway.ledger.batch import MAX_ITEMS
 from gateway.ledger.memory import take_hold
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.ledger.writer import LINGER_SECONDS, POLL_SECONDS, run_on_thread
+from gateway.ledger.thread import run_on_thread
+from gateway.ledger.writer import LINGER_SECONDS, POLL_SECONDS
 
 
 async def test_charge_is_exact_and_durable(tmp_path: Path) -> None:
@@ -269,7 +270,7 @@ async def test_row_settled_behind_our_back_is_not_charged(tmp_path: Path) -> Non
         await ledger.wait_admitted(hold)
         await run_sql(
             ledger,
-            "UPDATE requests SET state = 'voided', outcome = 'interrupted', status = 500,"
+            "UPDATE requests SET state = 'voided', outcome = 'interrupted',"
             " ended_ms = 1",
         )
         with pytest.raises(InternalError):

@@ -1,12 +1,13 @@
-"""All four pairs of caller and provider, by the real SDKs: what is said, asked, charged and broken."""
+"""All four pairs of caller and provider, by the real SDKs: what is said, charged and broken."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.chat import MAX_OUTPUT_TOKENS, Used
+from support.chat import Used
 from support.config import UPSTREAM_NAME
 from support.pairs import (
     CHAT_CALLER,
@@ -19,10 +20,10 @@ from support.pairs import (
     Provider,
     each_pair,
 )
-from support.replies import LAST_CHUNK, chunked, json_reply, stream_head
+from support.replies import LAST_CHUNK, chunked, http, json_reply, stream_head
 from support.stage import Stage
 from support.told import Told, ToolCall
-from support.upstream import End
+from support.upstream import End, Exchange, Script
 
 Json = dict[str, Any]
 COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
@@ -63,252 +64,6 @@ async def test_what_is_said_arrives(
     assert await caller.iterate(clients, body) > 1
 
 
-PNG = "iVBORw0KGgo="
-URL = "https://example.test/cat.png"
-SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-ASKED: dict[str, tuple[Json, Json]] = {
-    "system": (
-        {
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "Hi"},
-            ],
-            "max_tokens": 7,
-        },
-        {
-            "system": [{"type": "text", "text": "Be brief."}],
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
-            "max_tokens": 7,
-        },
-    ),
-    "image": (
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "What are these?"},
-                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
-                        {"type": "image_url", "image_url": {"url": URL}},
-                    ],
-                }
-            ],
-            "max_tokens": 7,
-        },
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "What are these?"},
-                        {
-                            "type": "image",
-                            "source": {"type": "base64", "media_type": "image/png", "data": PNG},
-                        },
-                        {"type": "image", "source": {"type": "url", "url": URL}},
-                    ],
-                }
-            ],
-            "max_tokens": 7,
-        },
-    ),
-    "stop": (
-        {
-            "messages": [{"role": "user", "content": "Count."}],
-            "max_tokens": 7,
-            "stop": ["END", "5"],
-        },
-        {
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Count."}]}],
-            "max_tokens": 7,
-            "stop_sequences": ["END", "5"],
-        },
-    ),
-    "one tool": (
-        {
-            "messages": [{"role": "user", "content": "Weather?"}],
-            "max_tokens": 7,
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": "weather",
-                        "description": "Tells it.",
-                        "parameters": SCHEMA,
-                    },
-                }
-            ],
-            "tool_choice": {"type": "function", "function": {"name": "weather"}},
-            "parallel_tool_calls": False,
-        },
-        {
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Weather?"}]}],
-            "max_tokens": 7,
-            "tools": [{"name": "weather", "description": "Tells it.", "input_schema": SCHEMA}],
-            "tool_choice": {"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
-        },
-    ),
-    "schema": (
-        {
-            "messages": [{"role": "user", "content": "Where?"}],
-            "max_tokens": 7,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "response", "schema": SCHEMA, "strict": True},
-            },
-        },
-        {
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}],
-            "max_tokens": 7,
-            "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
-        },
-    ),
-}
-"""The same request in both dialects, as the chat SDK and as the messages SDK send it."""
-
-
-@each_pair
-@pytest.mark.parametrize("name", ASKED)
-async def test_what_is_asked_arrives_in_the_providers_dialect(
-    stage: Stage, clients: Clients, caller: Caller, provider: Provider, name: str
-) -> None:
-    by_dialect = dict(zip(("chat", "messages"), ASKED[name], strict=True))
-    stage.alpha.play(provider.reply(SAID["text"]))
-    model = stage.fresh(provider.kind)
-    await caller.complete(clients, by_dialect[caller.dialect] | {"model": model})
-    assert stage.alpha.last.json == by_dialect[provider.dialect] | {"model": UPSTREAM_NAME}
-    paths = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
-    assert stage.alpha.last.target == paths[provider.dialect]
-
-
-CHAT_TOOLS = [
-    {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
-    for name in ("weather", "now")
-]
-MESSAGES_TOOLS = [{"name": name, "input_schema": SCHEMA} for name in ("weather", "now")]
-CALLED = Told("I look.", calls=[COLOGNE, BONN], finish="tool_calls")
-CHAT_TURN = [
-    {"role": "user", "content": "Weather in both?"},
-    {
-        "role": "assistant",
-        "content": "I look.",
-        "tool_calls": [
-            {
-                "id": "call_1",
-                "type": "function",
-                "function": {
-                    "name": "weather",
-                    "arguments": '{"city":"Köln","days":[1,2.5,null]}',
-                },
-            },
-            {
-                "id": "toolu_2",
-                "type": "function",
-                "function": {
-                    "name": "weather",
-                    "arguments": '{"city":"Bonn \\"am\\" \\\\Rhein\\n🎉"}',
-                },
-            },
-        ],
-    },
-    {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
-    {"role": "tool", "tool_call_id": "toolu_2", "content": "rain"},
-]
-MESSAGES_TURN = [
-    {"role": "user", "content": [{"type": "text", "text": "Weather in both?"}]},
-    {
-        "role": "assistant",
-        "content": [
-            {"type": "text", "text": "I look."},
-            {"type": "tool_use", "id": "call_1", "name": "weather", "input": COLOGNE.arguments},
-            {"type": "tool_use", "id": "toolu_2", "name": "weather", "input": BONN.arguments},
-        ],
-    },
-    {
-        "role": "user",
-        "content": [
-            {"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"},
-            {"type": "tool_result", "tool_use_id": "toolu_2", "content": "rain"},
-        ],
-    },
-]
-
-
-async def call_tools_by_chat(clients: Clients, model: str, *, stream: bool) -> str | None:
-    """The way of OpenAI's guide: the SDK's own message goes back with the results."""
-    completions = clients.chat.chat.completions
-    said: list[Any] = [{"role": "user", "content": "Weather in both?"}]
-    options: Json = {"model": model, "messages": said, "tools": CHAT_TOOLS}
-    if stream:
-        async with completions.stream(**options) as events:
-            called: Any = await events.get_final_completion()
-    else:
-        called = await completions.create(**options)
-    message = called.choices[0].message
-    calls = message.tool_calls
-    said += [message.model_dump(exclude_unset=True, exclude={"parsed"})]
-    for call, result in zip(calls, ("sunny", "rain"), strict=True):
-        said.append({"role": "tool", "tool_call_id": call.id, "content": result})
-    final = await completions.create(**options)
-    return final.choices[0].message.content
-
-
-async def call_tools_by_messages(clients: Clients, model: str, *, stream: bool) -> str | None:
-    """The way of Anthropic's guide: the SDK's own content goes back with the results."""
-    said: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Weather in both?"}]}]
-    options: Json = {
-        "model": model,
-        "max_tokens": MAX_OUTPUT_TOKENS,
-        "messages": said,
-        "tools": MESSAGES_TOOLS,
-    }
-    if stream:
-        async with clients.messages.messages.stream(**options) as events:
-            called: Any = await events.get_final_message()
-    else:
-        called = await clients.messages.messages.create(**options)
-    said.append({"role": "assistant", "content": called.content})
-    uses = [block for block in called.content if block.type == "tool_use"]
-    results = [
-        {"type": "tool_result", "tool_use_id": use.id, "content": result}
-        for use, result in zip(uses, ("sunny", "rain"), strict=True)
-    ]
-    said.append({"role": "user", "content": results})
-    final = await clients.messages.messages.create(**options)
-    return "".join(block.text for block in final.content if block.type == "text")
-
-
-LOOPS = {"chat": call_tools_by_chat, "messages": call_tools_by_messages}
-
-
-def drop_nulls(value: Any) -> Any:
-    """Without what the SDKs add of their own."""
-    if isinstance(value, dict):
-        own = {"caller", "index", "parsed_arguments", "parsed_output"}
-        return {k: drop_nulls(v) for k, v in value.items() if v is not None and k not in own}
-    return [drop_nulls(item) for item in value] if isinstance(value, list) else value
-
-
-@each_pair
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
-async def test_tool_round_trip(
-    stage: Stage, clients: Clients, caller: Caller, provider: Provider, *, stream: bool
-) -> None:
-    """Two calls at once, their results, the answer: the provider sees its own ids in its dialect."""
-    first = provider.stream(CALLED) if stream else provider.reply(CALLED)
-    stage.alpha.play(first, provider.reply(Told("Mixed.")))
-    model = stage.fresh(provider.kind)
-    assert await LOOPS[caller.dialect](clients, model, stream=stream) == "Mixed."
-    asked, answered = (exchange.json for exchange in stage.alpha.exchanges)
-    turn, tools = (
-        (CHAT_TURN, CHAT_TOOLS) if provider.dialect == "chat" else (MESSAGES_TURN, MESSAGES_TOOLS)
-    )
-    if caller.dialect == provider.dialect == "chat":
-        assert asked["messages"] == turn[:1]
-    assert asked["tools"] == answered["tools"] == tools
-    assert drop_nulls(answered["messages"]) == turn
-
-
 USED = {
     "plain": Used(11, 7),
     "cached": Used(1000, 50, 900),
@@ -343,13 +98,33 @@ def ways_of(caller: Caller) -> list[Any]:
 async def test_error_in_the_stream_raises(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider
 ) -> None:
-    """After the first event; the message is the upstream's."""
+    """After the first event; the message is the upstream's, without our key there."""
     events = provider.events(SAID["text"])
     for ask in ways_of(caller):
-        pieces = [*events[:3], provider.error_event("out of steam")]
+        pieces = [*events[:3], provider.error_event(f"out of steam with {stage.secret}")]
         stage.alpha.play([stream_head(), *map(chunked, pieces), LAST_CHUNK])
-        with pytest.raises(caller.error, match="out of steam"):
+        with pytest.raises(caller.error, match="out of steam") as caught:
             await ask(clients, HELLO | {"model": stage.fresh(provider.kind)})
+        assert stage.secret not in str(caught.value)
+
+
+@each_pair
+@pytest.mark.parametrize("way", ["json", "sse"])
+async def test_provider_that_errs_does_not_tell_its_name_of_the_model(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider, way: str
+) -> None:
+    """In an error inside a 200, whole or in the middle of a stream."""
+    model = stage.fresh(provider.kind)
+    error = provider.error_event(f"{UPSTREAM_NAME} is ill")
+    if way == "sse":
+        pieces = [*provider.events(SAID["text"])[:3], error]
+        stage.alpha.play([stream_head(), *map(chunked, pieces), LAST_CHUNK])
+    else:
+        stage.alpha.play([http(error.partition(b"data: ")[2].strip())])
+    ask = caller.complete if way == "json" else caller.stream
+    with pytest.raises(caller.error, match="is ill") as caught:
+        await ask(clients, HELLO | {"model": model})
+    assert UPSTREAM_NAME not in str(caught.value)
 
 
 @each_pair
@@ -397,3 +172,31 @@ async def test_upstream_that_ignores_stream(
     assert await caller.stream(clients, HELLO | {"model": model}) == told
     with pytest.raises(caller.error):
         await caller.stream(clients, HELLO | {"model": model})
+
+
+async def test_streams_at_once_do_not_mix(stage: Stage, clients: Clients) -> None:
+    """All four pairs side by side, on shared connections and models."""
+    models = {provider.kind: stage.fresh(provider.kind) for _, provider in PAIRS}
+    said = {
+        f"{caller.dialect} {provider.dialect} {number}": (caller, provider)
+        for caller, provider in PAIRS
+        for number in range(10)
+    }
+
+    def tell(name: str) -> Told:
+        return Told(f"I am {name}. " * 20, thinking=f"Who am I? {name}")
+
+    def answer(exchange: Exchange) -> Script:
+        content = exchange.json["messages"][0]["content"]
+        name = content if isinstance(content, str) else content[0]["text"]
+        return said[name][1].stream(tell(name))
+
+    async def ask(name: str, caller: Caller, provider: Provider) -> None:
+        messages = [{"role": "user", "content": name}]
+        body = {"model": models[provider.kind], "messages": messages, "max_tokens": 9}
+        assert await caller.stream(clients, body) == tell(name)
+
+    stage.alpha.always(answer)
+    async with asyncio.TaskGroup() as group:
+        for name, (caller, provider) in said.items():
+            group.create_task(ask(name, caller, provider))

@@ -69,7 +69,7 @@ def test_readme_provider_example_is_valid(tmp_path: Path) -> None:
         load_config(path, {})
 
 
-@pytest.mark.parametrize("name", ["serve", "check", "audit", "account", "key", "usage"])
+@pytest.mark.parametrize("name", ["serve", "check", "audit", "backup", "account", "key", "usage"])
 def test_readme_or_help_names_every_verb(name: str) -> None:
     """A verb nobody can find is none."""
     assert name in README

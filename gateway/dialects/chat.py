@@ -54,7 +54,9 @@ class ChatOverChat:
 
     def write_request(self, request: CompletionRequest, target: Target) -> bytes:
         body = {**request.body, "model": target.upstream_model}
-        if request.stream and target.ask_usage:
+        if not target.ask_usage:
+            body.pop("stream_options", None)  # this upstream would refuse it
+        elif request.stream:
             body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
         return dump_request(body)
 

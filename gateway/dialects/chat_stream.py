@@ -199,11 +199,12 @@ class ChatStream:
         if not isinstance(choices, list) or not choices:
             if not isinstance(usage, dict) or not self._context.request.wants_usage:
                 return b""
-            chunk = {**chunk, "choices": []} if choices != [] else chunk
+            chunk = chunk if choices == [] else {**chunk, "choices": []}
+            choices = []
         if not self._id:
             self._id = self._make_id(chunk.get("id"))
         self._begun = True
-        self._text_bytes += _count_chunk_text(choices or [])
+        self._text_bytes += _count_chunk_text(choices)
         seen = self._settled_choices()
         chunks = self._repair.repair(chunk)
         if self._lessons and self._settled_choices() == seen and (not chunks or len(chunks) == 1):

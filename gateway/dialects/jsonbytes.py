@@ -16,6 +16,7 @@ MAX_DEPTH: Final = 200
 """Of what an upstream sends: beyond it Python's recursion ends, and so does anybody's meaning."""
 
 _MAX_HITS: Final = 4
+_NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
 _STRINGS: Final = re.compile(rb'"' + rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SEPARATORS = (b'":', b'": ')
 
@@ -26,7 +27,7 @@ def loads_lenient(data: bytes) -> Any:
     Raises:
         ValueError: no JSON at all, or nested beyond `MAX_DEPTH`.
     """
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _measure_depth(data) > MAX_DEPTH:
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(data):
         raise ValueError("nested too deeply")
     try:
         return orjson.loads(data)
@@ -34,15 +35,15 @@ def loads_lenient(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "replace"))
 
 
-def _measure_depth(data: bytes) -> int:
-    deepest = depth = 0
-    for byte in _STRINGS.sub(b"", data):
-        if byte in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif byte in b"]}":
-            depth -= 1
-    return deepest
+def _is_too_deep(data: bytes) -> bool:
+    """Whether brackets nest beyond `MAX_DEPTH`: each pass takes the innermost pairs away."""
+    brackets = _NO_BRACKETS.sub(b"", _STRINGS.sub(b"", data))
+    for _ in range(MAX_DEPTH):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return bool(brackets)
 
 
 def dumps_lenient(value: Any) -> bytes:

@@ -38,12 +38,12 @@ def read_error(body: object) -> ErrorText:
         return ErrorText()
     inner = body.get("error")
     if isinstance(inner, str):
-        return ErrorText(inner[:MAX_MESSAGE_CHARS])
+        return ErrorText(_clean(inner)[:MAX_MESSAGE_CHARS])
     if isinstance(inner, dict):
         body = inner
     message = body.get("message") or body.get("detail")
     return ErrorText(
-        _flatten(message)[:MAX_MESSAGE_CHARS],
+        _clean(_flatten(message))[:MAX_MESSAGE_CHARS],
         _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
         _maybe_text(body.get("param")),
     )
@@ -108,4 +108,9 @@ def _flatten(message: Any) -> str:
 
 
 def _maybe_text(value: object) -> str | None:
-    return value[:100] if isinstance(value, str) and value else None
+    return _clean(value)[:100] if isinstance(value, str) and value else None
+
+
+def _clean(text: str) -> str:
+    """Without lone surrogates, which an upstream makes when it cuts an emoji in two."""
+    return text.encode("utf-8", "replace").decode()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, NamedTuple
 
-from gateway.ledger.records import AuditReport
+from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.schema import transaction
 
 MAX_PROBLEMS: Final = 20
 """Listed per check; one broken entry can break all after it."""
+
+MAX_TO_SETTLE: Final = 100
+"""Interrupted requests listed at once; settling them brings up the next."""
 
 
 class _Check(NamedTuple):
@@ -96,6 +99,18 @@ _FULL_CHECKS: Final = (
     ),
 )
 
+_UNSETTLED: Final = """
+    FROM requests JOIN accounts ON accounts.id = requests.account_id
+    WHERE outcome = 'interrupted' AND NOT EXISTS (
+        SELECT 1 FROM entries
+        WHERE entries.request_id = requests.id AND entries.kind = 'correction'
+    )
+"""
+_TO_SETTLE: Final = f"""
+    SELECT requests.id, accounts.name, model, provider, hold_nano, started_ms {_UNSETTLED}
+    ORDER BY started_ms DESC, requests.id DESC LIMIT {MAX_TO_SETTLE}
+"""
+
 
 def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> AuditReport:
     """Prove everything, or (fast, at the start) entries and balances since the last checkpoint.
@@ -125,6 +140,8 @@ def _check_all(connection: sqlite3.Connection, since: int, *, full: bool) -> Aud
         interrupted=_read_number(
             connection, "SELECT count(*) FROM requests WHERE outcome = 'interrupted'"
         ),
+        unsettled=_read_number(connection, f"SELECT count(*) {_UNSETTLED}"),
+        to_settle=_read_to_settle(connection) if full else (),
         problems=problems,
     )
 
@@ -132,6 +149,10 @@ def _check_all(connection: sqlite3.Connection, since: int, *, full: bool) -> Aud
 def _violations(connection: sqlite3.Connection, check: _Check, since: int) -> list[str]:
     rows = connection.execute(f"{check.sql} LIMIT {MAX_PROBLEMS}", {"since": since})
     return [check.message.format(*row) for row in rows]
+
+
+def _read_to_settle(connection: sqlite3.Connection) -> tuple[InterruptedView, ...]:
+    return tuple(InterruptedView(*row) for row in connection.execute(_TO_SETTLE))
 
 
 def _read_checkpoint(connection: sqlite3.Connection) -> int:

@@ -153,6 +153,33 @@ class Hold:
     """When someone last began to wait, on the event loop's clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the ledger says of one request, for who made it."""
+
+    request_id: str
+    key_id: str
+    state: Literal["pending", "posted", "voided"]
+    outcome: Outcome
+    model: str
+    provider: str
+    stream: bool
+    price: Price
+    hold_nano: int
+    started_ms: int
+    attempts: int | None = None
+    """How many routes were tried; None where nobody knows: pending and interrupted requests."""
+    status: int | None = None
+    """None of pending and interrupted requests."""
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_nano: int = 0
+    estimated: bool = False
+    first_byte_ms: int | None = None
+    """From admission to the first byte for the caller."""
+    ended_ms: int | None = None
+    """Of an interrupted request: when it was found."""
+
+
 class Ledger(Protocol):
     """Accounts, keys, holds and charges. One instance per serving process, one event loop."""
 
@@ -189,6 +216,13 @@ class Ledger(Protocol):
         back, that of a JSON reply (nothing was delivered) is withdrawn and its request voided.
         A second call changes nothing and gives the first one's future; a handler that is
         cancelled while it waits takes nothing back.
+        """
+
+    async def read_receipt(self, request_id: str) -> Receipt | None:
+        """What became of a request; None when there is none of that id.
+
+        A request that is in flight, or whose end cannot be committed just now, is pending.
+        Raises LedgerUnavailable when the ledger cannot be read.
         """
 
 

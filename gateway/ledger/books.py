@@ -17,6 +17,7 @@ import orjson
 
 from gateway.ledger import reports
 from gateway.ledger.audit import run_audit
+from gateway.ledger.backup import write_backup
 from gateway.ledger.base import LedgerError, unix_ms
 from gateway.ledger.batch import Draft, EntryKind, post_entries
 from gateway.ledger.changes import append_change
@@ -97,6 +98,10 @@ class Books:
     def audit(self) -> AuditReport:
         with _mapped_errors():
             return run_audit(self._connection, full=True, now_ms=self.clock())
+
+    def back_up(self, target: Path) -> int:
+        """A consistent copy in a new file, without keeping the server from writing."""
+        return write_backup(self._connection, target)
 
     def create_account(self, name: str, *, credit_nano: int, operator: bool) -> AccountView:
         with self._changing() as connection:

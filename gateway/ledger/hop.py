@@ -13,6 +13,7 @@ from typing import Final
 from gateway.ledger.batch import Item, NotPendingError, commit_requests
 from gateway.ledger.changes import ChangeFeed
 from gateway.ledger.memory import Snapshot
+from gateway.ledger.wal import WalKeeper
 
 _OUT_OF_ORDER: Final = frozenset(
     {
@@ -48,13 +49,20 @@ class Report:
     done: list[Item] = field(default_factory=list)
     refused: list[tuple[Item, ItemError]] = field(default_factory=list)
     unavailable: sqlite3.Error | None = None
+    wal_bytes: int | None = None
 
 
 def run_hop(
-    connection: sqlite3.Connection, feed: ChangeFeed | None, items: Sequence[Item], now_ms: int
+    connection: sqlite3.Connection,
+    feed: ChangeFeed | None,
+    items: Sequence[Item],
+    now_ms: int,
+    wal: WalKeeper | None = None,
 ) -> Report:
     """Poll `feed` if given, then commit the items: together, or singly if one of them is bad."""
     report = Report()
+    if wal is not None:
+        report.wal_bytes = wal.look_after(connection, idle=not items)
     try:
         if feed is not None:
             report.snapshot = feed.poll(connection)

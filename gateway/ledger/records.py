@@ -88,6 +88,19 @@ class UsageRow:
 
 
 @dataclass(frozen=True, slots=True)
+class InterruptedView:
+    """A request that a crash cut off and no correction has settled."""
+
+    request_id: str
+    account: str
+    model: str
+    provider: str
+    hold_nano: int
+    """What it was expected to cost."""
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport:
     ok: bool
     accounts: int
@@ -95,6 +108,11 @@ class AuditReport:
     """How many were proven: all, or those since the last checkpoint."""
     pending: int
     interrupted: int
+    """All that crashes ever cut off."""
+    unsettled: int
+    """Those of them that no correction names."""
+    to_settle: tuple[InterruptedView, ...]
+    """The newest of the unsettled, from a full audit."""
     problems: tuple[str, ...]
 
 

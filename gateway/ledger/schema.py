@@ -69,6 +69,22 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, to a database that `connect` has prepared.
+
+    Raises:
+        LedgerError: the file cannot be opened.
+    """
+    try:
+        connection = sqlite3.connect(
+            path.absolute().as_uri() + "?mode=ro", uri=True, isolation_level=None
+        )
+        set_busy_timeout(connection, BUSY_MS)
+    except sqlite3.Error as error:
+        raise LedgerError(f"{path}: {error}") from error
+    return connection
+
+
 def set_busy_timeout(connection: sqlite3.Connection, busy_ms: int) -> None:
     connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
 

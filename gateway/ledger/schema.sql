@@ -63,14 +63,16 @@ CREATE TABLE requests (
     ended_ms INTEGER CHECK (ended_ms >= 0),
     CHECK ((state = 'pending') = (outcome = 'pending')),
     CHECK ((state = 'pending') = (ended_ms IS NULL)),
-    CHECK ((state = 'pending') = (status IS NULL)),
+    -- What the caller of an interrupted request saw, nobody knows.
+    CHECK ((outcome IN ('pending', 'interrupted')) = (status IS NULL)),
+    CHECK (outcome <> 'interrupted' OR state = 'voided'),
     CHECK (state = 'posted' OR cost_nano = 0)
 ) STRICT;
 
 -- What is in flight, or was at a crash: few rows, looked for by holds, audit and recovery.
 CREATE INDEX requests_pending ON requests (account_id) WHERE state = 'pending';
 
-CREATE INDEX requests_interrupted ON requests (id) WHERE outcome = 'interrupted';
+CREATE INDEX requests_interrupted ON requests (started_ms) WHERE outcome = 'interrupted';
 
 CREATE TRIGGER requests_settle_once BEFORE UPDATE ON requests WHEN OLD.state <> 'pending'
 BEGIN
@@ -89,12 +91,16 @@ CREATE TABLE entries (
     created_ms INTEGER NOT NULL,
     CHECK (kind <> 'charge' OR (amount_nano <= 0 AND request_id IS NOT NULL)),
     CHECK (kind <> 'credit' OR (amount_nano > 0 AND request_id IS NULL)),
-    CHECK (kind <> 'correction' OR (amount_nano <> 0 AND note <> ''))
+    -- A correction of 0 says of a request that its charge stays as it is.
+    CHECK (kind <> 'correction' OR (note <> '' AND (amount_nano <> 0 OR request_id IS NOT NULL)))
 ) STRICT;
 
 CREATE INDEX entries_by_account ON entries (account_id);
 
 CREATE UNIQUE INDEX entries_one_charge ON entries (request_id) WHERE kind = 'charge';
+
+CREATE INDEX entries_corrections ON entries (request_id)
+WHERE kind = 'correction' AND request_id IS NOT NULL;
 
 CREATE UNIQUE INDEX entries_idempotent ON entries (account_id, idempotency_key)
 WHERE idempotency_key IS NOT NULL;

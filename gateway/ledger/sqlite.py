@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import aiosqlite
 
@@ -20,27 +21,33 @@ from gateway.ledger.base import (
     Admission,
     Hold,
     Key,
+    LedgerError,
     LedgerMismatch,
+    Receipt,
     Settlement,
     unix_ms,
 )
 from gateway.ledger.changes import ChangeFeed
 from gateway.ledger.lock import take_lock
 from gateway.ledger.memory import Memory, Snapshot, raise_hold, take_hold
+from gateway.ledger.reader import Reader, make_pending_receipt
+from gateway.ledger.recovery import interrupt_pending
 from gateway.ledger.schema import connect, set_busy_timeout
-from gateway.ledger.writer import BUSY_MS, Writer, run_on_thread
+from gateway.ledger.thread import ROWS_PER_CHUNK, run_on_thread
+from gateway.ledger.wal import WalKeeper
+from gateway.ledger.writer import BUSY_MS, Writer
 from gateway.tasks import spawn
 
-ROWS_PER_CHUNK: Final = 64
-"""Asked for by aiosqlite, whose cursors are not used."""
+log = logging.getLogger("gateway.ledger")
 
 
 class SqliteLedger:
     """Implements `base.Ledger`; made by `open`."""
 
-    def __init__(self, memory: Memory, writer: Writer) -> None:
+    def __init__(self, memory: Memory, writer: Writer, reader: Reader) -> None:
         self._memory = memory
         self._writer = writer
+        self._reader = reader
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -53,7 +60,7 @@ class SqliteLedger:
         clock: Callable[[], int] = unix_ms,
         commit_seconds: float = COMMIT_SECONDS,
     ) -> AsyncIterator[SqliteLedger]:
-        """Lock, open, audit and load; at the end commit what is queued and close.
+        """Lock, open, recover, audit and load; at the end commit what is queued and close.
 
         Raises:
             LedgerLocked: another process serves from this database.
@@ -66,13 +73,16 @@ class SqliteLedger:
             async with aiosqlite.Connection(connector, ROWS_PER_CHUNK) as database:
                 memory, feed = Memory(), ChangeFeed()
                 memory.apply(await _load(database, feed, path, clock))
-                writer = Writer(database, memory, feed, clock=clock, commit_seconds=commit_seconds)
-                task = spawn(writer.run(), name="ledger-writer")
-                try:
-                    yield cls(memory, writer)
-                finally:
-                    writer.close()
-                    await asyncio.wait((task,))
+                writer = Writer(
+                    database,
+                    memory,
+                    feed,
+                    WalKeeper(path),
+                    clock=clock,
+                    commit_seconds=commit_seconds,
+                )
+                async with Reader.open(path) as reader, _running(writer):
+                    yield cls(memory, writer, reader)
         finally:
             os.close(lock)
 
@@ -119,13 +129,50 @@ class SqliteLedger:
                 self._writer.hurry()
         return hold.settled
 
+    async def read_receipt(self, request_id: str) -> Receipt | None:
+        hold = self._writer.find(request_id)
+        if hold is not None and hold.settled is not None:
+            await asyncio.wait((hold.settled,))
+        if hold is not None and not hold.resolved:
+            return make_pending_receipt(hold)
+        return await self._reader.read_receipt(request_id)
+
+
+@asynccontextmanager
+async def _running(writer: Writer) -> AsyncIterator[None]:
+    task = spawn(writer.run(), name="ledger-writer")
+    try:
+        yield
+    finally:
+        writer.close()
+        await asyncio.wait((task,))
+
 
 async def _load(
     database: aiosqlite.Connection, feed: ChangeFeed, path: Path, clock: Callable[[], int]
 ) -> Snapshot:
-    report = await run_on_thread(database, partial(run_audit, full=False, now_ms=clock()))
+    try:
+        return await run_on_thread(
+            database, partial(_recover_and_read, feed=feed, path=path, now_ms=clock())
+        )
+    except sqlite3.Error as error:
+        raise LedgerError(f"{path}: {error}") from error
+
+
+def _recover_and_read(
+    connection: sqlite3.Connection, *, feed: ChangeFeed, path: Path, now_ms: int
+) -> Snapshot:
+    """Resolve what a crash left, prove the books, read all; only for who has the lock."""
+    interrupted = interrupt_pending(connection, now_ms)
+    report = run_audit(connection, full=False, now_ms=now_ms)
+    if interrupted:
+        log.warning(
+            "requests in flight when the gateway last died: %d, now interrupted and charged 0;"
+            " `audit` lists them",
+            interrupted,
+        )
     if not report.ok:
-        raise LedgerMismatch(f"{path}: the audit failed: {'; '.join(report.problems)}")
-    snapshot = await run_on_thread(database, feed.read_all)
-    await run_on_thread(database, partial(set_busy_timeout, busy_ms=BUSY_MS))
+        raise LedgerMismatch(f"{path}: the books do not add up: {'; '.join(report.problems)}")
+    snapshot = feed.read_all(connection)
+    set_busy_timeout(connection, BUSY_MS)
     return snapshot

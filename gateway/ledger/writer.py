@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Final, TypeVar, cast
+from typing import Final
 
 import aiosqlite
 
@@ -24,6 +24,8 @@ from gateway.ledger.batch import MAX_ITEMS, Item
 from gateway.ledger.changes import ChangeFeed
 from gateway.ledger.hop import ItemError, Report, is_busy, run_hop
 from gateway.ledger.memory import Memory, drop_hold
+from gateway.ledger.thread import run_on_thread
+from gateway.ledger.wal import ALARM_BYTES, WalKeeper
 
 log = logging.getLogger("gateway.ledger")
 
@@ -43,20 +45,6 @@ waits shortly and looks again at once."""
 BUSY_SECONDS: Final = 1
 """How long that goes on before it is an outage."""
 
-Result = TypeVar("Result")
-
-
-async def run_on_thread(
-    database: aiosqlite.Connection, function: Callable[[sqlite3.Connection], Result]
-) -> Result:
-    """Run a function on the connection's own thread, as one hop.
-
-    aiosqlite offers a hop per statement only, and a transaction of ten statements would then
-    queue ten times behind a busy event loop; its `_execute` is the one way in for a function.
-    """
-    result = await database._execute(function, database._conn)  # type: ignore[no-untyped-call]  # noqa: SLF001
-    return cast("Result", result)
-
 
 class Writer:
     """Commits what is added, in order, and keeps memory equal to what was committed."""
@@ -66,6 +54,7 @@ class Writer:
         database: aiosqlite.Connection,
         memory: Memory,
         feed: ChangeFeed,
+        wal: WalKeeper,
         *,
         clock: Callable[[], int],
         commit_seconds: float,
@@ -75,6 +64,8 @@ class Writer:
         self._database = database
         self._memory = memory
         self._feed = feed
+        self._wal = wal
+        self._alarmed = False
         self._clock = clock
         self._commit_seconds = commit_seconds
         self._loop = asyncio.get_running_loop()
@@ -95,6 +86,10 @@ class Writer:
     def hurry(self) -> None:
         """Someone waits: commit as soon as the batch under way is done."""
         self._wake.set()
+
+    def find(self, request_id: str) -> Hold | None:
+        """The hold of that request while something of it is not committed."""
+        return next((one for one in self._queue if one.admission.request_id == request_id), None)
 
     def close(self) -> None:
         """Let `run` end once all is committed, or was out of order for `commit_seconds`."""
@@ -131,11 +126,11 @@ class Writer:
         holds = islice(self._queue, MAX_ITEMS)
         items = [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
         now_seconds = self._loop.time()
-        feed = None
+        feed = wal = None
         if not items or now_seconds - self._polled_seconds >= POLL_SECONDS:
             self._polled_seconds = now_seconds
-            feed = self._feed
-        hop = partial(run_hop, feed=feed, items=items, now_ms=self._clock())
+            feed, wal = self._feed, self._wal
+        hop = partial(run_hop, feed=feed, items=items, now_ms=self._clock(), wal=wal)
         return await run_on_thread(self._database, hop)
 
     def _absorb(self, report: Report) -> None:
@@ -148,6 +143,7 @@ class Writer:
         for item, error in report.refused:
             self._refuse(item, error)
         self._note_health(report.unavailable)
+        self._note_wal(report.wal_bytes)
         if report.unavailable is not None:
             self._wake.set()
             self._expire()
@@ -186,6 +182,17 @@ class Writer:
         if error is None:
             self._busy_since_seconds = None
         self._pause = error is not None and not is_busy(error)
+
+    def _note_wal(self, size: int | None) -> None:
+        """Sound the alarm once when the log has grown too large, and again if it comes back."""
+        if size is None:
+            return
+        if size >= ALARM_BYTES and not self._alarmed:
+            log.warning(
+                "the write-ahead log has grown to %d MiB: some program keeps reading the database",
+                size >> 20,
+            )
+        self._alarmed = size >= ALARM_BYTES
 
     def _is_worth_waiting(self, error: sqlite3.Error) -> bool:
         if not is_busy(error):

@@ -191,10 +191,14 @@ def _check_choice(chunks: list[dict[str, Any]], index: int, *, finished: bool) -
     assert first.get("finish_reason") is None
     assert all("role" not in choice["delta"] for choice in later)
     assert all(choice.get("finish_reason") is None for choice in later[:-1])
+    begun: set[int] = set()
     for choice in later:
         for call in choice["delta"].get("tool_calls") or []:
             assert isinstance(call["index"], int)
-            assert call["type"] == "function"
+            assert call.get("type", "function") == "function"
+            assert call["index"] in begun or {"id", "type"} <= set(call)
+            begun.add(call["index"])
+    assert begun == set(range(len(begun)))
     if finished:
         assert mine[-1]["delta"] == {}
         assert isinstance(mine[-1]["finish_reason"], str)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FOLDER: Final = Path(__file__).resolve().parents[3] / "shared" / "streams" / "chat"
+MESSAGES_FOLDER: Final = FOLDER.parent / "messages"
 NAMES: Final = (
     "azure-model-router",
     "deepseek-reasoning",
@@ -20,6 +21,7 @@ NAMES: Final = (
     "qwen-tool-call",
     "xai-text",
 )
+MESSAGES_NAMES: Final = ("text", "thinking", "tool-json", "tool-no-args", "usage-revised")
 
 
 @dataclass(slots=True)
@@ -61,9 +63,9 @@ def load(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def load_lines(name: str) -> list[bytes]:
+def load_lines(name: str, folder: Path = FOLDER) -> list[bytes]:
     """The events as they were written, byte for byte."""
-    lines = (FOLDER / f"{name}.jsonl").read_bytes().splitlines()
+    lines = (folder / f"{name}.jsonl").read_bytes().splitlines()
     return [line for line in lines if line.strip()]
 
 

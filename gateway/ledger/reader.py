@@ -1,0 +1,101 @@
+"""Single rows for callers, read beside the writer: a connection of its own, each read a short one.
+
+A read that lasts keeps the write-ahead log from being cut back, so rows are fetched at once and
+nothing here outlives its statement.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import aiosqlite
+
+from gateway.errors import LedgerUnavailable
+from gateway.ledger.base import Hold, Receipt
+from gateway.ledger.schema import connect_reader
+from gateway.ledger.thread import ROWS_PER_CHUNK, run_on_thread
+from gateway.money import Price, Tokens
+
+_RECEIPT: Final = """
+    SELECT id, key_id, state, outcome, model, provider, stream,
+        input_price_nano, output_price_nano, cached_input_price_nano, cache_write_price_nano,
+        request_price_nano, hold_nano, started_ms, attempts, status, input_tokens,
+        cached_input_tokens, cache_write_tokens, output_tokens, cost_nano, estimated,
+        first_byte_ms, ended_ms
+    FROM requests WHERE id = ?
+"""
+_PRICES: Final = slice(7, 12)
+_TOKENS: Final = slice(16, 20)
+
+
+class Reader:
+    """Made by `open`; one read after the other."""
+
+    def __init__(self, database: aiosqlite.Connection) -> None:
+        self._database = database
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path) -> AsyncIterator[Reader]:
+        connector = partial(connect_reader, path)
+        async with aiosqlite.Connection(connector, ROWS_PER_CHUNK) as database:
+            yield cls(database)
+
+    async def read_receipt(self, request_id: str) -> Receipt | None:
+        """Raises LedgerUnavailable."""
+        try:
+            rows = await run_on_thread(self._database, partial(_fetch, request_id=request_id))
+        except sqlite3.Error as error:
+            raise LedgerUnavailable from error
+        return _make_receipt(rows[0]) if rows else None
+
+
+def make_pending_receipt(hold: Hold) -> Receipt:
+    """Of a request whose row, or whose end, is not committed."""
+    admission = hold.admission
+    return Receipt(
+        request_id=admission.request_id,
+        key_id=hold.key.id,
+        state="pending",
+        outcome="pending",
+        model=admission.model,
+        provider=admission.provider,
+        stream=admission.stream,
+        price=admission.price,
+        hold_nano=admission.hold_nano,
+        started_ms=admission.started_ms,
+    )
+
+
+def _fetch(connection: sqlite3.Connection, request_id: str) -> list[tuple[Any, ...]]:
+    return connection.execute(_RECEIPT, (request_id,)).fetchall()
+
+
+def _make_receipt(row: tuple[Any, ...]) -> Receipt:
+    request_id, key_id, state, outcome, model, provider, stream = row[:7]
+    hold_nano, started_ms, attempts, status = row[12:16]
+    cost_nano, estimated, first_byte_ms, ended_ms = row[20:]
+    return Receipt(
+        request_id=request_id,
+        key_id=key_id,
+        state=state,
+        outcome=outcome,
+        model=model,
+        provider=provider,
+        stream=bool(stream),
+        price=Price(*row[_PRICES]),
+        hold_nano=hold_nano,
+        started_ms=started_ms,
+        attempts=None if status is None else attempts,
+        status=status,
+        tokens=Tokens(*row[_TOKENS]),
+        cost_nano=cost_nano,
+        estimated=bool(estimated),
+        first_byte_ms=first_byte_ms,
+        ended_ms=ended_ms,
+    )

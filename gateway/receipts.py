@@ -1,0 +1,87 @@
+"""`GET /v1/receipts/{request_id}`: what one request was charged and why, for the key that made it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from gateway.cli_output import format_iso
+from gateway.cli_views import count_tokens, money
+from gateway.errors import NotFound
+from gateway.ledger.base import Outcome, Receipt
+from gateway.money import Price
+from gateway.state import CALL, GATEWAY
+
+ENDED_BY: Final[Mapping[Outcome, str | None]] = MappingProxyType(
+    {
+        "pending": None,
+        "complete": "upstream",
+        "caller_left": "caller",
+        "upstream_error": "upstream",
+        "upstream_timeout": "gateway",  # a deadline of ours
+        "rejected": "upstream",
+        "ledger_error": "gateway",
+        "shutdown": "gateway",
+        "internal_error": "gateway",
+        "interrupted": "gateway",
+    }
+)
+
+_REQUEST_ID = re.compile(r"[\w-]{1,100}", re.ASCII)
+
+
+async def show_receipt(request: web.Request) -> web.Response:
+    gateway, key = request.app[GATEWAY], request[CALL].key
+    assert key is not None
+    request_id = request.match_info["request_id"]
+    receipt = None
+    if _REQUEST_ID.fullmatch(request_id):
+        receipt = await gateway.ledger.read_receipt(request_id)
+    if receipt is None or receipt.key_id != key.id:
+        raise NotFound(
+            "There is no receipt of that request id for this key. The id is in the reply's "
+            "x-request-id; only the key that made a request gets its receipt, and a request "
+            "that was refused before it was admitted has none."
+        )
+    body = describe_receipt(receipt, gateway.config.billing.currency)
+    return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+
+def describe_receipt(receipt: Receipt, currency: str) -> dict[str, Any]:
+    """The receipt as JSON: money twice, as a decimal string and as integer nano-units."""
+    return {
+        "request_id": receipt.request_id,
+        "state": receipt.state,
+        "outcome": receipt.outcome,
+        "ended_by": ENDED_BY[receipt.outcome],
+        "status": receipt.status,
+        "model": receipt.model,
+        "provider": receipt.provider,
+        "attempts": receipt.attempts,
+        "stream": receipt.stream,
+        "currency": currency,
+        **money("hold", receipt.hold_nano),
+        **money("cost", receipt.cost_nano),
+        "estimated": receipt.estimated,
+        **count_tokens(receipt.tokens),
+        "price": _describe_price(receipt.price),
+        "started": format_iso(receipt.started_ms),
+        "first_byte_ms": receipt.first_byte_ms,
+        "ended": format_iso(receipt.ended_ms),
+    }
+
+
+def _describe_price(price: Price) -> dict[str, object]:
+    """Per million tokens of each class, and per request, under the names of gateway.toml."""
+    return {
+        **money("input", price.input),
+        **money("cached_input", price.cached_input),
+        **money("cache_write", price.cache_write),
+        **money("output", price.output),
+        **money("request", price.request),
+    }

@@ -1,0 +1,110 @@
+"""The long runs: what the suite plays small, in full. Run from the project's folder:
+
+python tests/long.py offsets                        every offset of a recorded stream, ~1 min
+python tests/long.py fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
+python tests/long.py slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
+python tests/long.py soak --minutes 5 --seed 1      everything at once
+
+Each prints its figures and exits with 1 when a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the gateway, where it is not installed
+
+from mutations_kit import play_fuzz
+from offsets_kit import PAIRS, play_offsets
+from slow_kit import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
+from soak_kit import play_soak
+
+TRANSLATED_STEP: Final = 5
+READERS: Final = 500
+STALL_SECONDS: Final = 30.0
+READERS_MIB: Final = 400
+SLOW_HEADS: Final = 1000
+IDLERS: Final = 10_000
+HEADER_SECONDS: Final = 15.0
+
+
+async def run_offsets(_: argparse.Namespace) -> None:
+    broken: list[str] = []
+    for caller, provider in PAIRS:
+        step = 1 if caller == provider else TRANSLATED_STEP
+        played, wrong = await play_offsets(caller, provider, step)
+        print(f"{caller} over {provider}: {played} deaths, {len(wrong)} wrong")
+        broken += wrong
+    assert not broken, "\n".join(broken)
+
+
+async def run_fuzz(options: argparse.Namespace) -> None:
+    report = await play_fuzz(options.seed, options.count)
+    told = {status or "closed": count for status, count in sorted(report.statuses.items())}
+    print(f"{options.count} inputs of seed {options.seed}: {told}")
+
+
+async def run_slow(_: argparse.Namespace) -> None:
+    readers = await play_stalled_readers(READERS, STALL_SECONDS)
+    print("stalled readers:", readers)
+    server = f"header_seconds = {HEADER_SECONDS}"
+    heads, _told = await play_slow_heads(SLOW_HEADS, server, HEADER_SECONDS)
+    print("slow heads:", heads)
+    server = f"body_idle_seconds = 60\nbody_total_seconds = {HEADER_SECONDS}"
+    bodies, told = await play_slow_bodies(
+        SLOW_HEADS, server + f"\nmax_in_flight = {2 * SLOW_HEADS}", HEADER_SECONDS
+    )
+    print("slow bodies:", bodies)
+    assert {one[:12] for one in told} == {b"HTTP/1.1 408"}
+    server = f"header_seconds = {HEADER_SECONDS}"
+    idlers, _told = await play_idlers(IDLERS, server, HEADER_SECONDS)
+    print("idle connections:", idlers)
+    assert readers.rss_bytes_each * READERS <= READERS_MIB * MIB
+
+
+async def run_soak(options: argparse.Namespace) -> None:
+    print(await play_soak(options.minutes, options.seed))
+
+
+RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
+    "offsets": run_offsets,
+    "fuzz": run_fuzz,
+    "slow": run_slow,
+    "soak": run_soak,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", choices=RUNS)
+    parser.add_argument("--count", type=int, default=10_000, help="inputs of the fuzz run")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")
+    options = parser.parse_args()
+    started = time.monotonic()
+    code = 0
+    try:
+        asyncio.run(_play(RUNS[options.run], options))
+    except* AssertionError as broken:
+        print(*broken.exceptions, sep="\n", file=sys.stderr)
+        code = 1
+    print("BROKEN" if code else "held", f"in {time.monotonic() - started:.0f} s")
+    return code
+
+
+async def _play(
+    run: Callable[[argparse.Namespace], Awaitable[None]], options: argparse.Namespace
+) -> None:
+    await run(options)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

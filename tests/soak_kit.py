@@ -1,0 +1,159 @@
+"""Everything at once for minutes: good requests, dying providers, callers who leave, hostile bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from mutations_kit import answer, mutate, send_raw
+from offsets_kit import DEATHS, load, make_upstream
+from scene_kit import ASKS, PATHS, Vitals, set_stage
+from support.client import Cut
+from support.config import Kind
+from support.stage import Stage
+from support.upstream import Exchange, Script
+from support.waiting import until
+
+WORKERS: Final = 40
+SAMPLE_SECONDS: Final = 2.0
+WARM_UP_SHARE: Final = 0.25
+"""Of the time: caches fill and pools grow; the slope is taken from what follows."""
+MORTALS: Final = 20
+SOUND: Final = 2
+KINDS: Final = {
+    "chat": Kind(("alpha",), SOUND),
+    "messages": Kind(("alpha",), SOUND, dialects=("messages",)),
+    "mortal-chat": Kind(("alpha",), MORTALS),
+    "mortal-messages": Kind(("alpha",), MORTALS, dialects=("messages",)),
+}
+SERVER: Final = "header_seconds = 2\nbody_idle_seconds = 1\nbody_total_seconds = 2"
+MIB: Final = 2**20
+
+
+@dataclass(slots=True)
+class Soaked:
+    """What was done, and how memory and descriptors went: (seconds, bytes, descriptors)."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: list[tuple[float, int, int]] = field(default_factory=list)
+
+    @property
+    def steady(self) -> list[tuple[float, int, int]]:
+        start = self.samples[-1][0] * WARM_UP_SHARE
+        return [one for one in self.samples if one[0] >= start]
+
+    @property
+    def slope_bytes_per_hour(self) -> float:
+        """Least squares over the steady part."""
+        points = [(seconds, size) for seconds, size, _ in self.steady]
+        middle = sum(seconds for seconds, _ in points) / len(points)
+        across = sum((seconds - middle) ** 2 for seconds, _ in points)
+        return 3600 * sum((seconds - middle) * size for seconds, size in points) / across
+
+    def __str__(self) -> str:
+        steady = self.steady
+        return (
+            f"{self.counts.total()} requests: {dict(self.counts.most_common())}\n"
+            f"RSS {self.samples[0][1] / MIB:.1f} MiB at start, {steady[0][1] / MIB:.1f} when warm, "
+            f"{steady[-1][1] / MIB:.1f} at the end, slope {self.slope_bytes_per_hour / MIB:.1f} MiB/h; "
+            f"at most {max(one[2] for one in self.samples)} descriptors"
+        )
+
+
+Act = Callable[[Stage, random.Random], Awaitable[str]]
+
+
+def _ask(dice: random.Random, kind: str, count: int, prompt: str) -> tuple[str, dict[str, object]]:
+    """A caller's dialect, and a request of a model of either provider dialect."""
+    caller = dice.choice(("chat", "messages"))
+    model = f"{kind}{dice.choice(('chat', 'messages'))}/{dice.randrange(count)}"
+    return caller, ASKS[caller](model, prompt, stream=dice.random() < 0.6)
+
+
+async def do_well(stage: Stage, dice: random.Random) -> str:
+    caller, body = _ask(dice, "", SOUND, "Say hello.")
+    reply = await stage.gateway.post(PATHS[caller], stage.key, body)
+    assert (reply.status, reply.complete) == (200, True), reply
+    return "well"
+
+
+async def do_die(stage: Stage, dice: random.Random) -> str:
+    prompt = f"Play {dice.choice(DEATHS)} at {dice.randrange(2000)}."
+    caller, body = _ask(dice, "mortal-", MORTALS, prompt)
+    reply = await stage.gateway.post(PATHS[caller], stage.key, body)
+    assert reply.status in {200, 502, 503}, reply
+    return f"dying provider: {reply.status}"
+
+
+async def do_leave(stage: Stage, dice: random.Random) -> str:
+    caller, body = _ask(dice, "", SOUND, "Say hello.")
+    async with stage.gateway.chatting(stage.key, body, PATHS[caller]) as call:
+        await asyncio.sleep(dice.random() * 0.01)
+        if dice.random() < 0.5:
+            with contextlib.suppress(Cut):
+                await call.read_head()
+                await call.read_piece()
+        call.reset()
+    return "left"
+
+
+async def do_harm(stage: Stage, dice: random.Random) -> str:
+    data = mutate(dice.randrange(2**32), 0, stage.key)
+    came = await send_raw(stage, data, half_close=True)
+    assert came is not None, data
+    assert not came.startswith(b"HTTP/1.1 500"), data
+    return "mutated"
+
+
+ACTS: Final[tuple[Act, ...]] = (do_well, do_well, do_well, do_die, do_leave, do_harm)
+
+
+def make_answer() -> Callable[[Exchange], Script]:
+    mortal = {"chat": make_upstream(load("chat")), "messages": make_upstream(load("messages"))}
+
+    def play(exchange: Exchange) -> Script:
+        if b"Play " not in exchange.body:
+            return answer(exchange)
+        return mortal["messages" if exchange.target.endswith("/messages") else "chat"](exchange)
+
+    return play
+
+
+async def play_soak(minutes: float, seed: int) -> Soaked:
+    """Raises AssertionError when anything is left behind."""
+    soaked = Soaked()
+    until_time = time.monotonic() + 60 * minutes
+    async with set_stage(kinds=KINDS, server=SERVER) as stage:
+        stage.alpha.always(make_answer())
+        vitals = Vitals(stage.gateway)
+        await do_well(stage, random.Random(seed))
+        base = vitals.descriptors - len(stage.alpha._open)
+
+        async def work(number: int) -> None:
+            dice = random.Random(f"{seed}/{number}")
+            while time.monotonic() < until_time:
+                soaked.counts[await dice.choice(ACTS)(stage, dice)] += 1
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(WORKERS):
+                group.create_task(work(number))
+            group.create_task(_sample(stage, vitals, soaked, until_time))
+        await until(
+            lambda: vitals.descriptors - len(stage.alpha._open) <= base + 4,
+            "the descriptors to be closed",
+        )
+    return soaked
+
+
+async def _sample(stage: Stage, vitals: Vitals, soaked: Soaked, until_time: float) -> None:
+    started = time.monotonic()
+    while (now := time.monotonic()) < until_time:
+        soaked.samples.append((now - started, vitals.rss_bytes, vitals.descriptors))
+        stage.alpha.exchanges.clear()
+        await asyncio.sleep(SAMPLE_SECONDS)
