@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
+from multidict import MultiMapping
 
 from gateway.config import Model
 from gateway.errors import BadRequest, ModelNotFound
@@ -26,13 +27,14 @@ async def list_models(request: web.Request) -> web.Response:
     return _reply({"object": "list", "data": [show_chat_model(model) for model in models]})
 
 
-def make_page(models: Sequence[Model], query: Mapping[str, str]) -> dict[str, Any]:
+def make_page(models: Sequence[Model], query: MultiMapping[str]) -> dict[str, Any]:
     """A page of the list: `limit` models after `after_id`, or right before `before_id`.
 
     Raises BadRequest for a limit out of range or an id that is not in the list.
     """
     limit = _read_limit(query.get("limit"))
-    if query.get("lifecycle", query.get("lifecycle[]", "active")) != "active":
+    wanted = [*query.getall("lifecycle", ()), *query.getall("lifecycle[]", ())]
+    if wanted and "active" not in wanted:
         models = ()  # all that is served is active
     after, before = query.get("after_id"), query.get("before_id")
     if after is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import orjson
 from aiohttp import web
 
 from gateway.billing import estimate_input
+from gateway.dialects.base import CompletionRequest
+from gateway.dialects.jsonbytes import loads_lenient
 from gateway.dialects.messages import CountTokens
 from gateway.dialects.messages_request import parse_messages_request
+from gateway.errors import UpstreamError
 from gateway.intake import read_body
-from gateway.routing import Candidate, try_routes
+from gateway.routing import Candidate
 from gateway.state import CALL, GATEWAY
-from gateway.surface import find_model
+from gateway.surface import find_model, pick_headers
 
 EXCHANGE = CountTokens()
 ESTIMATED_HEADER = "x-gateway-estimated"
@@ -32,13 +37,41 @@ async def count_tokens(http: web.Request) -> web.Response:
     if not candidates:
         count = orjson.dumps({"input_tokens": estimate_input(request)})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    passed = {n: http.headers[n] for n in EXCHANGE.passed_headers if n in http.headers}
+    return _reply(await _ask(http, candidates, request), {})
 
-    async def ask(candidate: Candidate) -> bytes:
+
+async def _ask(
+    http: web.Request, candidates: Sequence[Candidate], request: CompletionRequest
+) -> bytes:
+    """The first provider's count that comes. Raises the last one's error.
+
+    What fails here says nothing of completions, so the breaker takes no note: not all providers
+    that speak the dialect can count.
+    """
+    headers = pick_headers(http, EXCHANGE)
+    failure: UpstreamError | None = None
+    for candidate in candidates:
         payload = EXCHANGE.write_request(request, candidate.target)
-        return await candidate.lane.forwarder.fetch(EXCHANGE, payload, passed)
+        try:
+            return read_count(await candidate.lane.forwarder.fetch(EXCHANGE, payload, headers))
+        except UpstreamError as error:
+            candidate.lane.forwarder.redact(error)
+            failure = error
+    assert failure is not None
+    raise failure
 
-    return _reply(await try_routes(candidates, ask), {})
+
+def read_count(body: bytes) -> bytes:
+    """The reply as it came. Raises UpstreamError when it is no count."""
+    try:
+        count = loads_lenient(body)
+    except ValueError:
+        count = None
+    match count:
+        case {"input_tokens": int(tokens)} if tokens >= 0 and not isinstance(tokens, bool):
+            return body
+        case _:
+            raise UpstreamError("The upstream provider's reply is not a count of tokens.")
 
 
 def _reply(body: bytes, headers: dict[str, str]) -> web.Response:

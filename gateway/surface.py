@@ -27,7 +27,7 @@ from aiohttp import web
 
 from gateway.billing import Bill, estimate_input, make_usage_limits
 from gateway.config import Model
-from gateway.dialects.base import CallerDialect, CompletionRequest, Reply, ReplyContext
+from gateway.dialects.base import CallerDialect, CompletionRequest, Exchange, Reply, ReplyContext
 from gateway.errors import (
     BadRequest,
     GatewayError,
@@ -88,8 +88,7 @@ class Work:
 
     def pick_headers(self, candidate: Candidate) -> dict[str, str]:
         """The caller's headers that go on to this upstream."""
-        headers = self.http.headers
-        return {n: headers[n] for n in candidate.exchange.passed_headers if n in headers}
+        return pick_headers(self.http, candidate.exchange)
 
 
 def make_completion_handler(
@@ -234,6 +233,7 @@ async def _finish_complete(work: Work, relay: Relay, sink: Sink) -> None:
 async def _finish_failed(work: Work, relay: Relay, sink: Sink, error: GatewayError) -> None:
     """Before the first byte a status, after it an error event; nothing delivered costs nothing."""
     outcome, status = _name_failure(error)
+    _blame(work, error)
     pipeline = relay.pipeline
     if pipeline is None or not pipeline.delivered or not sink.opened:
         work.bill.void(outcome, 200 if sink.opened else status)
@@ -242,7 +242,7 @@ async def _finish_failed(work: Work, relay: Relay, sink: Sink, error: GatewayErr
         with suppress(GatewayError):  # one failure is told; a charge that can be stays queued
             await work.bill.settle(outcome, 200, tokens, estimated=estimated)
     if not sink.opened:
-        raise _blame(work, error)
+        raise error
     _send_error(work, relay, sink, error)
 
 
@@ -287,6 +287,15 @@ def _send_error(work: Work, relay: Relay, sink: Sink, error: GatewayError) -> No
         sink.abort()
     else:
         sink.end(work.dialect.render_error_event(error, work.call.request_id))
+
+
+def pick_headers(http: web.Request, exchange: Exchange) -> dict[str, str]:
+    """What an exchange passes on; several lines of a header are one, an empty one is none."""
+    found = {
+        name: ", ".join(filter(None, http.headers.getall(name, ())))
+        for name in exchange.passed_headers
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def find_model(http: web.Request, model_id: str) -> Model:
@@ -339,14 +348,13 @@ _FAILURES: Final[tuple[tuple[type[BaseException], Outcome, int], ...]] = (
 )
 
 
-def _blame(work: Work, error: BaseException) -> BaseException:
-    """An upstream that found fault with the request speaks of its own model name, not ours."""
-    if isinstance(error, BadRequest):
+def _blame(work: Work, error: BaseException) -> None:
+    """An upstream that finds fault speaks of its own model name: say ours."""
+    if isinstance(error, GatewayError):
         for candidate in work.candidates:
             if candidate.lane.provider.name == work.call.provider:
                 error.replace_name(candidate.target.upstream_model, work.model.id)
-                break
-    return error
+                return
 
 
 def _elapsed_ms(call: Call) -> int:

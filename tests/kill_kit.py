@@ -23,7 +23,6 @@ from support import config, replies, running
 from support.chat import Used, say
 from support.client import Cut
 from support.process import GatewayProcess
-from support.running import Running
 from support.seed import NANO, Seed
 from support.upstream import Drip, Exchange, Script, listen, port_of, serve_scripts
 from support.waiting import until
@@ -278,22 +277,28 @@ async def run(folder: Path, *, kills: int, seed: int, streams: int, others: int)
     draw, figures = random.Random(seed), Figures()
     with listen() as listener:
         places = config.make_places({"alpha": port_of(listener)})
-        gateway: Running = running.start(
-            folder, places, seeds=(Seed("rich", CREDIT_NANO),), kinds=KINDS
-        )
-        load = Load(gateway.gateway, gateway.callers["rich"].key)
-        async with serve_scripts(listener) as upstream:
-            upstream.always(lambda exchange: answer(exchange, draw))
-            async with _calling(load, streams, others):
+        one = running.start(folder, places, seeds=(Seed("rich", CREDIT_NANO),), kinds=KINDS)
+        load = Load(one.gateway, one.callers["rich"].key)
+        try:
+            async with serve_scripts(listener) as upstream, _calling(load, streams, others):
+                upstream.always(lambda exchange: answer(exchange, draw))
                 load.up.set()
                 for _ in range(kills):
-                    await kill_and_restart(load, gateway.gateway, draw, figures)
+                    await kill_and_restart(load, one.gateway, draw, figures)
                     upstream.exchanges.clear()
                 load.up.clear()
                 await until(lambda: not load.in_flight, "the last calls to end", seconds=10)
-        gateway.gateway.stop()
-    with accounts.open_books(gateway.gateway.database) as books:
-        report = accounts.audit(books)
-    figures.wrong += report.problems
-    judge(load, read_rows(gateway.gateway.database), gateway.books.balance_nano("rich"), figures)
+            one.gateway.stop()
+        finally:
+            _make_sure_it_is_gone(one.gateway)
+    with accounts.open_books(one.gateway.database) as books:
+        figures.wrong += accounts.audit(books).problems
+    judge(load, read_rows(one.gateway.database), one.books.balance_nano("rich"), figures)
     return figures
+
+
+def _make_sure_it_is_gone(process: GatewayProcess) -> None:
+    """A run that failed leaves no gateway behind."""
+    if process.process is not None:
+        process.process.kill()
+        process.process.wait()

@@ -291,6 +291,7 @@ def test_what_a_coding_agent_always_sends_is_accepted() -> None:
         "diagnostics": {"previous_message_id": None},
         "inference_geo": "us",
         "service_tier": "auto",
+        "thread": {"type": "create"},
     }
     assert set(advice) == DROPPED_FIELDS
     agent = {

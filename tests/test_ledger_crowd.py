@@ -126,7 +126,8 @@ async def test_100_endings_of_one_request_at_once_are_one(
             await future
             return future
 
-        futures = await asyncio.gather(*(end(how) for how in endings))
+        async with asyncio.timeout(5):
+            futures = await asyncio.gather(*(end(how) for how in endings))
         assert len(set(futures)) == 1
         assert key.account.held_nano == 0
     assert set(query(place.path, "SELECT state, cost_nano FROM requests")) == states

@@ -270,8 +270,7 @@ async def test_row_settled_behind_our_back_is_not_charged(tmp_path: Path) -> Non
         await ledger.wait_admitted(hold)
         await run_sql(
             ledger,
-            "UPDATE requests SET state = 'voided', outcome = 'interrupted',"
-            " ended_ms = 1",
+            "UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = 1",
         )
         with pytest.raises(InternalError):
             await ledger.settle(hold, settlement(100))

@@ -14,7 +14,7 @@ from gateway.dialects.from_messages_reply import replay_messages_reply
 from gateway.dialects.messages_reply import read_messages_reply
 from gateway.dialects.messages_request import parse_messages_request
 from gateway.dialects.messages_stream import MessagesStream
-from gateway.errors import GatewayError
+from gateway.errors import BadRequest, GatewayError
 
 
 class MessagesDialect:
@@ -27,13 +27,10 @@ class MessagesDialect:
         return parse_messages_request(body)
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
-        return orjson.dumps(
-            {
-                "type": "error",
-                "error": {"type": error.messages_type, "message": error.message},
-                "request_id": request_id,
-            }
-        )
+        inner: dict[str, object] = {"type": error.messages_type, "message": error.message}
+        if isinstance(error, BadRequest) and error.code not in {None, error.messages_type}:
+            inner["details"] = {"error_code": error.code}
+        return orjson.dumps({"type": "error", "error": inner, "request_id": request_id})
 
     def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
         return b"event: error\ndata: " + self.render_error(error, request_id) + b"\n\n"

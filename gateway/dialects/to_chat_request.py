@@ -23,6 +23,7 @@ from gateway.dialects.to_chat_fields import (
 )
 from gateway.dialects.to_chat_messages import write_messages
 from gateway.dialects.to_chat_tools import write_tool_choice, write_tools
+from gateway.errors import BadRequest
 
 MAX_STOP_SEQUENCES: Final = 4
 MAX_USER_CHARS: Final = 64
@@ -39,9 +40,10 @@ DROPPED_FIELDS: Final = frozenset(
         "diagnostics",
         "inference_geo",
         "service_tier",
+        "thread",
     }
 )
-"""Advice to the upstream: accepted and left out."""
+"""Advice to the upstream: accepted and left out. Of a thread only the wish for a new one is."""
 
 REFUSED_FIELDS: Final = {
     "container": "a container",
@@ -58,6 +60,7 @@ def write_chat_request(request: CompletionRequest, target: Target) -> Json:
         if not is_default(body.get(name)):
             raise cannot_carry(name, what)
     check_known("", body, _KNOWN)
+    _check_thread(body.get("thread"))
     chat: Json = {
         "model": target.upstream_model,
         "messages": write_messages(body.get("system"), body.get("messages")),
@@ -153,6 +156,17 @@ CARRIED_FIELDS: Final = frozenset(
     {*_WRITERS, "max_tokens", "messages", "model", "stream", "system"}
 )
 _KNOWN: Final = CARRIED_FIELDS | DROPPED_FIELDS | set(REFUSED_FIELDS)
+
+
+def _check_thread(thread: Any) -> None:
+    """A conversation that an earlier reply was to hold: SDKs send it whole when it is not found."""
+    if isinstance(thread, dict) and thread.get("type") != "create":
+        raise BadRequest(
+            "thread: this model's provider holds no conversations; send all messages.",
+            param="thread",
+            code="thread_not_found",
+        )
+
 
 _EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 _BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))

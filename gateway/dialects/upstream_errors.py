@@ -44,7 +44,7 @@ def read_error(body: object) -> ErrorText:
     message = body.get("message") or body.get("detail")
     return ErrorText(
         _clean(_flatten(message))[:MAX_MESSAGE_CHARS],
-        _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
+        _maybe_text(body.get("code")) or _read_details(body) or _maybe_text(body.get("type")),
         _maybe_text(body.get("param")),
     )
 
@@ -90,6 +90,12 @@ _ALARMS: Final = {
     403: "the provider refuses our key",
     404: "the provider does not know this path or model: is the route right?",
 }
+
+
+def _read_details(error: dict[str, Any]) -> str | None:
+    """The messages dialect's finer word for what is wrong."""
+    details = error.get("details")
+    return _maybe_text(details.get("error_code")) if isinstance(details, dict) else None
 
 
 def _flatten(message: Any) -> str:
