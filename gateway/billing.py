@@ -92,7 +92,8 @@ class Bill:
     ) -> asyncio.Future[None]:
         call = self._call
         if call.outcome is None:
-            call.outcome, call.tokens, call.cost_nano = outcome, tokens, cost_nano
+            call.outcome, call.status = outcome, status
+            call.tokens, call.cost_nano = tokens, cost_nano
             if call.rates is not None:
                 call.rates.correct_tokens(self._expected, tokens.total)
         return self._gateway.ledger.settle(

@@ -82,9 +82,18 @@ class BadRequest(CallerError):
     `code` is the upstream vendor's own word for it where there is one, else null.
     """
 
-    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        detail_code: str | None = None,
+    ) -> None:
         super().__init__(message, param=param)
         self._code = code
+        self.detail_code = detail_code
+        """The messages dialect's `details.error_code`: by some of them SDKs know what to do."""
 
     def replace_text(self, old: str, new: str) -> None:
         super().replace_text(old, new)

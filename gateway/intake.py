@@ -42,8 +42,6 @@ async def read_body(request: web.Request) -> bytes:
         if len(body) > server.max_body_bytes:
             raise _too_large(server)
         return body
-    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
-        await request.writer.write(_CONTINUE)
     return await _read_slowly(request, gateway, call)
 
 
@@ -62,6 +60,8 @@ async def _read_slowly(request: web.Request, gateway: Gateway, call: Call) -> by
     pieces: list[bytes] = []
     size = 0
     try:
+        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+            await request.writer.write(_CONTINUE)
         async with asyncio.timeout_at(None) as deadline:
             while True:
                 deadline.reschedule(min(now() + server.body_idle_seconds, total_at))

@@ -75,7 +75,7 @@ async def speak_dialect(request: web.Request, handler: Handler) -> web.StreamRes
     if not response.prepared:
         response.headers.update(describe_call(call, time.monotonic()))
     if _find_route(request) not in health.PATHS:  # asked every second, and saying nothing new
-        request.app[GATEWAY].log_call(call, response.status)
+        request.app[GATEWAY].log_call(call, call.status or response.status)
     return response
 
 

@@ -40,6 +40,8 @@ class Call:
     attempts: int = 0
     stream: bool = False
     outcome: Outcome | None = None
+    status: int | None = None
+    """As recorded in the ledger: what the caller got, or would have got had it stayed."""
     tokens: Tokens = field(default_factory=Tokens)
     cost_nano: int = 0
     first_byte_ms: int | None = None

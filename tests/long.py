@@ -32,6 +32,8 @@ READERS_MIB: Final = 400
 SLOW_HEADS: Final = 1000
 IDLERS: Final = 10_000
 HEADER_SECONDS: Final = 15.0
+GROWN_MIB: Final = 3.0
+"""More than memory that is given back sways within minutes."""
 
 
 async def run_offsets(_: argparse.Namespace) -> None:
@@ -69,7 +71,10 @@ async def run_slow(_: argparse.Namespace) -> None:
 
 
 async def run_soak(options: argparse.Namespace) -> None:
-    print(await play_soak(options.minutes, options.seed))
+    soaked = await play_soak(options.minutes, options.seed)
+    print(soaked)
+    grown = soaked.growth_bytes / MIB
+    assert grown <= GROWN_MIB, f"memory grows: {grown:.1f} MiB in {options.minutes / 3:.1f} minutes"
 
 
 RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {

@@ -63,6 +63,8 @@ def answer(exchange: Exchange) -> Script:
         if is_stream:
             return sse_reply(frames(make_events()), done=False)
         return json_reply(make_message())
+    if exchange.target.endswith("/count_tokens"):
+        return json_reply({"input_tokens": 7})
     return sse_reply(stream_chunks(["Hello"])) if is_stream else json_reply(completion())
 
 

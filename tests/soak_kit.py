@@ -22,8 +22,6 @@ from support.waiting import until
 
 WORKERS: Final = 40
 SAMPLE_SECONDS: Final = 2.0
-WARM_UP_SHARE: Final = 0.25
-"""Of the time: caches fill and pools grow; the slope is taken from what follows."""
 MORTALS: Final = 40
 DEATH_SHARE: Final = 0.25
 WHOLE: Final = 10**6
@@ -47,26 +45,25 @@ class Soaked:
     samples: list[tuple[float, int, int]] = field(default_factory=list)
 
     @property
-    def steady(self) -> list[tuple[float, int, int]]:
-        start = self.samples[-1][0] * WARM_UP_SHARE
-        return [one for one in self.samples if one[0] >= start]
-
-    @property
-    def slope_bytes_per_hour(self) -> float:
-        """Least squares over the steady part."""
-        points = [(seconds, size) for seconds, size, _ in self.steady]
-        middle = sum(seconds for seconds, _ in points) / len(points)
-        across = sum((seconds - middle) ** 2 for seconds, _ in points)
-        return 3600 * sum((seconds - middle) * size for seconds, size in points) / across
+    def growth_bytes(self) -> float:
+        """From the middle third to the last, on average: by then caches are full and pools grown."""
+        third = len(self.samples) // 3
+        middle, last = self.samples[third : 2 * third], self.samples[2 * third :]
+        return _mean(last) - _mean(middle)
 
     def __str__(self) -> str:
-        steady = self.steady
+        third = len(self.samples) // 3
         return (
             f"{self.counts.total()} requests: {dict(self.counts.most_common())}\n"
-            f"RSS {self.samples[0][1] / MIB:.1f} MiB at start, {steady[0][1] / MIB:.1f} when warm, "
-            f"{steady[-1][1] / MIB:.1f} at the end, slope {self.slope_bytes_per_hour / MIB:.1f} MiB/h; "
+            f"RSS {self.samples[0][1] / MIB:.1f} MiB at start, {_mean(self.samples[third : 2 * third]) / MIB:.1f} "
+            f"in the middle third, {_mean(self.samples[2 * third :]) / MIB:.1f} in the last; "
             f"at most {max(one[2] for one in self.samples)} descriptors"
         )
+
+
+def _mean(samples: list[tuple[float, int, int]]) -> float:
+    """Of the bytes."""
+    return sum(size for _, size, _ in samples) / len(samples)
 
 
 Act = Callable[[Stage, random.Random], Awaitable[str]]

@@ -36,7 +36,7 @@ def _show(default: object) -> str:
 
 def test_readme_lists_every_setting() -> None:
     """The reference between the marks is exactly what the code's table says."""
-    match = re.search(r"<!-- configuration -->\n(.*?)\n?<!-- /configuration -->", README, re.S)
+    match = re.search(r"<!-- configuration -->\n(.*?)\n?<!-- /configuration -->", README, re.DOTALL)
     assert match
     assert match[1] == describe_settings()
 
@@ -60,7 +60,7 @@ def test_readme_names_every_error_code() -> None:
 def test_readme_provider_example_is_valid(tmp_path: Path) -> None:
     """The TOML under "Add a provider" works beside the shipped file."""
     shipped = (Path(__file__).parent.parent / "gateway.toml").read_text(encoding="utf-8")
-    blocks = re.findall(r"```toml\n(.*?)```", README, re.S)
+    blocks = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     assert blocks
     for block in blocks:
         tomllib.loads(block)
@@ -101,6 +101,6 @@ def describe_fields() -> str:
 
 def test_readme_says_which_fields_cross() -> None:
     """The table between the marks is exactly what the translators do."""
-    match = re.search(r"<!-- fields -->\n(.*?)\n?<!-- /fields -->", README, re.S)
+    match = re.search(r"<!-- fields -->\n(.*?)\n?<!-- /fields -->", README, re.DOTALL)
     assert match
     assert match[1] == describe_fields()

@@ -28,8 +28,8 @@ class MessagesDialect:
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
         inner: dict[str, object] = {"type": error.messages_type, "message": error.message}
-        if isinstance(error, BadRequest) and error.code not in {None, error.messages_type}:
-            inner["details"] = {"error_code": error.code}
+        if isinstance(error, BadRequest) and error.detail_code is not None:
+            inner["details"] = {"error_code": error.detail_code}
         return orjson.dumps({"type": "error", "error": inner, "request_id": request_id})
 
     def render_error_event(self, error: GatewayError, request_id: str) -> bytes:

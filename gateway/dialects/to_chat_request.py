@@ -164,7 +164,7 @@ def _check_thread(thread: Any) -> None:
         raise BadRequest(
             "thread: this model's provider holds no conversations; send all messages.",
             param="thread",
-            code="thread_not_found",
+            detail_code="thread_not_found",
         )
 
 

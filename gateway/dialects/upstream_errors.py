@@ -25,6 +25,8 @@ class ErrorText:
     message: str = ""
     code: str | None = None
     param: str | None = None
+    detail_code: str | None = None
+    """`details.error_code` of the messages dialect."""
 
 
 def read_error(body: object) -> ErrorText:
@@ -44,8 +46,9 @@ def read_error(body: object) -> ErrorText:
     message = body.get("message") or body.get("detail")
     return ErrorText(
         _clean(_flatten(message))[:MAX_MESSAGE_CHARS],
-        _maybe_text(body.get("code")) or _read_details(body) or _maybe_text(body.get("type")),
+        _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
         _maybe_text(body.get("param")),
+        _read_details(body),
     )
 
 
@@ -57,7 +60,7 @@ def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> G
         said = ErrorText()
     if status in _REJECTIONS:
         message = said.message or "The upstream found the request malformed and did not say why."
-        return BadRequest(message, param=said.param, code=said.code)
+        return BadRequest(message, param=said.param, code=said.code, detail_code=said.detail_code)
     if status == 402 or (status == 429 and said.code in _QUOTA_CODES):  # noqa: PLR2004
         return UpstreamUnavailable(
             "The upstream provider is not available to the gateway at the moment.",
