@@ -31,6 +31,7 @@ from gateway.tasks import spawn
 log = logging.getLogger("gateway.serve")
 
 EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
 EXIT_AUDIT_MISMATCH: Final = 3
 EXIT_UNAVAILABLE: Final = 69
 
@@ -93,7 +94,7 @@ async def _serve(config: Config) -> int:
             await listening.start_serving()
             _announce(config, address)
             _tune_gc()
-            await stop.first.wait()
+            is_well = await _wait_for_end(ledger, stop)
             await _drain(gateway, callers, stop.second)
         finally:
             sweeping.cancel()
@@ -104,7 +105,23 @@ async def _serve(config: Config) -> int:
             gateway.routes.close()
             access_log.flush()
     log.info("stopped")
-    return EXIT_OK
+    return EXIT_OK if is_well else EXIT_FAILED
+
+
+async def _wait_for_end(ledger: SqliteLedger, stop: Stop) -> bool:
+    """Until there is a signal (True), or the ledger's writer died: whoever restarts us mends it."""
+    loop = asyncio.get_running_loop()
+    signalled = loop.create_task(stop.first.wait())
+    ended = loop.create_task(ledger.wait_ended())
+    await asyncio.wait((signalled, ended), return_when=asyncio.FIRST_COMPLETED)
+    is_well = signalled.done()
+    if not is_well:
+        log.critical("the ledger's writer is dead; stopping")
+        stop.note()
+        stop.note()
+    signalled.cancel()
+    ended.cancel()
+    return is_well
 
 
 async def _bind(server: web.Server, config: Config) -> asyncio.Server:

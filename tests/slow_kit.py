@@ -85,6 +85,8 @@ class Crowd:
         self._port = port
         self._opening = opening
         self.sockets: list[socket.socket] = []
+        self.listening = 0
+        """How many wait for an answer."""
 
     async def gather(self, count: int) -> None:
         await at_most(OPEN_AT_ONCE, [self._join] * count)
@@ -107,20 +109,20 @@ class Crowd:
 
     async def read_to_close(self) -> list[bytes]:
         """What each was told until the gateway closed."""
-        return await asyncio.gather(*(_read_to_close(one) for one in self.sockets))
+        return await asyncio.gather(*(self._read_to_close(one) for one in self.sockets))
+
+    async def _read_to_close(self, one: socket.socket) -> bytes:
+        self.listening += 1
+        out = b""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(ConnectionError):
+            while data := await loop.sock_recv(one, 2**16):
+                out += data
+        return out
 
     def leave(self) -> None:
         for one in self.sockets:
             one.close()
-
-
-async def _read_to_close(one: socket.socket) -> bytes:
-    out = b""
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(ConnectionError):
-        while data := await loop.sock_recv(one, 2**16):
-            out += data
-    return out
 
 
 @contextlib.asynccontextmanager
@@ -212,7 +214,11 @@ async def play_slow_writers(
             async with asyncio.TaskGroup() as group:
                 group.create_task(_drip(people, drip, over))
                 reading = group.create_task(people.read_to_close())
-                await until(lambda: vitals.descriptors > count, "all to be let in", seconds=60)
+                await until(
+                    lambda: people.listening == count and vitals.descriptors > count,
+                    "all to be let in",
+                    seconds=60,
+                )
                 during_ms = await measure_p99_ms(stage)
                 each = (vitals.rss_bytes - rss) / count
                 async with asyncio.timeout(deadline_seconds + LATE_SECONDS + count / 500):

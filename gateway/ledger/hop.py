@@ -35,8 +35,17 @@ _OUT_OF_ORDER: Final = frozenset(
 PRIMARY_CODE: Final = 0xFF
 """Extended result codes carry the primary one in their lowest byte."""
 
-ItemError = sqlite3.Error | NotPendingError | OverflowError | UnicodeError
-"""What a bad item can raise: a constraint, a number or text that SQLite cannot hold."""
+ITEM_ERRORS: Final = (
+    sqlite3.Error,
+    NotPendingError,
+    OverflowError,
+    UnicodeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What a bad item can raise: a constraint, a number or text that SQLite cannot hold, a bug of ours
+that it alone brings out."""
 
 
 @dataclass(slots=True)
@@ -47,7 +56,7 @@ class Report:
     balances_nano: dict[int, int] = field(default_factory=dict)
     spent_nano: dict[str, int] = field(default_factory=dict)
     done: list[Item] = field(default_factory=list)
-    refused: list[tuple[Item, ItemError]] = field(default_factory=list)
+    refused: list[tuple[Item, Exception]] = field(default_factory=list)
     unavailable: sqlite3.Error | None = None
     wal_bytes: int | None = None
 
@@ -83,7 +92,7 @@ def _commit(
     """Whether there is nothing left to try; what happened is added to the report."""
     try:
         committed = commit_requests(connection, items, now_ms)
-    except (sqlite3.Error, NotPendingError, OverflowError, UnicodeError) as error:
+    except ITEM_ERRORS as error:
         if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
             report.unavailable = error
             return True

@@ -86,6 +86,10 @@ class SqliteLedger:
         finally:
             os.close(lock)
 
+    async def wait_ended(self) -> None:
+        """Return when nothing will be committed any more. Unasked, that is a bug of ours."""
+        await self._writer.ended.wait()
+
     @property
     def writable(self) -> bool:
         return self._writer.writable

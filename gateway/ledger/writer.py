@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -22,7 +22,7 @@ from gateway.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.base import Hold
 from gateway.ledger.batch import MAX_ITEMS, Item
 from gateway.ledger.changes import ChangeFeed
-from gateway.ledger.hop import ItemError, Report, is_busy, run_hop
+from gateway.ledger.hop import Report, is_busy, run_hop
 from gateway.ledger.memory import Memory, drop_hold
 from gateway.ledger.thread import run_on_thread
 from gateway.ledger.wal import ALARM_BYTES, WalKeeper
@@ -61,6 +61,8 @@ class Writer:
     ) -> None:
         self.writable = True
         self.closed = False
+        self.ended = asyncio.Event()
+        """Nothing will be committed any more: after `close`, or when the writer died of a bug."""
         self._database = database
         self._memory = memory
         self._feed = feed
@@ -131,7 +133,22 @@ class Writer:
             self._polled_seconds = now_seconds
             feed, wal = self._feed, self._wal
         hop = partial(run_hop, feed=feed, items=items, now_ms=self._clock(), wal=wal)
-        return await run_on_thread(self._database, hop)
+        visit = self._loop.create_task(run_on_thread(self._database, hop))
+        while not visit.done():
+            await asyncio.wait((visit,), timeout=self._commit_seconds)
+            if not visit.done():
+                self._note_hang({item.hold for item in items})
+        return visit.result()
+
+    def _note_hang(self, under_way: Container[Hold]) -> None:
+        """A commit that neither works nor fails (a frozen disk): nobody else waits behind it.
+
+        What is in it has no known end yet, so whoever waits for that waits on.
+        """
+        if self.writable:
+            log.error("a commit has been under way for %s s", self._commit_seconds)
+        self.writable = False
+        self._expire(under_way)
 
     def _absorb(self, report: Report) -> None:
         """Take over what was committed. Not a coroutine, on purpose: nothing comes in between."""
@@ -160,7 +177,7 @@ class Writer:
         if hold.settlement is item.settlement:
             del self._queue[hold]
 
-    def _refuse(self, item: Item, error: ItemError) -> None:
+    def _refuse(self, item: Item, error: Exception) -> None:
         """The item itself is bad: it alone fails, and what it held is free again."""
         hold = item.hold
         log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
@@ -202,11 +219,11 @@ class Writer:
             self._busy_since_seconds = now_seconds
         return now_seconds - self._busy_since_seconds < BUSY_SECONDS
 
-    def _expire(self) -> None:
+    def _expire(self, but: Container[Hold] = ()) -> None:
         """Nobody waits longer than `commit_seconds`; what was not delivered is not charged."""
         oldest_seconds = self._loop.time() - self._commit_seconds
         for hold in self._queue:
-            if hold.waiting_since_seconds > oldest_seconds:
+            if hold.waiting_since_seconds > oldest_seconds or hold in but:
                 continue
             _fail(hold.admitted, LedgerUnavailable(should_retry=False))
             if _fail(hold.settled, LedgerUnavailable(should_retry=False)):
@@ -214,6 +231,7 @@ class Writer:
 
     def _end(self) -> None:
         self.closed = True
+        self.ended.set()
         self.writable = False
         for hold in self._queue:
             _fail(hold.admitted, LedgerUnavailable(should_retry=False))
