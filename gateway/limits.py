@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from gateway.errors import RateLimited
@@ -104,12 +105,26 @@ class KeyRates:
     def describe(self, now: float) -> Mapping[str, str]:
         """`x-ratelimit-*` headers, as OpenAI's (wire.md §2.1): counts and Go durations."""
         headers: dict[str, str] = {}
-        for name, bucket in (("requests", self.requests), ("tokens", self.tokens)):
-            if bucket is not None:
-                headers[f"x-ratelimit-limit-{name}"] = str(bucket.limit)
-                headers[f"x-ratelimit-remaining-{name}"] = str(max(0, int(bucket.level(now))))
-                headers[f"x-ratelimit-reset-{name}"] = format_duration(bucket.reset_seconds(now))
+        for name, bucket in self._buckets():
+            headers[f"x-ratelimit-limit-{name}"] = str(bucket.limit)
+            headers[f"x-ratelimit-remaining-{name}"] = str(max(0, int(bucket.level(now))))
+            headers[f"x-ratelimit-reset-{name}"] = format_duration(bucket.reset_seconds(now))
         return headers
+
+    def describe_for_messages(self, now: float, now_ms: int) -> Mapping[str, str]:
+        """`anthropic-ratelimit-*` headers (wire.md §2.2): counts and RFC 3339 times."""
+        headers: dict[str, str] = {}
+        for name, bucket in self._buckets():
+            reset = now_ms / 1000 + bucket.reset_seconds(now)
+            prefix = f"anthropic-ratelimit-{name}"
+            headers[f"{prefix}-limit"] = str(bucket.limit)
+            headers[f"{prefix}-remaining"] = str(max(0, int(bucket.level(now))))
+            headers[f"{prefix}-reset"] = f"{datetime.fromtimestamp(reset, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return headers
+
+    def _buckets(self) -> list[tuple[str, Bucket]]:
+        named = (("requests", self.requests), ("tokens", self.tokens))
+        return [(name, bucket) for name, bucket in named if bucket is not None]
 
 
 def make_rates(

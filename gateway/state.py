@@ -122,6 +122,8 @@ def describe_call(call: Call, now: float) -> Mapping[str, str]:
     headers = dict(call.dialect.reply_headers(call.request_id))
     if call.rates is not None:
         headers.update(call.rates.describe(now))
+        if call.dialect.name == "messages":
+            headers.update(call.rates.describe_for_messages(now, call.started_ms))
     if call.balance_nano is not None:
         headers["x-gateway-balance"] = format_amount(call.balance_nano)
     return headers

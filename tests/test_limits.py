@@ -200,3 +200,16 @@ def test_a_part_of_a_request_is_not_told_as_one_left() -> None:
 )
 def test_durations_are_written_as_go_does(seconds: float, written: str) -> None:
     assert format_duration(seconds) == written
+
+
+def test_messages_headers_say_when_as_a_time() -> None:
+    """Anthropic's names, and RFC 3339 in UTC: 60 s after the clock's 12:00 for an empty bucket."""
+    rates = make_rates(requests_per_minute=2, tokens_per_minute=0, concurrency=0, now=0.0)
+    rates.admit(0.0)
+    rates.admit(0.0)
+    noon_ms = 1_767_268_800_000
+    assert rates.describe_for_messages(0.0, noon_ms) == {
+        "anthropic-ratelimit-requests-limit": "2",
+        "anthropic-ratelimit-requests-remaining": "0",
+        "anthropic-ratelimit-requests-reset": "2026-01-01T12:01:00Z",
+    }
