@@ -87,6 +87,12 @@ class Bill:
         """Queue the end of a request that costs nothing."""
         self._resolve(outcome, status, Tokens(), 0, estimated=False)
 
+    def note_withdrawal(self, status: int) -> None:
+        """The charge of a JSON reply could not be written, so the ledger took it back."""
+        call = self._call
+        call.outcome, call.status = "ledger_error", status
+        call.tokens, call.cost_nano = Tokens(), 0
+
     def _resolve(
         self, outcome: Outcome, status: int, tokens: Tokens, cost_nano: int, *, estimated: bool
     ) -> asyncio.Future[None]:

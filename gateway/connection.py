@@ -82,7 +82,6 @@ class Connection(asyncio.Protocol):
         """Send a whole request."""
         assert self._transport is not None
         self._reader = ResponseReader()
-        self._error = None
         self.answered = False
         self._transport.write(request)
 
@@ -117,6 +116,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Done with the response: the connection goes back to the pool, or is cut when unread."""
         may_serve_again = self._may_serve_again()
+        self._error = None
         self._reader = self._receiver = None
         self._early.clear()
         self._early_bytes = 0
@@ -160,11 +160,14 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         return
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+    def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._pool.discard(self)
         reader = self._reader
         if reader is None or reader.done:
+            return
+        if exc is not None:  # a reset ends nothing cleanly, not even what ends with the connection
+            self.fail(Broken("the connection was reset"))
             return
         try:
             reader.feed_eof()
@@ -209,6 +212,7 @@ class Connection(asyncio.Protocol):
             and reader.head.is_persistent
             and reader.head.status not in _LAST_WORDS
             and self._error is None
+            and not self._must_wait  # paused, and nobody would resume it
             and transport.get_write_buffer_size() == 0
         )
 

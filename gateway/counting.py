@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import orjson
@@ -12,11 +13,13 @@ from gateway.dialects.base import CompletionRequest
 from gateway.dialects.jsonbytes import loads_lenient
 from gateway.dialects.messages import CountTokens
 from gateway.dialects.messages_request import parse_messages_request
-from gateway.errors import UpstreamError
+from gateway.errors import GatewayError, UpstreamError
 from gateway.intake import read_body
 from gateway.routing import Candidate
 from gateway.state import CALL, GATEWAY
 from gateway.surface import find_model, pick_headers
+
+log = logging.getLogger("gateway.counting")
 
 EXCHANGE = CountTokens()
 ESTIMATED_HEADER = "x-gateway-estimated"
@@ -54,8 +57,13 @@ async def _ask(
         payload = EXCHANGE.write_request(request, candidate.target)
         try:
             return read_count(await candidate.lane.forwarder.fetch(EXCHANGE, payload, headers))
-        except UpstreamError as error:
+        except GatewayError as error:
             candidate.lane.forwarder.redact(error)
+            error.replace_name(candidate.target.upstream_model, request.model)
+            if not isinstance(error, UpstreamError):
+                raise
+            if error.alarm:
+                log.error("provider %s: %s", candidate.lane.provider.name, error.alarm)  # noqa: TRY400 - no trace wanted
             failure = error
     assert failure is not None
     raise failure

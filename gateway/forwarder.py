@@ -220,11 +220,12 @@ class _HttpAnswer:
 class _Patience:
     """The time-outs of one JSON request; a `Watched`."""
 
-    __slots__ = ("_due", "_now", "_provider", "_total_due", "attempt")
+    __slots__ = ("_due", "_now", "_provider", "_stopped", "_total_due", "attempt")
 
     def __init__(self, provider: Provider) -> None:
         self.attempt = Attempt(on_connect=self._await_first_byte)
         self._provider = provider
+        self._stopped: GatewayError | None = None
         self._now = asyncio.get_running_loop().time
         self._due = float("inf")  # the pool minds the time to connect
         self._total_due = self._now() + provider.total_timeout
@@ -235,6 +236,7 @@ class _Patience:
             connection.fail(UpstreamTimeout("The upstream provider did not answer in time."))
 
     def stop(self, error: GatewayError) -> None:
+        self._stopped = error
         if self.attempt.connection is not None:
             self.attempt.connection.fail(error)
 
@@ -243,6 +245,8 @@ class _Patience:
 
     def _await_first_byte(self) -> None:
         self._due = self._now() + self._provider.first_byte_timeout
+        if self._stopped is not None:
+            self.stop(self._stopped)  # it was said while there was no connection to tell
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ MAX_EXTENSION_BYTES: Final = 16 << 10
 """Of a chunk-size line: extensions are read over."""
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\r\n\x00]*?)[ \t]*")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:([^\r\n\x00]*)")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 _NO_BODY: Final = frozenset({204, 304})
@@ -44,7 +44,16 @@ class Head:
 class ResponseReader:
     """One response on one connection."""
 
-    __slots__ = ("_buffer", "_chunked", "_in_trailers", "_left", "_until_close", "done", "head")
+    __slots__ = (
+        "_buffer",
+        "_chunked",
+        "_in_trailers",
+        "_left",
+        "_trailers",
+        "_until_close",
+        "done",
+        "head",
+    )
 
     def __init__(self) -> None:
         self.head: Head | None = None
@@ -55,6 +64,7 @@ class ResponseReader:
         """Bytes missing of the body or of the current chunk with its line end."""
         self._chunked = False
         self._in_trailers = False
+        self._trailers = 0
         self._until_close = False
 
     @property
@@ -158,10 +168,11 @@ class ResponseReader:
     def _read_line(self, line: bytes) -> None:
         """A chunk-size line, or one of the trailers."""
         if self._in_trailers:
+            self._trailers += 1
             if not line:
                 self.done = True
-            elif not _HEADER.fullmatch(line):
-                raise BadResponse("a trailer is malformed")
+            elif self._trailers > MAX_HEADERS or not _HEADER.fullmatch(line):
+                raise BadResponse("its trailers are malformed")
             return
         match = _CHUNK_SIZE.fullmatch(line)
         if match is None:
@@ -191,7 +202,7 @@ def parse_head(data: bytes) -> Head:
         name = header[1].lower()
         if name in headers and name in {b"content-length", b"transfer-encoding"}:
             raise BadResponse("its framing is ambiguous")
-        headers[name] = header[2]
+        headers[name] = header[2].strip(b" \t")
     connection = headers.get(b"connection", b"").lower()
     is_persistent = b"close" not in connection if match[1] == b"1" else b"keep-alive" in connection
     return Head(int(match[2]), headers, is_persistent)

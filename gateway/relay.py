@@ -88,6 +88,9 @@ class Relay:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._flowing = asyncio.Event()
+        self._over = False
+        """Whether `run` has ended, and if by a failure, which."""
+        self._failure: GatewayError | None = None
         self._discarding = False
         self._answered = False
         self._sniffed = False
@@ -134,6 +137,8 @@ class Relay:
         self._flowing.set()
         self.done = self._loop.create_future()
         self.ending = None
+        if self._over:
+            self.end(self._failure)
         if seconds is not None:
             self._total_due = self._loop.time() + seconds
 
@@ -186,10 +191,13 @@ class Relay:
         try:
             await try_routes(candidates, self._run_one)
         except GatewayError as error:
-            self.end(error)
+            self._failure = error
         except Exception:
             log.exception("%s: the relay failed", self._call.request_id)
-            self.end(InternalError())
+            self._failure = InternalError()
+        self._over = True
+        if self._failure is not None:
+            self.end(self._failure)
 
     async def _run_one(self, candidate: Candidate) -> None:
         lane, exchange = candidate.lane, candidate.exchange
@@ -245,14 +253,16 @@ class Relay:
 
     def _pass_on(self, pipeline: Pipeline, out: bytes) -> bool:
         self._note_progress()
-        if not out or self._discarding:
+        if not out or self._discarding or self.done.done():
             return True
         self._comment_due = self._loop.time() + self._server.comment_seconds
         if self._flowing.is_set():
             return self._sink.send(out)
+        if not pipeline.begun:
+            return True  # comments before the first event: the gateway sends its own
         self._pending.append(out)
         self._pending_bytes += len(out)
-        if pipeline.begun and not self.first.done():
+        if not self.first.done():
             self.first.set_result(None)
         return self._pending_bytes < MAX_PENDING_BYTES
 

@@ -42,6 +42,7 @@ STOP_SECONDS: Final = 1.0
 CLEANUP_SECONDS: Final = 0.5
 IDLE_POLL_SECONDS: Final = 0.05
 BACKLOG: Final = 1024
+COLLECT_SECONDS: Final = 20.0
 GC_THRESHOLD: Final = 50_000
 """Allocations between collections; nearly nothing here is cyclic (design.md §7)."""
 
@@ -87,6 +88,7 @@ async def _serve(config: Config) -> int:
         )
         listening: asyncio.Server | None = None
         sweeping = spawn(callers.run(), name="caller-watch")
+        collecting = spawn(_collect_garbage(), name="garbage")
         try:
             listening = await _bind(runner.server, config)
             address = _name_address(listening)
@@ -98,9 +100,11 @@ async def _serve(config: Config) -> int:
             await _drain(gateway, callers, stop.second)
         finally:
             sweeping.cancel()
+            collecting.cancel()
             if listening is not None:
                 listening.close()
             await runner.cleanup()
+            await _wait_for_handlers(gateway)
             gateway.watch.close()
             gateway.routes.close()
             access_log.flush()
@@ -202,6 +206,13 @@ async def _drain(gateway: Gateway, callers: CallerWatch, hurry: asyncio.Event) -
     callers.abort_all()
 
 
+async def _wait_for_handlers(gateway: Gateway) -> None:
+    """Handlers whose callers were cut off still have their holds to resolve."""
+    until = asyncio.get_running_loop().time() + STOP_SECONDS
+    while gateway.in_flight and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110
+        await asyncio.sleep(IDLE_POLL_SECONDS)
+
+
 async def _wait_until_idle(callers: CallerWatch, seconds: float, hurry: asyncio.Event) -> None:
     """Until all replies are out, the time is over or somebody cannot wait."""
     until = asyncio.get_running_loop().time() + seconds
@@ -234,6 +245,13 @@ def _tune_gc() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 100)
+
+
+async def _collect_garbage() -> None:
+    """What is cyclic after all (errors and their frames): the thresholds alone would let it gather."""
+    while True:
+        await asyncio.sleep(COLLECT_SECONDS)
+        gc.collect()
 
 
 def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -26,7 +26,7 @@ STREAM_HEADERS: Final = {
 class Sink:
     """Where a stream's events go. Opened once, ended or aborted once."""
 
-    __slots__ = ("_chunked", "_headers", "_request", "_transport", "opened", "response")
+    __slots__ = ("_chunked", "_ended", "_headers", "_request", "_transport", "opened", "response")
 
     def __init__(self, request: web.Request, headers: Mapping[str, str]) -> None:
         self._request = request
@@ -35,6 +35,7 @@ class Sink:
         self._transport = request.transport
         self.response = web.StreamResponse()
         self.opened = False
+        self._ended = False
 
     @property
     def closed(self) -> bool:
@@ -60,7 +61,7 @@ class Sink:
     def send(self, data: bytes) -> bool:
         """Write bytes; False when the caller should be waited for with `ready`."""
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or transport.is_closing() or self._ended:
             return True  # nobody reads; the watch will notice
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
         return transport.get_write_buffer_size() < HIGH_WATER_BYTES
@@ -73,9 +74,11 @@ class Sink:
         """Write the last bytes and end the response cleanly, without waiting for the caller."""
         if not self.closed:
             self.send(data)
+            self._ended = True
             writer = self._request.writer
             assert isinstance(writer, StreamWriter)
-            writer.set_eof()
+            if not self.closed:  # the write itself may find the caller gone
+                writer.set_eof()
 
     def abort(self) -> None:
         """End the connection in the middle: never a clean end of a cut stream."""

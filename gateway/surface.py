@@ -146,7 +146,11 @@ async def _serve_json(work: Work) -> web.Response:
         _blame(work, error)
         raise
     call.first_byte_ms = _elapsed_ms(call)
-    await bill.settle("complete", 200, reply.tokens, estimated=reply.estimated)
+    try:
+        await bill.settle("complete", 200, reply.tokens, estimated=reply.estimated)
+    except GatewayError as error:
+        bill.note_withdrawal(error.status)
+        raise
     headers = {
         "Content-Type": "application/json",
         "x-gateway-cost": format_amount(call.cost_nano),
@@ -198,8 +202,10 @@ async def _pass_stream(work: Work, relay: Relay, sink: Sink) -> None:
             await relay.open_sink()
     except ConnectionError:
         relay.end(CallerLeft())
-    except LedgerUnavailable as error:
+    except LedgerUnavailable as error:  # whatever was made meanwhile, nobody got any of it
+        work.bill.void("ledger_error", error.status)
         relay.end(error)
+        raise
     else:
         work.call.first_byte_ms = _elapsed_ms(work.call)
         relay.flow()
@@ -259,9 +265,13 @@ async def _finish_left(work: Work, relay: Relay, sink: Sink) -> None:
     elif relay.pipeline is not None and relay.pipeline.finished:
         relay.drain(USAGE_WAIT_SECONDS)
         await relay.done
+    pipeline = relay.pipeline
+    if isinstance(relay.ending, GatewayError) and (pipeline is None or not pipeline.delivered):
+        work.bill.void("caller_left", status)  # the provider refused, or broke off with nothing
+        return
     tokens, estimated = Tokens(input=work.context.input_estimate), True
-    if relay.pipeline is not None:
-        tokens, estimated = relay.pipeline.measure()
+    if pipeline is not None:
+        tokens, estimated = pipeline.measure()
     work.bill.settle("caller_left", status, tokens, estimated=estimated)
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the gateway, where it is not installed
 
-from mutations_kit import play_fuzz
+from hostile_kit import play_fuzz
 from offsets_kit import PAIRS, play_offsets
 from slow_kit import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
 from soak_kit import play_soak

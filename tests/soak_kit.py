@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from mutations_kit import answer, mutate, send_raw
+from hostile_kit import answer, send_raw
+from mutations_kit import mutate
 from offsets_kit import DEATHS, load, make_upstream
 from scene_kit import ASKS, PATHS, Vitals, set_stage
 from support.client import Cut

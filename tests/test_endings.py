@@ -11,14 +11,17 @@ be written, and a crash.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import pytest
-from scene_kit import ASKS, PATHS
+from scene_kit import ASKS, PATHS, at_most, read_all_settled, set_stage
 from support.chat import NOTHING, Used, estimate
 from support.client import Call, Cut
+from support.config import Kind
 from support.replies import (
     DONE,
     LAST_CHUNK,
@@ -37,7 +40,7 @@ from support.replies import (
     text_chunks,
 )
 from support.stage import Stage
-from support.upstream import End, Exchange, Script, Step, Wait
+from support.upstream import Drip, End, Exchange, Script, Step, Wait
 from support.waiting import until
 
 PROMPT: Final = "Erzähl mir was."
@@ -260,3 +263,33 @@ async def test_a_refusal_before_the_hold_leaves_a_line_in_the_log(
     assert stage.alpha.connections == 0
     assert stage.books.request(answer.request_id) is None
     await check_log(stage, answer.request_id, Ending(play(), "refused", status))
+
+
+LEAVERS: Final = 200
+LEAVERS_AT_ONCE: Final = 40
+PIECE_SECONDS: Final = 0.003
+
+
+async def test_callers_who_leave_at_any_instant_leave_nothing_behind() -> None:
+    """The provider speaks for some 60 ms; each caller goes at a moment of its own within 80."""
+    dice = random.Random(LEAVERS)
+    async with set_stage(kinds={"plain": Kind(("alpha",), 1)}) as stage:
+        steps = sse_reply(stream_chunks(["word "] * 20))
+        stage.alpha.always([Drip([one], PIECE_SECONDS) for one in steps if isinstance(one, bytes)])
+
+        async def leave(seconds: float) -> None:
+            body = ASKS["chat"]("plain/0", PROMPT, stream=True)
+            async with stage.gateway.chatting(stage.key, body) as call:
+                await asyncio.sleep(seconds)
+                call.reset()
+
+        await at_most(
+            LEAVERS_AT_ONCE, [partial(leave, dice.random() * 0.08) for _ in range(LEAVERS)]
+        )
+        await until(
+            lambda: stage.alpha.in_flight == 0, "the provider to be let go", seconds=CLOSED_SECONDS
+        )
+        stage.running.prove_books()
+        rows = read_all_settled(stage.books).values()
+        assert {row.outcome for row in rows} == {"complete", "caller_left"}
+        assert all(row.charged_nano == row.cost_nano for row in rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from mutations_kit import KINDS, SERVER, play_fuzz, send_raw
+from hostile_kit import KINDS, SERVER, play_fuzz, send_raw
 from scene_kit import set_stage
 from support.client import request
 from support.process import CHAT

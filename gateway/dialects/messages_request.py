@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
-
 from gateway.dialects.base import CompletionRequest
 from gateway.dialects.checks import (
     MAX_TOKENS_BOUND,
@@ -19,6 +17,7 @@ from gateway.dialects.checks import (
     check_integer,
     check_number,
     check_string,
+    dump_request,
     missing,
     read_object,
     wrong_type,
@@ -43,7 +42,7 @@ def parse_messages_request(data: bytes, *, counting: bool = False) -> Completion
     text_bytes, files = _count_messages(body["messages"])
     system_bytes, system_files = _count_content("system", body.get("system") or "")
     tools = body.get("tools")
-    tool_bytes = len(orjson.dumps(tools)) if tools else 0
+    tool_bytes = len(dump_request(tools)) if tools else 0
     return CompletionRequest(
         body=body,
         model=body["model"],
@@ -109,7 +108,7 @@ def _count_block(block: Json) -> int:
     """UTF-8 bytes of a block's own text, of what it thought and of a tool's input."""
     texts = [block.get("text"), block.get("thinking"), block.get("name")]
     size = sum(len(text.encode()) for text in texts if isinstance(text, str))
-    return size + len(orjson.dumps(block["input"])) if "input" in block else size
+    return size + len(dump_request(block["input"])) if "input" in block else size
 
 
 def _check_array(name: str, value: Any) -> None:

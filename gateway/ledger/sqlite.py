@@ -128,6 +128,7 @@ class SqliteLedger:
             raise_hold(hold, settlement.cost_nano)
             if self._writer.closed:
                 hold.settled.set_exception(LedgerUnavailable(should_retry=False))
+                hold.settled.exception()  # not all who settle wait for it
             else:
                 self._writer.add(hold)
                 self._writer.hurry()

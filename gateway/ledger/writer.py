@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Container
 from dataclasses import replace
@@ -34,6 +35,8 @@ LINGER_SECONDS: Final = 0.005
 
 POLL_SECONDS: Final = 0.25
 """Other processes' commits are seen within this, and a batch."""
+
+EXIT_HANGING: Final = 1
 
 RETRY_SECONDS: Final = 0.2
 
@@ -136,8 +139,12 @@ class Writer:
         visit = self._loop.create_task(run_on_thread(self._database, hop))
         while not visit.done():
             await asyncio.wait((visit,), timeout=self._commit_seconds)
-            if not visit.done():
-                self._note_hang({item.hold for item in items})
+            if visit.done():
+                break
+            self._note_hang({item.hold for item in items})
+            if self._give_up_seconds is not None and self._loop.time() >= self._give_up_seconds:
+                log.critical("a commit hangs, and so would the stop: leaving at once")
+                os._exit(EXIT_HANGING)
         return visit.result()
 
     def _note_hang(self, under_way: Container[Hold]) -> None:
