@@ -291,5 +291,5 @@ async def test_callers_who_leave_at_any_instant_leave_nothing_behind() -> None:
         )
         stage.running.prove_books()
         rows = read_all_settled(stage.books).values()
-        assert {row.outcome for row in rows} == {"complete", "caller_left"}
+        assert {row.outcome for row in rows} <= {"complete", "caller_left"}
         assert all(row.charged_nano == row.cost_nano for row in rows)
