@@ -54,6 +54,7 @@ What the wire formats know, without I/O:
     dialects/checks                 checks of a request's fields
     dialects/jsonbytes              JSON edits that leave all other bytes alone
     dialects/framing                a stream's bytes as buffers of whole events
+    dialects/passing                a stream that passes but for edits, whichever its dialect
     dialects/template               content deltas without a parse
     dialects/replay                 a JSON reply where a stream was asked for
     dialects/upstream_errors        what an upstream's error means for the caller

@@ -149,6 +149,8 @@ class Connection(asyncio.Protocol):
         try:
             body = reader.feed(data)
         except BadResponse as error:
+            if error.body:
+                self._push(error.body)
             self.fail(Broken(str(error)))
             self._abort()
             return
@@ -217,6 +219,7 @@ class Connection(asyncio.Protocol):
         )
 
     async def _wait(self) -> None:
+        """Return when there is news; an error is for who waits on: what came before it counts."""
         if self._error is not None:
             raise self._error
         self._waiter = asyncio.get_running_loop().create_future()
@@ -224,8 +227,6 @@ class Connection(asyncio.Protocol):
             await self._waiter
         finally:
             self._waiter = None
-        if self._error is not None:
-            raise self._error
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.billing import estimate_input
 from gateway.dialects.base import CompletionRequest
-from gateway.dialects.jsonbytes import loads_lenient
+from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient
 from gateway.dialects.messages import CountTokens
 from gateway.dialects.messages_request import parse_messages_request
 from gateway.errors import GatewayError, UpstreamError
@@ -56,7 +56,8 @@ async def _ask(
     for candidate in candidates:
         payload = EXCHANGE.write_request(request, candidate.target)
         try:
-            return read_count(await candidate.lane.forwarder.fetch(EXCHANGE, payload, headers))
+            reply = await candidate.lane.forwarder.fetch(EXCHANGE, payload, headers)
+            return read_count(reply, request.model)
         except GatewayError as error:
             candidate.lane.forwarder.redact(error)
             error.replace_name(candidate.target.upstream_model, request.model)
@@ -69,15 +70,15 @@ async def _ask(
     raise failure
 
 
-def read_count(body: bytes) -> bytes:
-    """The reply as it came. Raises UpstreamError when it is no count."""
+def read_count(body: bytes, model: str) -> bytes:
+    """The reply as it came, but for a model it may name. Raises UpstreamError when it is no count."""
     try:
         count = loads_lenient(body)
     except ValueError:
         count = None
     match count:
         case {"input_tokens": int(tokens)} if tokens >= 0 and not isinstance(tokens, bool):
-            return body
+            return dumps_lenient({**count, "model": model}) if "model" in count else body
         case _:
             raise UpstreamError("The upstream provider's reply is not a count of tokens.")
 

@@ -26,6 +26,9 @@ _NO_BODY: Final = frozenset({204, 304})
 class BadResponse(Exception):
     """What came is not an HTTP/1.1 response, or not a whole one."""
 
+    body = b""
+    """What of the body was fed with the mistake and stands before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -135,6 +138,16 @@ class ResponseReader:
         if self._buffer:
             data = self._buffer + data
         pieces: list[bytes] = []
+        try:
+            position = self._scan_chunks(data, pieces)
+        except BadResponse as error:
+            error.body = b"".join(pieces)
+            raise
+        self._buffer = data[position:]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
+        """Take the chunks that are there; the index of the first byte not used."""
         position = 0
         while position < len(data) and not self.done:
             if self._left > 0:
@@ -147,8 +160,7 @@ class ResponseReader:
                 break
             self._read_line(data[position:end].removesuffix(b"\r"))
             position = end + 1
-        self._buffer = data[position:]
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return position
 
     def _read_chunk_data(self, data: bytes, position: int, pieces: list[bytes]) -> int:
         """Take what is there of the current chunk; `_left` counts its CRLF too."""

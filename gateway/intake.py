@@ -17,6 +17,8 @@ from gateway.errors import (
 )
 from gateway.state import CALL, GATEWAY, Call, Gateway
 
+FRAMING_SECONDS: Final = 0.25
+"""How often it is asked whether a body that does not come can come at all."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -65,7 +67,7 @@ async def _read_slowly(request: web.Request, gateway: Gateway, call: Call) -> by
         async with asyncio.timeout_at(None) as deadline:
             while True:
                 deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
-                data = await request.content.readany()
+                data = await _read_piece(request)
                 if not data:
                     return b"".join(pieces)
                 size += len(data)
@@ -78,6 +80,21 @@ async def _read_slowly(request: web.Request, gateway: Gateway, call: Call) -> by
         raise BodyTimeout("The request body did not arrive in time.") from error
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BadRequest("The request body broke off.") from error
+
+
+async def _read_piece(request: web.Request) -> bytes:
+    """The next bytes, b"" at the end. Raises BadRequest when the chunks are framed wrongly.
+
+    aiohttp's parser stops there and tells the body nothing of it: the error waits in line as the
+    connection's next request, and no other can while a body is not whole.
+    """
+    while True:
+        try:
+            async with asyncio.timeout(FRAMING_SECONDS):
+                return await request.content.readany()
+        except TimeoutError:
+            if request.protocol._messages:  # noqa: SLF001 - there is no public word for it
+                raise BadRequest("The request body is not framed as HTTP has it.") from None
 
 
 def _check_type(request: web.Request) -> None:

@@ -202,10 +202,6 @@ async def _pass_stream(work: Work, relay: Relay, sink: Sink) -> None:
             await relay.open_sink()
     except ConnectionError:
         relay.end(CallerLeft())
-    except LedgerUnavailable as error:  # whatever was made meanwhile, nobody got any of it
-        work.bill.void("ledger_error", error.status)
-        relay.end(error)
-        raise
     else:
         work.call.first_byte_ms = _elapsed_ms(work.call)
         relay.flow()

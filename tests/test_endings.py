@@ -57,6 +57,9 @@ USAGE_AND_END: Final = (
     chunked(DONE),
     LAST_CHUNK,
 )
+UNFRAMED: Final = [stream_head(framing="close"), *map(sse, text_chunks(PIECES))]
+"""Until the finish, without chunks: the connection's end is the body's."""
+UNFRAMED_USAGE: Final = sse(stream_chunks([])[-1])
 ERROR: Final = {"error": {"message": "the model crashed", "type": "server_error", "code": "x"}}
 CLOSED_SECONDS: Final = 1.0
 NOTICED_SECONDS: Final = 0.25
@@ -78,6 +81,8 @@ class Ending:
     kept: bool = False
     """The provider's connection is fit to serve again."""
     leaves: Leaves = "never"
+    kind: str = "brisk"
+    """Of the model."""
 
 
 def play(*steps: bytes | End) -> Write:
@@ -91,6 +96,11 @@ def then(start: Sequence[Step], *steps: bytes | End) -> Write:
 
 def reply(script: Script) -> Write:
     return lambda _: script
+
+
+def late(script: Script) -> Write:
+    """A reply that waits for the caller."""
+    return lambda seen: [Wait(seen), *script]
 
 
 HEAD: Final = head(200) + b"Content-Length: %d\r\n\r\n" % len(BODY)
@@ -115,6 +125,12 @@ JSON: Final = BEFORE_ANY_BYTE | {
     "the caller leaves within the body": Ending(
         lambda gone: [HEAD + BODY[:50], Wait(gone), BODY[50:]],
         "complete", 200, REPORTED, kept=True, leaves="before",
+    ),
+    "refused once the caller left": Ending(
+        late(error_reply(500)), "upstream_error", 502, kept=True, leaves="before", kind="drain"
+    ),
+    "rejected once the caller left": Ending(
+        late(error_reply(400)), "rejected", 400, kept=True, leaves="before", kind="drain"
     ),
 }  # fmt: skip
 STREAM: Final = BEFORE_ANY_BYTE | {
@@ -143,6 +159,15 @@ STREAM: Final = BEFORE_ANY_BYTE | {
         "upstream_error", 200,
     ),
     "closed after the finish": Ending(then(FINISHED, End.FIN), "upstream_error", 200, DELIVERED),
+    "complete, then reset": Ending(
+        then([*UNFRAMED, UNFRAMED_USAGE], DONE, End.RST), "complete", 200, REPORTED
+    ),
+    "complete, closed without its last event": Ending(
+        then([*UNFRAMED, UNFRAMED_USAGE], End.FIN), "complete", 200, REPORTED
+    ),
+    "reset after the finish": Ending(
+        then([*UNFRAMED, UNFRAMED_USAGE], End.RST), "upstream_error", 200, REPORTED
+    ),
     "the caller leaves": Ending(
         then(BEGUN, End.HANG), "caller_left", 200, DELIVERED, leaves="during"
     ),
@@ -151,6 +176,15 @@ STREAM: Final = BEFORE_ANY_BYTE | {
     ),
     "the caller leaves and no usage comes": Ending(
         then(FINISHED, End.FIN), "caller_left", 200, DELIVERED, leaves="finished"
+    ),
+    "refused once the caller left": Ending(
+        late(error_reply(500)), "caller_left", 499, kept=True, leaves="before", kind="drain"
+    ),
+    "rejected once the caller left": Ending(
+        late(error_reply(400)), "caller_left", 499, kept=True, leaves="before", kind="drain"
+    ),
+    "an error event once the caller left": Ending(
+        late(sse_reply([ERROR])), "caller_left", 499, leaves="before", kind="drain"
     ),
 }  # fmt: skip
 TABLE: Final = [
@@ -224,7 +258,7 @@ async def test_an_ending_leaves_nothing_behind(
     stage: Stage, caller: str, ending: Ending, *, stream: bool
 ) -> None:
     seen = asyncio.Event()
-    model = stage.fresh("brisk")
+    model = stage.fresh(ending.kind)
     stage.alpha.play(ending.write(seen))
     body = ASKS[caller](model, PROMPT, stream=stream)
     async with stage.gateway.chatting(stage.key, body, PATHS[caller]) as call:

@@ -5,15 +5,18 @@ The numbers are the rows of the table of bad client input.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import itertools
 import json
+import time
 
 import pytest
-from support.chat import check_error, say
+from support.chat import check_error, check_messages_error, say
 from support.client import Reply, request
 from support.config import MAX_BODY_MB
-from support.process import CHAT
-from support.replies import completion, json_reply
+from support.process import CHAT, COUNT_TOKENS, MESSAGES
+from support.replies import chunked, completion, json_reply
 from support.stage import Stage
 from support.waiting import until
 
@@ -235,6 +238,40 @@ async def test_too_large_is_refused_when_it_is_not_declared(stage: Stage) -> Non
     async with stage.gateway.connect() as call:
         await call.send(head + b"%x\r\n" % size + b" " * size + b"\r\n0\r\n\r\n")
         check_error(await call.read_all(), 413, "request_too_large")
+
+
+BAD_CHUNKS = {
+    "no size": b"zz\r\n",
+    "a negative size": b"-5\r\n",
+    "no line end behind a chunk": b"5\r\nhelloworld",
+    "a size beyond all": b"f" * 40 + b"\r\n",
+}
+
+
+async def send_bad_chunk(stage: Stage, path: str, bad: bytes) -> Reply:
+    """A body that goes wrong behind its first chunk: the reply, and then the connection ends."""
+    headers = JSON_TYPE | {"x-api-key": stage.key, "Transfer-Encoding": "chunked"}
+    async with stage.gateway.connect() as call:
+        await call.send(request("POST", path, headers) + chunked(GOOD[:20]))
+        await asyncio.sleep(0.1)  # so that the body has begun; nothing tells
+        sent = time.monotonic()
+        await call.send(bad)
+        reply = await call.read_all()
+        assert time.monotonic() - sent < 2
+        assert await call.read_to_close() == b""
+    return reply
+
+
+async def test_chunks_framed_wrongly_are_a_400_at_once(stage: Stage) -> None:
+    """It is not waited for what cannot come. All at once, for a refused caller is listened to 2 s."""
+    cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS), BAD_CHUNKS.values()))
+    for reply in await asyncio.gather(*(send_bad_chunk(stage, *case) for case in cases)):
+        if "request_id" in reply.json:
+            check_messages_error(reply, 400, "invalid_request_error")
+        else:
+            check_error(reply, 400, None)
+        await check_log(stage, reply)
+    assert stage.alpha.connections == 0
 
 
 async def test_largest_body_passes(stage: Stage) -> None:

@@ -281,7 +281,9 @@ async def test_malformed_traffic_is_a_400_and_a_closed_connection(stage: Stage, 
             assert (await call.read_all()).status == 400
         await call.read_to_close()
     assert stage.alpha.connections == 0
-    assert len(stage.gateway.log.splitlines()) <= before + 1
+    added = stage.gateway.log.splitlines()[before:]
+    # Lines of requests are written late, and may be those of an earlier test.
+    assert len([line for line in added if " req_" not in line]) <= 1
     assert stage.key not in stage.gateway.log
 
 

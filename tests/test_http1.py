@@ -51,6 +51,16 @@ def test_what_could_mislead_is_refused(head: bytes) -> None:
         ResponseReader().feed(head)
 
 
+def test_what_stands_before_a_mistake_is_the_body_at_every_split_point() -> None:
+    wire = CHUNKED.partition(b"1;x=y")[0] + b"zz\r\n"
+    for split in range(len(wire) + 1):
+        reader = ResponseReader()
+        pieces: list[bytes] = []
+        with pytest.raises(BadResponse) as refusal:
+            pieces.extend(reader.feed(piece) for piece in (wire[:split], wire[split:]))
+        assert b"".join([*pieces, refusal.value.body]) == b"hello", split
+
+
 def test_what_is_missing_at_the_end_is_told() -> None:
     reader = ResponseReader()
     reader.feed(LENGTH[:-1])

@@ -33,6 +33,21 @@ async def test_counting_is_passed_on_and_free(stage: Stage, spare: Caller) -> No
     assert stage.books.balance_nano(spare.account) == 100 * NANO
 
 
+async def test_counting_names_the_model_as_the_caller_knows_it(stage: Stage) -> None:
+    """In the count, should the provider name it there, and in what it finds fault with."""
+    for status, passed in ((400, 400), (404, 502), (429, 503)):
+        model = stage.fresh("messages")
+        reply = {"input_tokens": 9, "model": UPSTREAM_NAME}
+        stage.alpha.play(json_reply(reply), error_reply(status, f"'{UPSTREAM_NAME}' says no"))
+        counted = await stage.gateway.post(COUNT_TOKENS, stage.key, ask(model))
+        assert counted.json == {"input_tokens": 9, "model": model}
+        refused = await stage.gateway.post(COUNT_TOKENS, stage.key, ask(model))
+        assert [one.json["model"] for one in stage.alpha.exchanges[-2:]] == [UPSTREAM_NAME] * 2
+        assert (refused.status, UPSTREAM_NAME.encode() in refused.body) == (passed, False)
+        if status == 400:
+            assert f"'{model}' says no" in refused.json["error"]["message"]
+
+
 async def test_counting_over_a_chat_provider_is_an_estimate(stage: Stage, spare: Caller) -> None:
     text, system = "Grüße 🎉", "Be brief."
     body = ask(stage.fresh("plain"), text, system=system)

@@ -11,6 +11,7 @@ from support.replies import (
     chunk,
     chunked,
     completion,
+    error_reply,
     json_reply,
     sse,
     sse_reply,
@@ -113,3 +114,18 @@ async def test_json_caller_who_leaves_pays_in_full(stage: Stage, spare: Caller) 
     await asyncio.wait_for(stage.alpha.last.played.wait(), 2)
     await stage.books.wait_for_settled(spare.account, 1)
     assert stage.books.balance_nano(spare.account) == 100 * NANO - Used(40, 30).cost_nano
+
+
+async def test_refusal_that_crosses_a_caller_leaving_is_free(stage: Stage, spare: Caller) -> None:
+    """It comes before the gateway looks whether the caller is still there."""
+    for count, status in enumerate((400, 429, 500), 1):
+        gone = asyncio.Event()
+        stage.alpha.play([Wait(gone), *error_reply(status)])
+        body = say(stage.fresh("drain"), stream=True)
+        async with stage.chatting(body, key=spare.key) as call:
+            await stage.alpha.wait_for(count)
+            call.reset()
+            gone.set()
+        await stage.books.wait_for_settled(spare.account, count)
+    assert stage.books.balance_nano(spare.account) == 100 * NANO
+    assert stage.alpha.in_flight == 0

@@ -1,4 +1,4 @@
-"""The last write to a caller who is found gone by it."""
+"""The end of a stream: nothing is written behind it, and it may find the caller gone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gateway.sink import Sink
 DONE = b"data: [DONE]\n\n"
 
 
-class ResetTransport(asyncio.Transport):
-    """Open until the last event is written: so asyncio shows a connection that was reset."""
+class OpenTransport(asyncio.Transport):
+    """Takes whatever is written, at once."""
 
     written = b""
 
@@ -25,14 +25,21 @@ class ResetTransport(asyncio.Transport):
         self.written += data
 
     def is_closing(self) -> bool:
-        return DONE in self.written
+        return False
 
     def get_write_buffer_size(self) -> int:
         return 0
 
 
-async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_gone() -> None:
-    transport = ResetTransport()
+class ResetTransport(OpenTransport):
+    """Open until the last event is written: so asyncio shows a connection that was reset."""
+
+    def is_closing(self) -> bool:
+        return DONE in self.written
+
+
+async def make_sink(transport: OpenTransport) -> Sink:
+    """Of a chunked response whose head was sent."""
     protocol = BaseProtocol(asyncio.get_running_loop())
     protocol.transport = transport
     writer = StreamWriter(protocol, asyncio.get_running_loop())
@@ -40,5 +47,23 @@ async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_
     request = SimpleNamespace(transport=transport, version=HttpVersion11, writer=writer)
     await writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
     writer.send_headers()
-    Sink(cast("web.Request", request), {}).end(DONE)
+    return Sink(cast("web.Request", request), {})
+
+
+async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_gone() -> None:
+    transport = ResetTransport()
+    (await make_sink(transport)).end(DONE)
     assert transport.written.endswith(DONE + b"\r\n")
+
+
+async def test_nothing_is_written_behind_the_end() -> None:
+    """A provider that goes on, an end that is told twice: the connection is the next request's."""
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    sink.send(b"data: 1\n\n")
+    sink.end(DONE)
+    whole = transport.written
+    assert whole.endswith(DONE + b"\r\n0\r\n\r\n")
+    assert sink.send(b"data: 2\n\n")
+    sink.end(DONE)
+    assert transport.written == whole

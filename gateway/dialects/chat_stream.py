@@ -11,101 +11,41 @@ from typing import Any, Final
 
 from gateway.dialects.base import ReplyContext
 from gateway.dialects.chat_repair import ChunkRepair
-from gateway.dialects.framing import Framer
 from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient, maybe_splice
+from gateway.dialects.passing import PassingStream
 from gateway.dialects.template import (
     PROBE,
     PROBE_BYTES,
-    Template,
     maybe_cut,
-    maybe_learn,
     maybe_probe,
     read_tool,
 )
 from gateway.dialects.upstream_errors import read_error
-from gateway.errors import GatewayError, UpstreamError
+from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.sse import find_event_end, parse_event
+from gateway.sse import parse_event
 from gateway.usage import estimate_tokens, read_chat_usage
 
 DONE: Final = b"data: [DONE]\n\n"
 ID_PREFIX: Final = "chatcmpl-"
 
 _UNSAID: Final = "The upstream ended its stream with an error."
-_LESSONS: Final = 8
-"""Templates learned in a row without one matching, after which an unruly stream is just parsed."""
-_MAX_TEMPLATES: Final = 4
 
 
-class ChatStream:
+class ChatStream(PassingStream):
     """A `Pipeline`: the upstream's bytes in, conforming events out."""
 
-    __slots__ = (
-        "_begun",
-        "_context",
-        "_framer",
-        "_id",
-        "_lessons",
-        "_repair",
-        "_templates",
-        "_text_bytes",
-        "_usage",
-        "complete",
-        "failure",
-    )
+    __slots__ = ("_id", "_repair", "_usage")
 
     def __init__(self, context: ReplyContext) -> None:
-        self.complete = False
-        self.failure: GatewayError | None = None
-        self._context = context
-        self._framer = Framer()
-        self._begun = False
+        super().__init__(context)
         self._id = ""
         self._repair = ChunkRepair()
-        self._templates: list[Template] = []
-        self._lessons = _LESSONS
-        self._text_bytes = 0
         self._usage: dict[str, Any] | None = None
-
-    @property
-    def begun(self) -> bool:
-        return self._begun or self._framer.oversized_bytes > 0
-
-    @property
-    def mid_event(self) -> bool:
-        return self._framer.mid_event
 
     @property
     def finished(self) -> bool:
         return len(self._repair.finished) >= max(self._context.request.n, len(self._repair.started))
-
-    @property
-    def delivered(self) -> bool:
-        return self._delivered_bytes > 0
-
-    @property
-    def _delivered_bytes(self) -> int:
-        return self._text_bytes + self._framer.oversized_bytes
-
-    def feed(self, data: bytes) -> bytes:
-        passed, buffer = self._framer.push(data)
-        if not buffer:
-            return passed
-        out = [passed] if passed else []
-        position = self._scan(buffer, out)
-        if not self.complete and self.failure is None:
-            out.append(self._framer.keep(buffer[position:] if position else buffer))
-        return b"".join(out)
-
-    def end(self) -> bytes:
-        last = self._framer.take_last()
-        out = b""
-        if last and not self.complete and self.failure is None:
-            out = self._convert_block(last)
-        is_over = self.complete or self.failure is not None or self.mid_event
-        if not is_over and self._repair.started and self.finished:
-            self.complete = True
-        return out
 
     def finish(self) -> bytes:
         return DONE
@@ -125,44 +65,18 @@ class ChatStream:
             )
         return reported, False
 
-    def _scan(self, buffer: bytes, out: list[bytes]) -> int:
-        """Convert the whole events of `buffer`; the index of the first byte not used."""
-        position = 0
-        size = len(buffer)
-        while position < size:
-            if self._templates:
-                matched = self._match(buffer, position, out)
-                if matched > position:
-                    self._lessons = _LESSONS
-                    position = matched
-                    continue
-            end = find_event_end(buffer, position)
-            if end < 0:
-                self._note_early_done(buffer, position)
-                break
-            out.append(self._convert_block(buffer[position:end]))
-            position = end
-            if self.complete or self.failure is not None:
-                break
-        return position
+    def _lacks_nothing(self) -> bool:
+        return bool(self._repair.started) and self.finished
 
-    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
-        """Pass all events from `position` on that fit a template."""
-        index, size = 0, len(buffer)
-        while position < size and index < len(self._templates):
-            template = self._templates[index]
-            after, text_bytes = template.pass_run(buffer, position, out)
-            if after == position:
-                index += 1
-                continue
-            position, index = after, 0
-            self._text_bytes += text_bytes
-            if template.tool is not None:
-                self._repair.continue_tool(*template.tool)
-        return position
+    def _continue_tool(self, tool: tuple[int, int]) -> None:
+        self._repair.continue_tool(*tool)
 
-    def _convert_block(self, block: bytes) -> bytes:
-        """One whole event that fits no template."""
+    def _look_at_rest(self, rest: bytes) -> None:
+        """`[DONE]` counts with its line; no blank line need follow (reliability.md row 36)."""
+        if rest.startswith(b"data: [DONE]") and b"\n" in rest[:16]:
+            self._close()
+
+    def _pass_block(self, block: bytes) -> bytes:
         event = parse_event(block)
         comments = b"".join(comment + b"\n\n" for comment in event.comments)
         if event.data is None:
@@ -208,7 +122,7 @@ class ChatStream:
         seen = self._settled_choices()
         chunks = self._repair.repair(chunk)
         if self._lessons and self._settled_choices() == seen and (not chunks or len(chunks) == 1):
-            self._learn(block, chunk)
+            self._take_lesson(block, chunk)
         return self._render(block, chunk, chunks)
 
     def _settled_choices(self) -> tuple[int, int]:
@@ -237,7 +151,7 @@ class ChatStream:
             edited["model"] = self._context.request.model
         return edited
 
-    def _learn(self, block: bytes, chunk: dict[str, Any]) -> None:
+    def _take_lesson(self, block: bytes, chunk: dict[str, Any]) -> None:
         probe = maybe_probe(chunk)
         if probe is None or chunk.get("usage") is not None:
             return  # a usage has to be read each time
@@ -257,21 +171,13 @@ class ChatStream:
             probed,
             self._repair.repair(probed),
         )
-        template = maybe_learn(head, behind, converted, tool)
-        if template is not None:
-            self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
+        self._learn(head, behind, converted, tool)
 
     def _make_id(self, upstream_id: object) -> str:
         """The id all chunks get: the upstream's, in the spec's shape (2.5)."""
         if not isinstance(upstream_id, str) or not upstream_id:
             return ID_PREFIX + self._context.request_id
         return upstream_id if upstream_id.startswith(ID_PREFIX) else ID_PREFIX + upstream_id
-
-    def _note_early_done(self, buffer: bytes, position: int) -> None:
-        """`[DONE]` counts with its line; no blank line need follow (reliability.md row 36)."""
-        rest = buffer[position : position + 16]
-        if rest.startswith(b"data: [DONE]") and b"\n" in rest:
-            self._close()
 
 
 def _count_chunk_text(choices: list[Any]) -> int:

@@ -10,94 +10,36 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.dialects.base import ReplyContext
-from gateway.dialects.framing import Framer
 from gateway.dialects.from_messages_ending import is_error, make_failure, measure_reply
 from gateway.dialects.jsonbytes import dumps_lenient, loads_lenient, maybe_replace
-from gateway.dialects.template import PROBE, PROBE_BYTES, Template, maybe_cut, maybe_learn
-from gateway.errors import GatewayError, UpstreamError
+from gateway.dialects.passing import PassingStream
+from gateway.dialects.template import PROBE, PROBE_BYTES, maybe_cut
+from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.sse import Event, find_event_end, parse_event
+from gateway.sse import Event, parse_event
 
 STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 TEXT_KEYS: Final = ("text", "thinking", "partial_json")
 """Of deltas: what is delivered, and what a template's hole may be."""
 
-_MAX_TEMPLATES: Final = 4
-_LESSONS: Final = 8
-"""Templates learned in a row without one matching, after which events are just parsed."""
-
 Json = dict[str, Any]
 
 
-class MessagesStream:
+class MessagesStream(PassingStream):
     """A `Pipeline`: the upstream's events in, the same out."""
 
-    __slots__ = (
-        "_begun",
-        "_context",
-        "_counted",
-        "_framer",
-        "_lessons",
-        "_stop_reason",
-        "_templates",
-        "_text_bytes",
-        "_usage",
-        "complete",
-        "failure",
-    )
+    __slots__ = ("_counted", "_stop_reason", "_usage")
 
     def __init__(self, context: ReplyContext) -> None:
-        self.complete = False
-        self.failure: GatewayError | None = None
-        self._context = context
-        self._framer = Framer()
-        self._begun = False
-        self._templates: list[Template] = []
-        self._lessons = _LESSONS
-        self._text_bytes = 0
+        super().__init__(context)
         self._usage: Json | None = None
         self._counted = False
         """Whether a message_delta counted the output: message_start only begins to."""
         self._stop_reason: object = None
 
     @property
-    def begun(self) -> bool:
-        return self._begun or self._framer.oversized_bytes > 0
-
-    @property
-    def mid_event(self) -> bool:
-        return self._framer.mid_event
-
-    @property
     def finished(self) -> bool:
         return self.complete or self._stop_reason is not None
-
-    @property
-    def delivered(self) -> bool:
-        return self._delivered_bytes > 0
-
-    @property
-    def _delivered_bytes(self) -> int:
-        return self._text_bytes + self._framer.oversized_bytes
-
-    def feed(self, data: bytes) -> bytes:
-        passed, buffer = self._framer.push(data)
-        if not buffer:
-            return passed
-        out = [passed] if passed else []
-        position = self._scan(buffer, out)
-        if not self.complete and self.failure is None:
-            out.append(self._framer.keep(buffer[position:] if position else buffer))
-        return b"".join(out)
-
-    def end(self) -> bytes:
-        last = self._framer.take_last()
-        out = b""
-        if last and not self.complete and self.failure is None:
-            out = self._pass_block(last)
-        if self._stop_reason is not None and self.failure is None and not self.mid_event:
-            self.complete = True
-        return out
 
     def finish(self) -> bytes:
         return STOP
@@ -106,29 +48,8 @@ class MessagesStream:
         counted = self.complete and self._counted
         return measure_reply(self._usage, self._delivered_bytes, self._context, complete=counted)
 
-    def _scan(self, buffer: bytes, out: list[bytes]) -> int:
-        """Pass the whole events of `buffer`; the index of the first byte not used."""
-        position = 0
-        while position < len(buffer) and not self.complete and self.failure is None:
-            matched = self._match(buffer, position, out)
-            if matched > position:
-                self._lessons = _LESSONS
-                position = matched
-                continue
-            end = find_event_end(buffer, position)
-            if end < 0:
-                break
-            out.append(self._pass_block(buffer[position:end]))
-            position = end
-        return position
-
-    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
-        for template in self._templates:
-            after, text_bytes = template.pass_run(buffer, position, out)
-            if after > position:
-                self._text_bytes += text_bytes
-                return after
-        return position
+    def _lacks_nothing(self) -> bool:
+        return self._stop_reason is not None
 
     def _pass_block(self, block: bytes) -> bytes:
         """One whole event that fits no template."""
@@ -189,16 +110,11 @@ class MessagesStream:
         self._text_bytes += sum(len(delta[key].encode("utf-8", "surrogatepass")) for key in texts)
         if len(texts) == 1 and self._lessons:
             self._lessons -= 1
-            self._learn(block, {**body, "delta": {**delta, texts[0]: PROBE}}, texts[0], delta)
-
-    def _learn(self, block: bytes, probed: Json, key: str, delta: Json) -> None:
-        cut = maybe_cut(block, probed, key, delta[key])
-        if cut is None:
-            return
-        head, behind = cut
-        template = maybe_learn(head, behind, head + PROBE_BYTES + behind, None)
-        if template is not None:
-            self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
+            key = texts[0]
+            probed = {**body, "delta": {**delta, key: PROBE}}
+            if cut := maybe_cut(block, probed, key, delta[key]):
+                head, behind = cut
+                self._learn(head, behind, head + PROBE_BYTES + behind)
 
     def _note_usage(self, usage: object) -> bool:
         """Counts are cumulative: a later one overwrites, an absent one stays (wire.md §4.3).

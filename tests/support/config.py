@@ -55,7 +55,7 @@ KINDS: Final[dict[str, Kind]] = {
     "nameless": Kind(("nameless",), 2, BRISK),
     "black-hole": Kind(("black-hole",), 2, BRISK),
     "tls": Kind(("tls",), 2, BRISK),
-    "drain": Kind(("alpha",), 6, PATIENT + '\non_disconnect = "drain"'),
+    "drain": Kind(("alpha",), 16, PATIENT + '\non_disconnect = "drain"'),
     "no-usage": Kind(("alpha",), 6, PATIENT + "\nstream_usage = false"),
     "messages": Kind(("alpha",), 200, dialects=("messages",)),
     "messages-brisk": Kind(("alpha",), 12, BRISK, ("messages",)),
