@@ -7,10 +7,14 @@ How it starts:
     __main__              `python -m gateway`
     cli                   the verbs: what runs, and which exit code it ends with
     cli_grammar           every verb with its arguments, help and examples
+    cli_words             what the grammar is made of
     cli_parser            argparse made from the grammar
     cli_arguments         what an argument may be: amounts, dates, durations
     cli_verbs             accounts, keys, usage, audit, backup
+    cli_codes             top-up codes
+    cli_signin            passwords and sign-in links for the console
     cli_check             `check`: what a configuration means
+    cli_unit              `unit`: what this installation is
     cli_views             records as JSON
     cli_tables            records as tables for people
     cli_output            stdout for data, stderr for words
@@ -19,6 +23,10 @@ How it starts:
     config_reader         reading tables, and errors that name file, table and key
     config_values         addresses, secrets, headers, routes
     serve                 ledger, application, socket, signals, in that order and back
+    listener              an address of our own, or sockets that were passed
+    drain                 the way out: signals, requests in flight, open connections
+    systemd               what systemd hands over, and what it is told
+    unit                  the unit files by which it runs the gateway
     first_start           the account and key of a first start
     app                   routes and middlewares around one `Gateway`
     callerwatch           connections of callers that stand still
@@ -44,8 +52,42 @@ The way of a request:
     catalog               `GET /v1/models`
     counting              `POST /v1/messages/count_tokens`
     receipts              `GET /v1/receipts/{id}`: what a request was charged, and why
+    keyinfo               `GET /v1/key`: what a key may do, has spent, and has left
     health                `GET /healthz` and `GET /readyz`
     access_log            one line per request
+
+The console:
+
+    console/routes        every way in, and the application's share of it
+    console/door          the way of a request: origin, session, role, body, handler
+    console/state         what requests share, and what each of them carries
+    console/desk          the books on a thread of their own
+    console/fields        bodies and queries, read field by field
+    console/paging        lists in pages
+    console/once          what moves money happens once
+    console/refusals      errors, in words for the page
+    console/headers       what a browser is told not to do
+    console/pages         the page's files, from memory
+    console/overview_api  the balance, how long it lasts, the last days
+    console/keys_api      one's own keys
+    console/usage_api     what was used by day, hour, model, key; and as CSV
+    console/billing_api   movements of the balance, and as CSV
+    console/activity_api  calls, and as CSV
+    console/csv_stream    a list as a file of any length
+    console/session_api   signing in and out
+    console/settings_api  one's own password and sessions
+    console/models_api    what can be called, and its price
+    console/accounts_api  all accounts, and what is done to one
+    console/codes_api     top-up codes, and redeeming one
+    console/operations_api  providers, health, audit
+    console/vitals        the latest failures, the loop's lag, the last proof
+    console/views         shapes that the page alone is shown
+    console/hasher        passwords on two threads
+    console/passwords     scrypt
+    console/throttle      how often somebody may try
+    console/origin        which site and which address it comes from
+    console/cookies       the session's cookie
+    console/devices       browsers in two words
 
 What the wire formats know, without I/O:
 
@@ -54,8 +96,8 @@ What the wire formats know, without I/O:
     dialects/checks                 checks of a request's fields
     dialects/jsonbytes              JSON edits that leave all other bytes alone
     dialects/framing                a stream's bytes as buffers of whole events
-    dialects/passing                a stream that passes but for edits, whichever its dialect
     dialects/template               content deltas without a parse
+    dialects/passing                a stream that passes but for edits, whichever its dialect
     dialects/replay                 a JSON reply where a stream was asked for
     dialects/upstream_errors        what an upstream's error means for the caller
 
@@ -108,18 +150,35 @@ Money at rest:
     ledger/hop            one batch on the connection's thread
     ledger/thread         functions on that thread
     ledger/batch          the one transaction that moves money
+    ledger/totals         sums by hour and day, kept as requests end
     ledger/rows           many rows in one statement
     ledger/changes        what other processes changed
-    ledger/reader         receipts, read beside the writer
+    ledger/reader         receipts and a key's sums, read beside the writer
     ledger/recovery       what a crash left in flight becomes `interrupted`
     ledger/wal            the write-ahead log kept small
     ledger/schema         opening, pragmas, migrations
     ledger/lock           one serving process per database
     ledger/books          the operator's side
+    ledger/book           a connection to read and change by, and the note of who did
+    ledger/book_accounts  accounts, and what moves their balances apart from requests
+    ledger/book_replays   the reply that is kept with its effect
+    ledger/book_directory  accounts looked up, with how they stand
+    ledger/book_events    who did what; the last proof and the last copy
+    ledger/book_keys      keys: made, edited, replaced, revoked
+    ledger/book_codes     top-up codes: made, voided, redeemed once
+    ledger/book_signins   passwords, links, sessions
+    ledger/book_usage     what was used and spent, from those sums
+    ledger/usage_records  what they are asked and answer
+    ledger/book_lists     entries and calls in pages, and how many there are
     ledger/reports        what the operator's side reads
+    ledger/list_entries   movements of a balance, the latest first
+    ledger/list_calls     calls of an account, the latest first
     ledger/records        what it is shown
     ledger/audit          balances proven from entries
     ledger/backup         a copy while the gateway serves
     accounts              the operator's verbs
+    codes                 top-up codes: how they look, and their verbs
+    verb_checks           what verbs ask of texts and amounts
+    signin                passwords, links and sessions, as the CLI and the console have them
     tasks                 tasks that nobody awaits
 """

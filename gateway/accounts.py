@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -21,6 +22,7 @@ from gateway.ledger.records import (
     Conflict,
     EntryView,
     InterruptedView,
+    KeyChanges,
     KeyTerms,
     KeyView,
     NewKey,
@@ -28,7 +30,7 @@ from gateway.ledger.records import (
     Refused,
     UsageRow,
 )
-from gateway.money import MAX_AMOUNT_NANO
+from gateway.verb_checks import MAX_NAME_CHARS, MAX_NOTE_CHARS, require_amount, require_text
 
 __all__ = [
     "AccountDetail",
@@ -38,6 +40,7 @@ __all__ = [
     "Conflict",
     "EntryView",
     "InterruptedView",
+    "KeyChanges",
     "KeyView",
     "NewKey",
     "NotFound",
@@ -49,6 +52,7 @@ __all__ = [
     "back_up",
     "correct",
     "credit",
+    "edit_key",
     "list_accounts",
     "list_keys",
     "open_books",
@@ -60,8 +64,6 @@ __all__ = [
     "usage",
 ]
 
-MAX_NAME_CHARS: Final = 100
-MAX_NOTE_CHARS: Final = 500
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 200
 MAX_MODEL_CHARS: Final = 200
 MAX_LIMIT: Final = 10**9
@@ -75,6 +77,8 @@ LAST_CHARS: Final = 4
 """Of a key, kept to tell keys apart."""
 
 KEY_ID_BYTES: Final = 8
+
+_NO_TERMS: Final = KeyTerms("", None, None, None, None, None, None)
 
 UsageGroup = Literal["day", "model", "key"]
 
@@ -92,12 +96,15 @@ def open_books(path: Path, *, create: bool = False) -> Books:
 
 
 def add_account(
-    books: Books, name: str, *, credit_nano: int = 0, operator: bool = False
+    books: Books, name: str, *, credit_nano: int = 0, operator: bool = False, note: str = ""
 ) -> AccountView:
-    _require_text("the account's name", name, MAX_NAME_CHARS)
+    """`note` is the reason of the credit."""
+    require_text("the account's name", name, MAX_NAME_CHARS, "name")
     if credit_nano:
-        _require_credit(credit_nano)
-    return books.create_account(name, credit_nano=credit_nano, operator=operator)
+        _require_credit(credit_nano, "credit")
+    if note:
+        require_text("the note", note, MAX_NOTE_CHARS, "note")
+    return books.create_account(name, credit_nano=credit_nano, operator=operator, note=note)
 
 
 def list_accounts(books: Books) -> list[AccountView]:
@@ -123,28 +130,48 @@ def credit(
     """Add to the balance. With an idempotency key, repeated calls give the first one's entry."""
     _require_credit(amount_nano)
     if note:
-        _require_text("the note", note, MAX_NOTE_CHARS)
+        require_text("the note", note, MAX_NOTE_CHARS, "note")
     if idempotency_key is not None:
-        _require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
+        require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
     return books.post(name, "credit", amount_nano, note=note, idempotency_key=idempotency_key)
 
 
 def correct(
-    books: Books, name: str, amount_nano: int, *, note: str, request_id: str | None = None
+    books: Books,
+    name: str,
+    amount_nano: int,
+    *,
+    note: str,
+    request_id: str | None = None,
+    idempotency_key: str | None = None,
 ) -> EntryView:
     """Add to or take from the balance, for a reason, perhaps on account of one request.
 
-    Of an interrupted request, 0 says that nothing is owed: it is settled too.
+    Of an interrupted request, 0 says that nothing is owed: it is settled too. With an idempotency
+    key, repeated calls give the first one's entry.
     """
-    _require_text("the note of a correction", note, MAX_NOTE_CHARS)
-    _require_amount(amount_nano)
+    require_text("the note of a correction", note, MAX_NOTE_CHARS, "note")
+    require_amount(amount_nano)
     if amount_nano == 0 and request_id is None:
-        raise Refused("a correction of 0 corrects nothing, unless it names a request")
-    return books.post(name, "correction", amount_nano, note=note, request_id=request_id)
+        raise Refused(
+            "a correction of 0 corrects nothing, unless it names a request", field="amount"
+        )
+    if idempotency_key is not None:
+        require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
+    return books.post(
+        name,
+        "correction",
+        amount_nano,
+        note=note,
+        idempotency_key=idempotency_key,
+        request_id=request_id,
+    )
 
 
-def suspend(books: Books, name: str) -> AccountView:
-    return books.set_suspended(name, suspended=True)
+def suspend(books: Books, name: str, *, reason: str = "") -> AccountView:
+    if reason:
+        require_text("the reason", reason, MAX_NOTE_CHARS, "reason")
+    return books.set_suspended(name, suspended=True, reason=reason)
 
 
 def resume(books: Books, name: str) -> AccountView:
@@ -185,17 +212,32 @@ def add_key(
     return NewKey(key, secret)
 
 
+def edit_key(
+    books: Books, key_id: str, changes: KeyChanges, *, account_id: int | None = None
+) -> KeyView:
+    """Change some of a live key's terms; None clears one. With an account's id: a key of that."""
+    if not changes:
+        raise Refused("nothing to change; give a name, a cap, an expiry or models")
+    terms = replace(_NO_TERMS, **changes)
+    _require_terms(terms, books.clock())
+    if terms.models is not None:
+        changes = {**changes, "models": tuple(dict.fromkeys(terms.models))}
+    return books.edit_key(key_id, changes, account_id=account_id)
+
+
 def list_keys(books: Books, account: str | None = None) -> list[KeyView]:
     return books.keys(account)
 
 
-def rotate_key(books: Books, key_id: str, *, grace_seconds: int = 0) -> NewKey:
+def rotate_key(
+    books: Books, key_id: str, *, grace_seconds: int = 0, account_id: int | None = None
+) -> NewKey:
     """Replace a key: the new one has its name, models, limits, expiry and the rest of its cap.
 
     The old one works for the grace, and until then may itself spend that rest.
     """
     if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
-        raise Refused("the grace must be between 0 seconds and 7 days")
+        raise Refused("the grace must be between 0 seconds and 7 days", field="grace_seconds")
     secret = apikeys.make_key()
     key = books.replace_key(
         key_id,
@@ -203,12 +245,13 @@ def rotate_key(books: Books, key_id: str, *, grace_seconds: int = 0) -> NewKey:
         digest=apikeys.digest(secret),
         last4=secret[-LAST_CHARS:],
         grace_ms=grace_seconds * 1000,
+        account_id=account_id,
     )
     return NewKey(key, secret)
 
 
-def revoke_key(books: Books, key_id: str) -> KeyView:
-    return books.revoke_key(key_id)
+def revoke_key(books: Books, key_id: str, *, account_id: int | None = None) -> KeyView:
+    return books.revoke_key(key_id, account_id=account_id)
 
 
 def usage(
@@ -243,38 +286,27 @@ def _make_key_id() -> str:
     return "key_" + secrets.token_hex(KEY_ID_BYTES)
 
 
-def _require_text(what: str, text: str, max_chars: int) -> None:
-    """Printable, so nothing can hide in a terminal or a table: no control, no direction marks."""
-    if not 1 <= len(text) <= max_chars:
-        raise Refused(f"{what} must have 1 to {max_chars} characters")
-    if not text.isprintable() or text != text.strip():
-        raise Refused(f"{what} may only have printable characters, and no space at its ends")
-
-
-def _require_amount(amount_nano: int) -> None:
-    if abs(amount_nano) > MAX_AMOUNT_NANO:
-        raise Refused("an amount beyond a thousand million is taken for a typing error")
-
-
-def _require_credit(amount_nano: int) -> None:
-    _require_amount(amount_nano)
+def _require_credit(amount_nano: int, field: str = "amount") -> None:
+    require_amount(amount_nano, field)
     if amount_nano <= 0:
-        raise Refused("a credit must be above 0; use a correction to take from a balance")
+        raise Refused(
+            "a credit must be above 0; use a correction to take from a balance", field=field
+        )
 
 
 def _require_terms(terms: KeyTerms, now_ms: int) -> None:
     if terms.name:
-        _require_text("the key's name", terms.name, MAX_NAME_CHARS)
+        require_text("the key's name", terms.name, MAX_NAME_CHARS, "name")
     if terms.expires_ms is not None and terms.expires_ms <= now_ms:
-        raise Refused("the key's expiry must be in the future")
+        raise Refused("the key's expiry must be in the future", field="expires")
     if terms.models is not None and not terms.models:
-        raise Refused("name at least one model, or none to allow all")
+        raise Refused("name at least one model, or none to allow all", field="models")
     for model in terms.models or ():
-        _require_text("a model's name", model, MAX_MODEL_CHARS)
+        require_text("a model's name", model, MAX_MODEL_CHARS, "models")
     for limit in (terms.requests_per_minute, terms.tokens_per_minute, terms.concurrency):
         if limit is not None and not 0 <= limit <= MAX_LIMIT:
             raise Refused(f"a limit must be between 0 (none) and {MAX_LIMIT}")
     if terms.cap_nano is not None:
-        _require_amount(terms.cap_nano)
+        require_amount(terms.cap_nano, "cap")
         if terms.cap_nano <= 0:
-            raise Refused("the key's cap must be above 0")
+            raise Refused("the key's cap must be above 0", field="cap")

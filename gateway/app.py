@@ -8,12 +8,14 @@ from aiohttp import web
 
 from gateway.catalog import list_models, retrieve_model
 from gateway.config import Config, Provider
+from gateway.console.routes import add_console
 from gateway.counting import count_tokens
 from gateway.demo import DemoForwarder
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.forwarder import Forwarder, HttpForwarder
 from gateway.health import report_health, report_readiness
 from gateway.intake import defer_continue
+from gateway.keyinfo import show_key
 from gateway.ledger.base import Ledger
 from gateway.middleware import CHAT, MESSAGES, MIDDLEWARES
 from gateway.receipts import show_receipt
@@ -41,6 +43,8 @@ def make_app(gateway: Gateway) -> web.Application:
     router.add_get("/v1/models", list_models, allow_head=False)
     router.add_get("/v1/models/{model:.+}", retrieve_model, allow_head=False)
     router.add_get("/v1/receipts/{request_id}", show_receipt, allow_head=False)
+    router.add_get("/v1/key", show_key, allow_head=False)
+    add_console(app, gateway)
     return app
 
 

@@ -8,10 +8,13 @@ Times are seconds of a monotonic clock, handed in.
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Final, Literal
 
 FAILURES: Final = 5
 OPEN_SECONDS: Final = 30.0
+
+BreakerState = Literal["closed", "open", "probing"]
 
 
 class Breaker:
@@ -25,6 +28,16 @@ class Breaker:
     @property
     def is_open(self) -> bool:
         return self._failures >= FAILURES
+
+    def tell(self, now: float) -> tuple[BreakerState, int]:
+        """For people: how it stands, and the whole seconds until a request may try again.
+
+        `probing` is a provider's from the moment on when the next request will be its probe.
+        """
+        if not self.is_open:
+            return "closed", 0
+        left = math.ceil(self._open_until - now)
+        return ("open", left) if left > 0 else ("probing", 0)
 
     def wait_seconds(self, now: float) -> float:
         """How long a request should stay away; 0 when it may go, perhaps as the probe."""

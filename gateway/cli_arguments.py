@@ -12,13 +12,15 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.money import parse_amount_nano
 
 MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400
 """A century: more is a typing error, and dates end at the year 9999."""
 MAX_COUNT: Final = 1_000_000_000
+
+T = TypeVar("T")
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhdw])")
@@ -70,6 +72,11 @@ def word(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ArgumentTypeError("must be a text on one line that is not empty")
     return text
+
+
+def clearable(read: Callable[[str], T]) -> Callable[[str], T | None]:
+    """The same, or `none`, which takes away what is set."""
+    return lambda text: None if text == "none" else read(text)
 
 
 def new_file(text: str) -> Path:

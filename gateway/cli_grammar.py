@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gateway import cli_arguments as types
+from gateway import cli_signin as signin
 from gateway import cli_verbs as verbs
-from gateway.cli_verbs import Call
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument, in argparse's words."""
-
-    names: tuple[str, ...]
-    options: dict[str, Any]
-
-
-def arg(*names: str, **options: Any) -> Argument:
-    return Argument(names, options)
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """One command."""
-
-    path: str
-    summary: str
-    run: Callable[[Call], int]
-    examples: tuple[str, ...]
-    arguments: tuple[Argument, ...] = ()
-    either: tuple[Argument, ...] = ()
-    """Of these at most one."""
-    reads_keys: bool = False
-    """Whether it needs providers' keys; all else works where they are out of reach."""
-
-
-JSON: Final = arg("--json", action="store_true", help="answer in JSON on stdout")
-ACCOUNT_NAME: Final = arg("name", metavar="NAME", type=types.word, help="the account")
-KEY_ID: Final = arg("id", metavar="ID", type=types.word, help="the key's id, as in `key list`")
+from gateway.cli_codes import CODE_VERBS
+from gateway.cli_words import ACCOUNT_NAME, IDEMPOTENCY_KEY, JSON, KEY_ID, Verb, arg, edit
 
 VERBS: Final[tuple[Verb, ...]] = (
     Verb(
@@ -73,6 +41,22 @@ VERBS: Final[tuple[Verb, ...]] = (
         (
             arg("file", metavar="FILE", type=types.new_file, help="where to; it must not exist"),
             JSON,
+        ),
+    ),
+    Verb(
+        "unit",
+        "Print the systemd unit of this installation; on stderr stands what to do with it.",
+        verbs.unit,
+        (
+            "unit > gateway.service",
+            "unit --socket > gateway.socket",
+        ),
+        (
+            arg(
+                "--socket",
+                action="store_true",
+                help="the socket unit, which keeps callers waiting while the service restarts",
+            ),
         ),
     ),
     Verb(
@@ -119,12 +103,7 @@ VERBS: Final[tuple[Verb, ...]] = (
             ACCOUNT_NAME,
             arg("amount", metavar="AMOUNT", type=types.amount_above_zero, help="such as 5 or 0.25"),
             arg("--note", metavar="TEXT", type=types.word, help="what it is for"),
-            arg(
-                "--idempotency-key",
-                metavar="KEY",
-                type=types.word,
-                help="the same key again adds nothing again",
-            ),
+            IDEMPOTENCY_KEY,
             JSON,
         ),
     ),
@@ -142,6 +121,7 @@ VERBS: Final[tuple[Verb, ...]] = (
             arg("amount", metavar="±AMOUNT", type=types.amount, help="what is added: 0.25, -0.5"),
             arg("--note", metavar="TEXT", type=types.word, required=True, help="why"),
             arg("--request", metavar="ID", type=types.word, help="the request it is about"),
+            IDEMPOTENCY_KEY,
             JSON,
         ),
     ),
@@ -158,6 +138,20 @@ VERBS: Final[tuple[Verb, ...]] = (
         verbs.account_resume,
         ("account resume alice",),
         (ACCOUNT_NAME, JSON),
+    ),
+    Verb(
+        "account passwd",
+        "Set an account's password for the console; its sessions there end.",
+        signin.account_passwd,
+        ("account passwd alice", "account passwd alice < password.txt"),
+        (ACCOUNT_NAME,),
+    ),
+    Verb(
+        "account signin-link",
+        "Print a link that signs in to the console as the account: once, within a day.",
+        signin.account_signin_link,
+        ("account signin-link alice",),
+        (ACCOUNT_NAME,),
     ),
     Verb(
         "key add",
@@ -196,6 +190,20 @@ VERBS: Final[tuple[Verb, ...]] = (
         ),
     ),
     Verb(
+        "key edit",
+        "Change a key; what is not named stays as it is.",
+        verbs.key_edit,
+        ("key edit ID --cap 20 --expires 90d", "key edit ID --models none --cap none"),
+        (
+            KEY_ID,
+            edit("--name", "NAME", types.word, "to tell keys apart"),
+            edit("--cap", "AMOUNT", types.amount_above_zero, "what it may spend in all"),
+            edit("--expires", "TIME", types.expiry, "30d, 12h, 2026-12-31"),
+            edit("--models", "A,B", types.model_list, "the only models it may use"),
+            JSON,
+        ),
+    ),
+    Verb(
         "key list",
         "List keys, without their secrets.",
         verbs.key_list,
@@ -223,6 +231,7 @@ VERBS: Final[tuple[Verb, ...]] = (
         ),
     ),
     Verb("key revoke", "End a key.", verbs.key_revoke, ("key revoke ID",), (KEY_ID, JSON)),
+    *CODE_VERBS,
     Verb(
         "usage",
         "Sum up requests, tokens and cost.",
@@ -238,4 +247,8 @@ VERBS: Final[tuple[Verb, ...]] = (
     ),
 )
 
-GROUPS: Final = {"account": "Accounts and their balances.", "key": "The keys of accounts."}
+GROUPS: Final = {
+    "account": "Accounts and their balances.",
+    "key": "The keys of accounts.",
+    "code": "Codes that top up a balance, once each.",
+}

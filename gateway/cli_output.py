@@ -16,6 +16,12 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet runs a cell that begins so."""
 
 
+class Figure(str):
+    """A number as text, which in CSV is to stay one: `-0.25` is no formula."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Console:
     """The two streams of a command."""
@@ -66,23 +72,30 @@ def render_fields(fields: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<{width}}  {printable(value)}".rstrip() for name, value in fields)
 
 
-def render_csv(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
-    """CSV in which no text cell is a formula."""
+def render_csv(header: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> str:
+    """A whole CSV file."""
+    return csv_lines((header, *rows))
+
+
+def csv_lines(rows: Iterable[Sequence[str | int | None]]) -> str:
+    """Lines of CSV in which no text cell is a formula; None is an empty cell."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
     for row in rows:
         writer.writerow([_guard(cell) if isinstance(cell, str) else cell for cell in row])
     return buffer.getvalue()
 
 
 def _guard(cell: str) -> str:
-    guarded = f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
-    return printable(guarded)
+    if cell.startswith(_FORMULA_STARTS) and not isinstance(cell, Figure):
+        return printable(f"'{cell}")
+    return printable(cell)
 
 
 def printable(cell: str) -> str:
     """The cell without anything that could move a terminal's cursor."""
+    if cell.isprintable():
+        return cell
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)
 
 

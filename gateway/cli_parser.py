@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable
 from typing import Any, Final
 
-from gateway.cli_grammar import GROUPS, VERBS, Verb
+from gateway.cli_grammar import GROUPS, VERBS
+from gateway.cli_words import Verb
 
 PROGRAM: Final = "python -m gateway"
 

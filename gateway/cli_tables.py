@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         KeyView,
         UsageRow,
     )
+    from gateway.ledger.records import CodeView
 
 
 def table_accounts(accounts: Sequence[AccountView], currency: str) -> str:
@@ -93,6 +94,33 @@ def table_entries(entries: Sequence[EntryView], currency: str) -> str:
                 " ".join(part for part in (entry.request_id, entry.note) if part),
             )
             for entry in entries
+        ],
+    )
+
+
+def table_codes(codes: Sequence[CodeView], currency: str, now_ms: int) -> str:
+    columns = (
+        Column("ID"),
+        Column("BATCH"),
+        Column("CODE"),
+        Column(f"AMOUNT {currency}", right=True),
+        Column("STATE"),
+        Column("BY"),
+        Column("NOTE"),
+    )
+    return render_table(
+        columns,
+        [
+            (
+                code.id,
+                code.batch,
+                code.display,
+                format_amount(code.amount_nano),
+                state_of_code(code, now_ms),
+                code.redeemed_by or "-",
+                code.note or "-",
+            )
+            for code in codes
         ],
     )
 
@@ -193,6 +221,19 @@ def state_of_key(key: KeyView, now_ms: int) -> str:
         return "active"
     ended = "expired" if key.expires_ms <= now_ms else "until"
     return f"{ended} {format_moment(key.expires_ms)}"
+
+
+def state_of_code(code: CodeView, now_ms: int) -> str:
+    """What became of a code, or until when it can be redeemed."""
+    status = code.status(now_ms)
+    if status == "open":
+        return f"until {format_moment(code.expires_ms)}" if code.expires_ms else "open"
+    ended_ms = {
+        "redeemed": code.redeemed_ms,
+        "void": code.voided_ms,
+        "expired": code.expires_ms,
+    }[status]
+    return f"{status} {format_moment(ended_ms or 0)}"
 
 
 def _describe_limits(key: KeyView) -> str:

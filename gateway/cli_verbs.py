@@ -19,6 +19,7 @@ from gateway.cli_tables import (
     table_keys,
     table_usage,
 )
+from gateway.cli_unit import explain, find_addresses, find_installation, warn
 from gateway.cli_views import (
     describe_account,
     describe_audit,
@@ -29,6 +30,7 @@ from gateway.cli_views import (
 )
 from gateway.config import Config
 from gateway.money import format_amount
+from gateway.unit import make_service, make_socket
 
 OK: Final = 0
 AUDIT_MISMATCH: Final = 3
@@ -99,6 +101,19 @@ def backup(call: Call) -> int:
     return OK
 
 
+def unit(call: Call) -> int:
+    place, server = find_installation(call.config), call.config.server
+    if call.options.socket:
+        call.console.print(make_socket(find_addresses(server)))
+        return OK
+    service = make_service(place, server)
+    call.console.print(service)
+    call.console.say(explain(place))
+    if note := warn(service, place):
+        call.console.say(note)
+    return OK
+
+
 # ---- accounts ------------------------------------------------------------------------------------
 
 
@@ -148,7 +163,12 @@ def account_correct(call: Call) -> int:
     options = call.options
     with call.open_books() as books:
         entry = accounts.correct(
-            books, options.name, options.amount, note=options.note, request_id=options.request
+            books,
+            options.name,
+            options.amount,
+            note=options.note,
+            request_id=options.request,
+            idempotency_key=options.idempotency_key,
         )
     return _tell_entry(call, entry)
 
@@ -203,6 +223,26 @@ def key_add(call: Call) -> int:
     return _hand_out(call, made)
 
 
+def key_edit(call: Call) -> int:
+    options = vars(call.options)
+    _warn_of_unknown_models(call)
+    changes: accounts.KeyChanges = {}
+    if "name" in options:
+        changes["name"] = options["name"] or ""
+    if "cap" in options:
+        changes["cap_nano"] = options["cap"]
+    if "expires" in options:
+        changes["expires_ms"] = options["expires"]
+    if "models" in options:
+        changes["models"] = options["models"]
+    with call.open_books() as books:
+        key = accounts.edit_key(books, options["id"], changes)
+    if call.options.json:
+        call.console.print_json(describe_key(key))
+    call.console.say(f"Key {key.id} of account {key.account} is changed.")
+    return OK
+
+
 def key_list(call: Call) -> int:
     with call.open_books() as books:
         found = accounts.list_keys(books, call.options.account)
@@ -239,7 +279,7 @@ def _hand_out(call: Call, made: accounts.NewKey) -> int:
 
 
 def _warn_of_unknown_models(call: Call) -> None:
-    for model in call.options.models or ():
+    for model in getattr(call.options, "models", None) or ():
         if model not in call.config.models:
             call.console.say(f"Note: {call.config.path} has no model {model}.")
 

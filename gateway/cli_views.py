@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         KeyView,
         UsageRow,
     )
+    from gateway.ledger.records import CodeView, NewCodes
 
 
 def money(name: str, nano: int | None) -> dict[str, object]:
@@ -55,6 +56,8 @@ def describe_key(key: KeyView) -> dict[str, object]:
         "created": format_iso(key.created_ms),
         "expires": format_iso(key.expires_ms),
         "revoked": format_iso(key.revoked_ms),
+        "last_used": format_iso(key.last_used_ms),
+        "replaced_by": key.replaced_by,
     }
 
 
@@ -68,6 +71,35 @@ def describe_entry(entry: EntryView) -> dict[str, object]:
         "request_id": entry.request_id,
         "note": entry.note,
         "created": format_iso(entry.created_ms),
+    }
+
+
+def describe_code(code: CodeView, now_ms: int) -> dict[str, object]:
+    """A code without its secret."""
+    return {
+        "id": code.id,
+        "batch": code.batch,
+        "display": code.display,
+        **money("amount", code.amount_nano),
+        "status": code.status(now_ms),
+        "note": code.note,
+        "created": format_iso(code.created_ms),
+        "created_by": code.created_by,
+        "expires": format_iso(code.expires_ms),
+        "redeemed": format_iso(code.redeemed_ms),
+        "redeemed_by": code.redeemed_by,
+        "voided": format_iso(code.voided_ms),
+    }
+
+
+def describe_new_codes(made: NewCodes) -> dict[str, object]:
+    """A batch with its codes, which are shown this once."""
+    return {
+        "batch": made.batch,
+        "codes": list(made.codes),
+        **money("amount", made.amount_nano),
+        "expires": format_iso(made.expires_ms),
+        "created": format_iso(made.created_ms),
     }
 
 

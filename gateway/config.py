@@ -19,7 +19,7 @@ from gateway.config_reader import (
     suggest,
 )
 from gateway.config_settings import SETTINGS
-from gateway.config_values import check_model_id, resolve_api_key
+from gateway.config_values import Network, check_model_id, resolve_api_key
 from gateway.money import FREE, Price
 
 __all__ = [
@@ -51,6 +51,9 @@ class Server:
     comment_seconds: float
     stall_seconds: float
     log: Literal["human", "json"]
+    public_url: str | None
+    """An origin: scheme, host and port, no more."""
+    trusted_proxies: tuple[Network, ...]
 
     @property
     def max_body_bytes(self) -> int:
@@ -68,6 +71,8 @@ class Billing:
     currency: str
     hold_output_tokens: int
     demo_credit_nano: int | None
+    low_balance_nano: int | None
+    top_up_text: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,11 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
         path=path,
         server=Server(**root["server"]),
         storage=Storage(folder / root["storage"]["path"]),
-        billing=Billing(demo_credit_nano=billing.pop("demo_credit"), **billing),
+        billing=Billing(
+            demo_credit_nano=billing.pop("demo_credit"),
+            low_balance_nano=billing.pop("low_balance"),
+            **billing,
+        ),
         limits=Limits(**root["limits"]),
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),

@@ -51,6 +51,17 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "log": Setting(
             read.choice("human", "json"), "the line that is logged for each request", "human"
         ),
+        "public_url": Setting(
+            values.origin,
+            'where people reach it, such as "https://llm.example.com"; needed behind a TLS proxy:'
+            " with https the console's cookies are for https alone",
+            None,
+        ),
+        "trusted_proxies": Setting(
+            values.networks,
+            "addresses or networks of proxies whose X-Forwarded-For is believed",
+            [],
+        ),
     },
     "storage": {
         "path": Setting(read.text, "the database, relative to this file", "gateway.db"),
@@ -68,6 +79,14 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             read.nano_units(MAX_CREDIT),
             "what the account of a first start gets; leave out for none",
             None,
+        ),
+        "low_balance": Setting(
+            read.nano_units(MAX_CREDIT),
+            "below this balance the console shows a notice; leave out for none",
+            None,
+        ),
+        "top_up_text": Setting(
+            read.text, "how to get credit, in your words, shown in the console", None
         ),
     },
     "limits": {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -43,6 +44,8 @@ RESERVED_HEADERS: Final = frozenset(
 )
 """What the gateway sets itself, or what would break the framing of its requests."""
 
+Network = IPv4Network | IPv6Network
+
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _SECRET = re.compile(r"[\x21-\x7e]+")
@@ -69,6 +72,34 @@ def base_url(value: object) -> str:
     if parts.scheme not in {"http", "https"} or not host or port == 0:
         raise ValueError(f"must begin with http:// or https:// and a host, not {show(value)}")
     return value.rstrip("/")
+
+
+def origin(value: object) -> str:
+    """Scheme, host and port, as a browser's Origin header has them."""
+    address = base_url(value)
+    parts = urlsplit(address)
+    if parts.path:
+        raise ValueError(f"must end after host and port, not {show(value)}")
+    default = {"http": 80, "https": 443}[parts.scheme]
+    port = "" if parts.port in (None, default) else f":{parts.port}"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}{port}"
+
+
+def networks(value: object) -> tuple[Network, ...]:
+    """Addresses and networks in CIDR notation."""
+    if not isinstance(value, list):
+        raise ValueError(f'must be an array such as ["127.0.0.1", "10.0.0.0/8"], not {show(value)}')  # noqa: TRY004 - a reader's one error
+    return tuple(_network(item) for item in value)
+
+
+def _network(value: object) -> Network:
+    try:
+        return ip_network(text(value))
+    except ValueError as error:
+        raise ValueError(
+            f'must have addresses or networks such as "10.0.0.0/8", not {show(value)}'
+        ) from error
 
 
 def headers(value: object) -> Mapping[str, str]:

@@ -4,49 +4,63 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from gateway.accounts import add_account, add_key, open_books
 from gateway.config import Config
+from gateway.signin import SigninLink, find_base_url, make_local_url, make_signin_link
 
 ACCOUNT: Final = "default"
 
 
-def make_first_account(config: Config) -> str | None:
-    """Create the account of a first start and give its key; None when the file names no credit."""
+@dataclass(frozen=True, slots=True)
+class FirstAccount:
+    """An operator's, with all that it takes to begin."""
+
+    secret: str = field(repr=False)
+    """Its key."""
+    link: SigninLink
+
+
+def make_first_account(config: Config) -> FirstAccount | None:
+    """Create the account of a first start; None when the file names no credit for it."""
     credit = config.billing.demo_credit_nano
     if credit is None:
         return None
     with open_books(config.storage.path, create=True) as books:
-        add_account(books, ACCOUNT, credit_nano=credit)
-        return add_key(books, ACCOUNT, name="first").secret
+        add_account(books, ACCOUNT, credit_nano=credit, operator=True)
+        link = make_signin_link(books, ACCOUNT)
+        return FirstAccount(add_key(books, ACCOUNT, name="first").secret, link)
 
 
-def show_first_key(config: Config, address: str, secret: str) -> str:
-    """Show the key once: on a terminal, else in a file only this user reads. What to log."""
-    text = _describe(config, address, secret)
+def show_first_account(config: Config, address: str, first: FirstAccount) -> str:
+    """Show key and link once: on a terminal, else in a file only this user reads. What to log."""
+    text = _describe(config, address, first)
     if sys.stderr.isatty():
         sys.stderr.write(text)
         sys.stderr.flush()
-        return "first start: account 'default' and a key were made, see above"
+        return f"first start: account '{ACCOUNT}' and a key were made, see above"
     path = config.storage.path.with_name(config.storage.path.name + ".first-key")
     _write_private(path, text)
-    return f"first start: account 'default' was made; its key is in {path}"
+    return f"first start: account '{ACCOUNT}' was made; its key and sign-in link are in {path}"
 
 
-def _describe(config: Config, address: str, secret: str) -> str:
+def _describe(config: Config, address: str, first: FirstAccount) -> str:
     host, _, port = address.rpartition(":")
-    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - a comparison
-    base_url = f"http://{host}:{port}/v1"
+    local = host.strip("[]"), int(port)
+    base_url = f"{make_local_url(*local)}/v1"
     model = next(iter(config.active_models()), "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
     return (
-        f"\nFirst start: account '{ACCOUNT}' with a key. It is shown this once.\n\n"
+        f"\nFirst start: account '{ACCOUNT}', an operator's, with a key. It is shown this once.\n\n"
         f"    base address  {base_url}\n"
-        f"    API key       {secret}\n\n"
+        f"    API key       {first.secret}\n"
+        f"    console       {first.link.url(find_base_url(config.server, local))}\n"
+        "                  (signs in once, within a day; `account signin-link` makes another)\n\n"
         f"curl {base_url}/chat/completions \\\n"
-        f"  -H 'Authorization: Bearer {secret}' \\\n"
+        f"  -H 'Authorization: Bearer {first.secret}' \\\n"
         f"  -H 'Content-Type: application/json' \\\n"
         f"  -d '{body}'\n\n"
     )

@@ -42,6 +42,9 @@ MESSAGES: Final = MessagesDialect()
 COMPLETION_PATHS: Final = frozenset({"/v1/chat/completions", "/v1/messages"})
 """What costs money: here the balance must be positive and the ledger writable."""
 
+CONSOLE_PREFIX: Final = "/console"
+CONSOLE_API_PREFIX: Final = "/console/api/"
+
 _BEARER: Final = "bearer "
 
 
@@ -74,7 +77,7 @@ async def speak_dialect(request: web.Request, handler: Handler) -> web.StreamRes
         response = _render(call, InternalError())
     if not response.prepared:
         response.headers.update(describe_call(call, time.monotonic()))
-    if _find_route(request) not in health.PATHS:  # asked every second, and saying nothing new
+    if _is_worth_a_line(_find_route(request)):
         request.app[GATEWAY].log_call(call, call.status or response.status)
     return response
 
@@ -85,7 +88,7 @@ async def know_caller(request: web.Request, handler: Handler) -> web.StreamRespo
     misrouted = request.match_info.http_exception
     if misrouted is not None:
         raise _translate(misrouted)
-    if _find_route(request) in health.PATHS:
+    if not _needs_key(_find_route(request)):
         return await handler(request)
     secret = read_key(request)
     key = None
@@ -104,8 +107,8 @@ async def know_caller(request: web.Request, handler: Handler) -> web.StreamRespo
 async def limit_rate(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what is more than the gateway or the key may have; count the rest."""
     gateway, call = request.app[GATEWAY], request[CALL]
-    if _find_route(request) in health.PATHS:
-        return await handler(request)  # to be answered under any load
+    if not _needs_key(_find_route(request)):
+        return await handler(request)  # health has to be answered under any load
     assert call.key is not None
     _check_load(gateway, request)
     rates = call.rates = gateway.find_rates(call.key, call.started)
@@ -172,6 +175,16 @@ def _find_route(request: web.Request) -> str:
     return "" if resource is None else resource.canonical
 
 
+def _needs_key(route: str) -> bool:
+    """The console's routes ask for a session instead, each for itself (`console.door`)."""
+    return route not in health.PATHS and not route.startswith(CONSOLE_PREFIX)
+
+
+def _is_worth_a_line(route: str) -> bool:
+    """Health is asked every second and says nothing new; a page is two dozen files."""
+    return _needs_key(route) or route.startswith(CONSOLE_API_PREFIX)
+
+
 def _check_load(gateway: Gateway, request: web.Request) -> None:
     if gateway.draining:
         raise Overloaded("The gateway is being restarted. Try again shortly.")
@@ -182,6 +195,7 @@ def _check_load(gateway: Gateway, request: web.Request) -> None:
 
 
 def _render(call: Call, error: GatewayError) -> web.Response:
+    call.error_code = error.code
     response = web.Response(
         body=call.dialect.render_error(error, call.request_id),
         status=error.status,

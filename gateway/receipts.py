@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway.cli_output import format_iso
 from gateway.cli_views import count_tokens, money
 from gateway.errors import NotFound
-from gateway.ledger.base import Outcome, Receipt
+from gateway.ledger.base import Correction, Outcome, Receipt
 from gateway.money import Price
 from gateway.state import CALL, GATEWAY
 
@@ -73,6 +73,16 @@ def describe_receipt(receipt: Receipt, currency: str) -> dict[str, Any]:
         "started": format_iso(receipt.started_ms),
         "first_byte_ms": receipt.first_byte_ms,
         "ended": format_iso(receipt.ended_ms),
+        "corrections": [_describe_correction(one) for one in receipt.corrections],
+    }
+
+
+def _describe_correction(correction: Correction) -> dict[str, object]:
+    """What was added to the balance afterwards; `cost` stays what was charged."""
+    return {
+        **money("amount", correction.amount_nano),
+        "note": correction.note,
+        "created": format_iso(correction.created_ms),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from gateway.breaker import Breaker
+from gateway.breaker import Breaker, BreakerState
 from gateway.config import Model, Provider, Route
 from gateway.dialects.base import Exchange, Target
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
@@ -34,6 +34,10 @@ class Lane:
     @property
     def provider(self) -> Provider:
         return self.forwarder.provider
+
+    def tell_breaker(self) -> tuple[BreakerState, int]:
+        """How the provider's breaker stands, and the seconds until it will be tried again."""
+        return self._breaker.tell(time.monotonic())
 
     def enter(self, upstream_model: str) -> bool:
         """Count one request in; whether it is the breaker's probe.
@@ -120,6 +124,11 @@ class Routes:
     @property
     def models(self) -> Mapping[str, Model]:
         return self._models
+
+    @property
+    def lanes(self) -> Mapping[str, Lane]:
+        """By provider: those that are on and that some model needs."""
+        return self._lanes
 
     def find_candidates(self, dialect: str, model: Model) -> tuple[Candidate, ...]:
         """The model's routes, in order, for callers of a dialect; empty when none can serve them."""

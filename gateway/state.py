@@ -42,6 +42,8 @@ class Call:
     outcome: Outcome | None = None
     status: int | None = None
     """As recorded in the ledger: what the caller got, or would have got had it stayed."""
+    error_code: str | None = None
+    """What an error reply said, in a word."""
     tokens: Tokens = field(default_factory=Tokens)
     cost_nano: int = 0
     first_byte_ms: int | None = None

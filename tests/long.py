@@ -3,7 +3,9 @@
 python tests/long.py offsets                        every offset of a recorded stream, ~1 min
 python tests/long.py fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
 python tests/long.py slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
+python tests/long.py restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
 python tests/long.py soak --minutes 5 --seed 1      everything at once
+python tests/long.py million                        a million calls: migration, audit, pages, ~1 min
 
 Each prints its figures and exits with 1 when a promise is broken.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,7 +24,9 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the gateway, where it is not installed
 
 from hostile_kit import play_fuzz
+from million_kit import fill_first_version, measure_pages
 from offsets_kit import PAIRS, play_offsets
+from restarts_kit import play_restarts
 from slow_kit import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
 from soak_kit import play_soak
 
@@ -32,6 +37,11 @@ READERS_MIB: Final = 400
 SLOW_HEADS: Final = 1000
 IDLERS: Final = 10_000
 HEADER_SECONDS: Final = 15.0
+AT_ONCE: Final = 200
+"""Four seconds of calls."""
+STEADY_SECONDS: Final = 20.0
+LAG_SECONDS: Final = 0.05
+PAGE_MS: Final = 50
 GROWN_MIB: Final = 3.0
 """More than memory that is given back sways within minutes."""
 
@@ -77,11 +87,46 @@ async def run_soak(options: argparse.Namespace) -> None:
     assert grown <= GROWN_MIB, f"memory grows: {grown:.1f} MiB in {options.minutes / 3:.1f} minutes"
 
 
+async def run_restarts(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        figures = await play_restarts(
+            Path(folder),
+            options.restarts,
+            options.seed,
+            at_once=1000,
+            steady_seconds=STEADY_SECONDS,
+        )
+    print(figures)
+    figures.check()
+    lag = figures.lag_p99_seconds
+    assert lag < LAG_SECONDS, f"the loop lags by {lag:.3f} s: is the machine doing something else?"
+
+
+async def run_million(_: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        filled = fill_first_version(Path(folder) / "gateway.db")
+        started = time.monotonic()
+        with filled.open_books() as books:
+            print(
+                f"{filled.history.requests} requests: migrated in {time.monotonic() - started:.1f} s"
+            )
+            started = time.monotonic()
+            problems = books.audit().problems
+            print(f"audited in {time.monotonic() - started:.1f} s")
+            assert not problems, "\n".join(problems)
+            figures = measure_pages(books, filled)
+    print("\n".join(f"{ms:6.1f} ms  {page}" for page, ms in figures.items()))
+    slow = [page for page, ms in figures.items() if ms > PAGE_MS]
+    assert not slow, f"slower than {PAGE_MS} ms: {slow}"
+
+
 RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "offsets": run_offsets,
     "fuzz": run_fuzz,
     "slow": run_slow,
+    "restarts": run_restarts,
     "soak": run_soak,
+    "million": run_million,
 }
 
 
@@ -91,6 +136,7 @@ def main() -> int:
     )
     parser.add_argument("run", choices=RUNS)
     parser.add_argument("--count", type=int, default=10_000, help="inputs of the fuzz run")
+    parser.add_argument("--restarts", type=int, default=50, help="of the restarts run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")
     options = parser.parse_args()

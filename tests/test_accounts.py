@@ -6,12 +6,23 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Barrier
 
 import pytest
-from ledger_kit import TOKENS, admission, assert_sound, charge, make_place, query, settlement
+from ledger_kit import (
+    TOKENS,
+    admission,
+    assert_sound,
+    charge,
+    find_key,
+    make_place,
+    query,
+    settlement,
+)
 
 from gateway import accounts, apikeys
 from gateway.accounts import Books, Conflict, NotFound, Refused
@@ -141,6 +152,7 @@ UNKNOWN: dict[str, Callable[[Books], object]] = {
     "list keys": lambda books: accounts.list_keys(books, "x"),
     "rotate": lambda books: accounts.rotate_key(books, "x"),
     "revoke": lambda books: accounts.revoke_key(books, "x"),
+    "edit key": lambda books: accounts.edit_key(books, "x", {"name": "n"}),
     "usage": lambda books: accounts.usage(books, account="x"),
 }
 
@@ -171,6 +183,27 @@ def test_idempotent_credit_happens_once(books: Books) -> None:
     with pytest.raises(Refused):
         accounts.credit(books, "a", 5, idempotency_key="")
     assert accounts.show_account(books, "a").account.balance_nano == 5
+
+
+async def test_idempotent_correction_happens_once(tmp_path: Path) -> None:
+    """The request it is about is part of what has to be the same."""
+    place = make_place(tmp_path, credit_nano=1000)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        one, other = [(await charge(ledger, key, 1)).admission.request_id for _ in range(2)]
+    with accounts.open_books(place.path) as books:
+        correct = partial(accounts.correct, books, "a", note="n", idempotency_key="k")
+        first = correct(-5, request_id=one)
+        assert correct(-5, request_id=one) == first
+        for amount, request_id in ((-6, one), (-5, other), (-5, None)):
+            with pytest.raises(Conflict, match="idempotency key 'k'"):
+                correct(amount, request_id=request_id)
+        with pytest.raises(Conflict, match="idempotency key 'k'"):
+            accounts.credit(books, "a", 5, note="n", idempotency_key="k")
+        with pytest.raises(Refused):
+            accounts.correct(books, "a", 5, note="n", idempotency_key="")
+        assert accounts.show_account(books, "a").account.balance_nano == 1000 - 2 - 5
+    assert_sound(place.path)
 
 
 def test_100_concurrent_duplicates_have_one_effect(books: Books, path: Path) -> None:
@@ -301,6 +334,34 @@ def test_rotation_never_lengthens_a_life(path: Path) -> None:
         new = accounts.rotate_key(books, old.id, grace_seconds=60)
         assert new.key.expires_ms == 1_005_000
         assert [key.expires_ms for key in accounts.list_keys(books)] == [1_005_000] * 2
+
+
+def test_an_edit_changes_what_is_named_alone(books: Books) -> None:
+    accounts.add_account(books, "a")
+    old = accounts.add_key(books, "a", name="n", models=["m"], concurrency=2, cap_nano=100).key
+    assert accounts.edit_key(books, old.id, {"name": "x"}) == replace(old, name="x")
+    ends_ms = books.clock() + DAY_MS
+    edited = accounts.edit_key(
+        books, old.id, {"cap_nano": None, "expires_ms": ends_ms, "models": ("a", "b", "a")}
+    )
+    assert edited == replace(old, name="x", cap_nano=None, expires_ms=ends_ms, models=("a", "b"))
+
+
+def test_the_key_of_another_account_is_as_unknown_as_none(books: Books) -> None:
+    mine, theirs = (accounts.add_account(books, name).id for name in "ab")
+    key = accounts.add_key(books, "b").key
+    deeds: list[Callable[[str], object]] = [
+        lambda key_id: books.key(key_id, account_id=mine),
+        lambda key_id: accounts.edit_key(books, key_id, {"name": "x"}, account_id=mine),
+        lambda key_id: accounts.rotate_key(books, key_id, account_id=mine),
+        lambda key_id: accounts.revoke_key(books, key_id, account_id=mine),
+    ]
+    for deed in deeds:
+        for key_id in (key.id, "key_x"):
+            with pytest.raises(NotFound) as refused:
+                deed(key_id)
+            assert str(refused.value) == f"there is no key '{key_id}'"
+    assert books.key(key.id, account_id=theirs) == key
 
 
 async def test_usage_sums_are_the_ledger(tmp_path: Path) -> None:

@@ -50,3 +50,19 @@ def test_probe_that_says_nothing_makes_room_for_another() -> None:
     breaker.begin()
     breaker.forget()
     assert breaker.wait_seconds(OPEN_SECONDS) == 0.0
+
+
+def test_it_tells_how_it_stands() -> None:
+    """The seconds are whole and never 0 while it is open; then the next request is its probe."""
+    assert Breaker().tell(0.0) == ("closed", 0)
+    breaker = make_open()
+    assert breaker.tell(0.0) == ("open", OPEN_SECONDS)
+    assert breaker.tell(OPEN_SECONDS - 0.1) == ("open", 1)
+    assert breaker.tell(OPEN_SECONDS) == ("probing", 0)
+    breaker.begin()
+    assert breaker.tell(OPEN_SECONDS + 5) == ("probing", 0)
+    breaker.fail(OPEN_SECONDS + 5)
+    assert breaker.tell(OPEN_SECONDS + 5) == ("open", OPEN_SECONDS)
+    breaker.begin()
+    breaker.succeed()
+    assert breaker.tell(OPEN_SECONDS + 5) == ("closed", 0)

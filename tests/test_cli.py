@@ -16,8 +16,9 @@ import pytest
 from support.cli import Cli, make_cli
 
 from gateway import apikeys
-from gateway.cli_grammar import GROUPS, VERBS, Verb
+from gateway.cli_grammar import GROUPS, VERBS
 from gateway.cli_parser import PROGRAM, make_parser
+from gateway.cli_words import Verb
 
 ROOT = Path(__file__).parent.parent
 VERB_PATHS = [verb.path for verb in VERBS]
@@ -33,10 +34,11 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 def test_the_verbs_are_those_of_the_design() -> None:
     assert VERB_PATHS == [
-        "serve", "check", "audit", "backup",
+        "serve", "check", "audit", "backup", "unit",
         "account add", "account list", "account show", "account credit", "account correct",
-        "account suspend", "account resume",
-        "key add", "key list", "key rotate", "key revoke",
+        "account suspend", "account resume", "account passwd", "account signin-link",
+        "key add", "key edit", "key list", "key rotate", "key revoke",
+        "code make", "code list", "code void",
         "usage",
     ]  # fmt: skip
 
@@ -60,12 +62,12 @@ def test_help_begins_with_what_it_is_for_and_examples(cli: Cli, path: str) -> No
 def test_every_example_can_be_typed(verb: Verb) -> None:
     for example in verb.examples:
         command = re.sub(r"^\w+=\$\((.*)\)$", r"\1", example).removeprefix(f"{PROGRAM} ")
-        words = shlex.split(command.partition(" > ")[0])
+        words = shlex.split(re.split(" [<>] ", command)[0])
         assert make_parser().parse_args(words).verb is verb
 
 
 def test_every_reading_verb_answers_in_json() -> None:
-    reading = {"check", "audit", "account list", "account show", "key list", "usage"}
+    reading = {"check", "audit", "account list", "account show", "key list", "code list", "usage"}
     for path in reading:
         words = [*path.split(), *(["x"] if path == "account show" else []), "--json"]
         assert make_parser().parse_args(words).json is True
@@ -93,6 +95,13 @@ def test_every_reading_verb_answers_in_json() -> None:
         ["key", "add", "a", "--rpm", "-1"],
         ["key", "add", "a", "--cap", "0"],
         ["key", "rotate", "k", "--grace", "soon"],
+        ["key", "edit", "k", "--cap", "0"],
+        ["key", "edit", "k", "--expires", "2001-01-01"],
+        ["code", "make"],
+        ["code", "make", "--amount", "0"],
+        ["code", "make", "--amount", "1", "--count", "many"],
+        ["code", "list", "--status", "lost"],
+        ["code", "void"],
         ["usage", "--by", "moon"],
         ["usage", "--since", "yesterday"],
         ["serve", "now"],
@@ -117,6 +126,8 @@ def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
         ["account", "credit", "a", "1"],
         ["key", "add", "a"],
         ["key", "list"],
+        ["code", "make", "--amount", "1"],
+        ["code", "list"],
         ["usage"],
         ["audit"],
     ],
@@ -141,6 +152,9 @@ def test_a_missing_database_is_not_made_and_exits_5(cli: Cli, words: Sequence[st
         ["key", "list", "bo"],
         ["key", "rotate", "none"],
         ["key", "revoke", "none"],
+        ["key", "edit", "none", "--name", "n"],
+        ["code", "void", "none"],
+        ["code", "void", "--batch", "none"],
         ["usage", "--account", "bo"],
     ],
 )

@@ -6,10 +6,11 @@ import csv
 import io
 import re
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_kit import admission, charge, find_key, make_place
+from ledger_kit import admission, charge, find_key, make_place, settlement
 from support.cli import Cli, make_cli
 
 from gateway import apikeys
@@ -29,13 +30,14 @@ def alice(cli: Cli) -> str:
     return "alice"
 
 
-async def make_usage(cli: Cli) -> str:
+async def make_usage(cli: Cli, second_model: str = "demo/echo") -> str:
     """Two charges of account `a`; the id of its key."""
     place = make_place(cli.folder)
     async with SqliteLedger.open(place.path) as ledger:
         key = find_key(ledger, place)
         await charge(ledger, key, 1_000_000_001)
-        await charge(ledger, key, 2)
+        second = ledger.hold(key, replace(admission(), model=second_model))
+        await ledger.settle(second, settlement(2))
     return place.key_id
 
 
@@ -98,6 +100,15 @@ def test_a_correction_goes_either_way(cli: Cli, alice: str, amount: str, balance
     cli.done("account", "correct", "--note", "n", "bo", amount)
     accounts = cli.done("account", "list", "--json").json
     assert [account["balance"] for account in accounts] == [balance, balance]
+
+
+def test_a_correction_is_made_once_per_idempotency_key(cli: Cli, alice: str) -> None:
+    words = ("account", "correct", alice, "-5", "--note", "n", "--idempotency-key", "inv-1")
+    for _ in range(2):
+        assert (
+            cli.done(*words).err == "Account alice: correction -5.00; its balance is 15.00 EUR.\n"
+        )
+    assert cli.run("account", "correct", alice, "-6", *words[4:]).code == 1
 
 
 def test_a_correction_says_why(cli: Cli, alice: str) -> None:
@@ -184,6 +195,40 @@ def test_a_key_rotated_without_grace_has_expired(cli: Cli, alice: str) -> None:
     assert "  expired " in row
 
 
+def test_a_key_is_edited_and_what_is_not_named_stays(cli: Cli, alice: str) -> None:
+    key_id, _ = cli.add_key(alice, "--name", "n", "--cap", "5", "--models", "demo/echo")
+    answer = cli.done("key", "edit", key_id, "--cap", "7.5", "--models", "demo/echo,b")
+    assert answer.out == ""
+    assert answer.err.splitlines() == [
+        f"Note: {cli.config} has no model b.",
+        f"Key {key_id} of account alice is changed.",
+    ]
+    (key,) = cli.done("key", "list", "--json").json
+    assert (key["name"], key["cap"], key["models"]) == ("n", "7.50", ["b", "demo/echo"])
+    words = "--name none --cap none --expires 2999-12-31 --models none --json"
+    key = cli.done("key", "edit", key_id, *words.split()).json
+    assert (key["name"], key["cap"], key["models"]) == ("", None, None)
+    assert key["expires"] == "2999-12-31T00:00:00.000Z"
+    assert cli.done("key", "edit", key_id, "--expires", "none", "--json").json["expires"] is None
+
+
+def test_an_edit_of_nothing_or_of_a_dead_key_is_refused(cli: Cli, alice: str) -> None:
+    key_id, _ = cli.add_key(alice)
+    assert cli.run("key", "edit", key_id).code == 1
+    cli.done("key", "revoke", key_id)
+    answer = cli.run("key", "edit", key_id, "--name", "n")
+    assert (answer.code, answer.out) == (1, "")
+    assert f"key {key_id} is revoked" in answer.err
+
+
+def test_a_replaced_key_names_the_one_that_replaced_it(cli: Cli, alice: str) -> None:
+    old_id, _ = cli.add_key(alice)
+    new_id = cli.done("key", "rotate", old_id, "--grace", "1h", "--json").json["id"]
+    keys = {key["id"]: key for key in cli.done("key", "list", "--json").json}
+    assert [keys[one]["replaced_by"] for one in (old_id, new_id)] == [new_id, None]
+    assert cli.run("key", "edit", old_id, "--expires", "none").code == 1
+
+
 def test_a_key_is_revoked(cli: Cli, alice: str) -> None:
     key_id, _ = cli.add_key(alice)
     answer = cli.done("key", "revoke", key_id)
@@ -231,11 +276,7 @@ async def test_usage_is_cut_by_account_and_date(cli: Cli) -> None:
 
 
 async def test_usage_for_people_and_for_spreadsheets(cli: Cli) -> None:
-    await make_usage(cli)
-    with sqlite3.connect(cli.database) as database:
-        database.execute("DROP TRIGGER requests_settle_once")
-        database.execute("UPDATE requests SET model = '=cmd' WHERE cost_nano = 2")
-    database.close()
+    await make_usage(cli, "=cmd")
     assert cli.done("usage", "--by", "model").out == (
         "MODEL      REQUESTS  INPUT  CACHED  CACHE WRITE  OUTPUT     COST EUR\n"
         "=cmd              1    100      20            5      50  0.000000002\n"

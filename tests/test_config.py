@@ -6,6 +6,7 @@ import dataclasses
 import re
 import tomllib
 from decimal import Decimal
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,10 @@ def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
     assert dataclasses.astuple(config.server)[4:] == (
         *(30.0, 256, 75.0, 30.0),
         *(120.0, 15.0, 60.0, "human"),
+        *(None, ()),
     )
     assert config.storage.path == tmp_path / "gateway.db"
-    assert dataclasses.astuple(config.billing) == ("USD", 1024, None)
+    assert dataclasses.astuple(config.billing) == ("USD", 1024, None, None, None)
     assert dataclasses.astuple(config.limits) == (600, 0, 50)
     assert (dict(config.providers), dict(config.models)) == ({}, {})
 
@@ -77,12 +79,16 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         max_bodies_mb = 6
         header_seconds = 7
         log = "json"
+        public_url = "https://llm.example.com/"
+        trusted_proxies = ["127.0.0.1", "10.0.0.0/8"]
         [storage]
         path = "data/books.db"
         [billing]
         currency = "EUR"
         hold_output_tokens = 7
         demo_credit = 5.00
+        low_balance = 0.5
+        top_up_text = "Write to billing@example.com."
         [limits]
         requests_per_minute = 1
         tokens_per_minute = 2
@@ -128,9 +134,17 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         comment_seconds=4.0,
         stall_seconds=5.0,
         log="json",
+        public_url="https://llm.example.com",
+        trusted_proxies=(ip_network("127.0.0.1"), ip_network("10.0.0.0/8")),
     )
     assert config.storage.path == tmp_path / "data/books.db"
-    assert dataclasses.astuple(config.billing) == ("EUR", 7, 5 * 10**9)
+    assert dataclasses.astuple(config.billing) == (
+        "EUR",
+        7,
+        5 * 10**9,
+        5 * 10**8,
+        "Write to billing@example.com.",
+    )
     assert dataclasses.astuple(config.limits) == (1, 2, 3)
     provider = config.providers["p"]
     assert provider.base_url == "http://127.0.0.1:8000/v1"

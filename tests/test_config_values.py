@@ -170,3 +170,36 @@ def test_headers_that_are_none_are_refused(tmp_path: Path, headers: str, problem
     error = refusal(tmp_path, f"{OPENAI}headers = {headers}")
     assert error.startswith(f"{PROVIDER} headers: {problem}")
     assert CANARY not in error
+
+
+@pytest.mark.parametrize(
+    ("written", "origin"),
+    [
+        ("https://llm.example.com", "https://llm.example.com"),
+        ("https://LLM.example.com:443/", "https://llm.example.com"),
+        ("http://127.0.0.1:80", "http://127.0.0.1"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ],
+)
+def test_a_public_address_is_kept_as_browsers_write_it(
+    tmp_path: Path, written: str, origin: str
+) -> None:
+    assert load(tmp_path, f'[server]\npublic_url = "{written}"').server.public_url == origin
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('public_url = "https://a.example/console"', "must end after host and port"),
+        ('public_url = "a.example"', "must begin with http"),
+        ('trusted_proxies = "10.0.0.0/8"', "must be an array such as"),
+        ('trusted_proxies = ["proxy.local"]', "must have addresses or networks such as"),
+        ("trusted_proxies = [10]", "must have addresses or networks such as"),
+        ('trusted_proxies = ["10.0.0.1/8"]', "must have addresses or networks such as"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(tmp_path: Path, line: str, problem: str) -> None:
+    key = line.partition(" ")[0]
+    assert refusal(tmp_path, f"[server]\n{line}").startswith(
+        f"gateway.toml: [server] {key}: {problem}"
+    )

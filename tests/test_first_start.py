@@ -7,12 +7,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import openai
 import pytest
 from support.books import Books
 from support.process import ROOT, GatewayProcess, free_port
 
 KEY = re.compile(r"sk-ru-[0-9A-Za-z]{38}")
+LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/console/signin#token=(gwl_[\w-]{43})")
 
 
 @pytest.fixture
@@ -66,6 +68,23 @@ async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:
     newcomer.canaries.append(key.encode())
     assert [one for one in newcomer.find_canaries() if not one.startswith(path.name)] == []
     newcomer.canaries.clear()
+
+
+async def test_newcomer_signs_in_as_operator(newcomer: GatewayProcess) -> None:
+    """With the link beside the key; it works once, and a browser sends its token to nobody."""
+    path, _ = find_first_key(newcomer)
+    found = LINK.search(path.read_text("utf-8"))
+    assert found is not None
+    origin, token = found.groups()
+    assert origin == f"http://127.0.0.1:{newcomer.port}"
+    assert token not in newcomer.log
+    async with aiohttp.ClientSession(origin, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+        for status in (200, 401):
+            async with browser.post("/console/api/session/link", json={"token": token}) as reply:
+                assert reply.status == status
+        async with browser.get("/console/api/session") as reply:
+            account = (await reply.json())["account"]
+    assert (account["name"], account["operator"]) == ("default", True)
 
 
 async def test_second_start_makes_no_second_key(newcomer: GatewayProcess) -> None:

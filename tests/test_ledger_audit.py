@@ -15,6 +15,8 @@ from ledger_kit import Place, admission, charge, find_key, make_place, query, vo
 from gateway import accounts
 from gateway.ledger.audit import run_audit
 from gateway.ledger.base import LedgerMismatch
+from gateway.ledger.recovery import interrupt_pending
+from gateway.ledger.schema import connect
 from gateway.ledger.sqlite import SqliteLedger
 
 OPEN_UP = "DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
@@ -68,11 +70,8 @@ def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
 
 
 def test_interrupted_requests_are_counted(place: Place) -> None:
-    tamper(
-        place,
-        "UPDATE requests SET state = 'voided', outcome = 'interrupted',"
-        " ended_ms = 1 WHERE state = 'pending'",
-    )
+    with closing(connect(place.path)) as connection:
+        assert interrupt_pending(connection, 1) == 1
     with accounts.open_books(place.path) as books:
         report = accounts.audit(books)
     assert (report.ok, report.pending, report.interrupted) == (True, 0, 1)
@@ -92,6 +91,22 @@ FULL_ONLY = {
     "UPDATE keys SET spent_nano = spent_nano + 1": "key key_",
     "UPDATE requests SET state = 'posted', outcome = 'complete', ended_ms = 1, status = 200"
     " WHERE state = 'pending'": "posted without a charge",
+    "UPDATE hourly SET requests = requests + 1": "account a, hour 2023-11-14T22:00Z, model demo/echo,"
+    " key key_",
+    "UPDATE hourly SET failed = 0": "by 0 posted, -1 failed, 0 tokens, 0 nano-units",
+    "UPDATE hourly SET input_tokens = input_tokens - 1, output_tokens = output_tokens + 1": "by 0"
+    " posted, 0 failed, 2 tokens, 0 nano-units",
+    "UPDATE hourly SET hour = hour + 1": "hour 2023-11-14T23:00Z",
+    "UPDATE hourly SET cost_nano = cost_nano - 1": "0 tokens, -1 nano-units",
+    "DELETE FROM hourly": "differ from its requests by -10 posted, -1 failed",
+    "UPDATE daily SET requests = requests + 1": "account a, day 2023-11-14T00:00Z, model demo/echo,"
+    " key key_",
+    "UPDATE daily SET cost_nano = cost_nano + 1": "those of its hours by 0 posted, 0 failed, 0 tokens,"
+    " 1 nano-units",
+    "UPDATE daily SET day = day - 1": "day 2023-11-13",
+    "DELETE FROM daily": "by -10 posted, -1 failed",
+    "INSERT INTO daily VALUES (2, 1, 'm', 'nobody', 0, 0, 0, 0, 5, 0, 0)": "account idle, day"
+    " 1970-01-02T00:00Z, model m, key nobody",
 }
 
 

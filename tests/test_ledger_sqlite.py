@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from ledger_kit import (
     find_key,
     make_place,
     query,
-    run_sql,
     settlement,
     until,
     void,
@@ -31,6 +31,8 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.base import Ledger, LedgerError, LedgerLocked, LedgerMismatch
 from gateway.ledger.batch import MAX_ITEMS
 from gateway.ledger.memory import take_hold
+from gateway.ledger.recovery import interrupt_pending
+from gateway.ledger.schema import connect
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.thread import run_on_thread
 from gateway.ledger.writer import LINGER_SECONDS, POLL_SECONDS
@@ -268,10 +270,8 @@ async def test_row_settled_behind_our_back_is_not_charged(tmp_path: Path) -> Non
         key = find_key(ledger, place)
         hold = ledger.hold(key, admission())
         await ledger.wait_admitted(hold)
-        await run_sql(
-            ledger,
-            "UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = 1",
-        )
+        with closing(connect(place.path)) as other:
+            interrupt_pending(other, 1)
         with pytest.raises(InternalError):
             await ledger.settle(hold, settlement(100))
         assert (key.account.balance_nano, key.account.held_nano) == (5000, 0)

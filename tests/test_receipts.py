@@ -30,10 +30,11 @@ from support.replies import (
     text_chunks,
     usage,
 )
-from support.seed import Caller
+from support.seed import NANO, Caller
 from support.stage import Stage
 from support.upstream import Wait
 
+from gateway import accounts
 from gateway.ledger.base import Outcome
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.money import format_amount
@@ -53,7 +54,7 @@ FIELDS = {
     "request_id", "state", "outcome", "ended_by", "status", "model", "provider", "attempts",
     "stream", "currency", "hold", "hold_nano", "cost", "cost_nano", "estimated", "input_tokens",
     "cached_input_tokens", "cache_write_tokens", "output_tokens", "price", "started",
-    "first_byte_ms", "ended",
+    "first_byte_ms", "ended", "corrections",
 }  # fmt: skip
 
 
@@ -90,6 +91,24 @@ async def test_receipt_of_a_complete_request(stage: Stage, *, stream: bool) -> N
     assert receipt["hold_nano"] == Used(5, 10).cost_nano
     assert isinstance(receipt["first_byte_ms"], int)
     assert receipt["started"] <= receipt["ended"]
+
+
+async def test_receipt_tells_what_was_corrected(stage: Stage) -> None:
+    """The charge stands as it was; corrections of other requests are theirs."""
+    stage.alpha.always(json_reply(completion(usage=REPORTED)))
+    one, other = [(await stage.chat(say(stage.fresh("plain")))).request_id for _ in range(2)]
+    assert (await fetch(stage, one))["corrections"] == []
+    with accounts.open_books(stage.gateway.database) as books:
+        for amount_nano, note in ((7 * NANO // 4, "half of it came"), (-NANO, "too much"), (0, "")):
+            about = one if note else other
+            accounts.correct(books, "rich", amount_nano, note=note or "n", request_id=about)
+    receipt = await fetch(stage, one)
+    assert receipt["cost_nano"] == USED.cost_nano
+    first, second = receipt["corrections"]
+    assert ISO.fullmatch(first.pop("created"))
+    assert first == {"amount": "1.75", "amount_nano": 7 * NANO // 4, "note": "half of it came"}
+    assert (second["amount"], second["amount_nano"], second["note"]) == ("-1.00", -NANO, "too much")
+    assert [entry["note"] for entry in (await fetch(stage, other))["corrections"]] == ["n"]
 
 
 async def test_receipt_of_a_failed_request_is_there_at_once(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""The proof that balances, entries and requests agree. Exact: integers, no tolerance."""
+"""The proof that balances, entries, requests and their sums agree. Exact: integers, no tolerance."""
 
 from __future__ import annotations
 
@@ -76,6 +76,44 @@ _CHECKS: Final = (
     ),
 )
 
+_DIFFERENCES: Final = """
+    SELECT coalesce(name, account_id), strftime('%Y-%m-%dT%H:%MZ', begins, 'unixepoch'), model,
+        key_id, requests, failed, tokens, cost_nano
+    FROM (
+        SELECT account_id, begins, model, key_id, sum(requests) AS requests,
+            sum(failed) AS failed, abs(sum(input_tokens)) + abs(sum(cached_input_tokens))
+            + abs(sum(cache_write_tokens)) + abs(sum(output_tokens)) AS tokens,
+            sum(cost_nano) AS cost_nano
+        FROM ({}) GROUP BY 1, 2, 3, 4
+    ) AS sums LEFT JOIN accounts ON accounts.id = sums.account_id
+    WHERE requests OR failed OR tokens OR sums.cost_nano
+"""
+"""Of rows that cancel each other out where all is right."""
+
+_HOURS_AGAINST_REQUESTS: Final = """
+    SELECT account_id, hour * 3600 AS begins, model, key_id, requests, failed, input_tokens,
+        cached_input_tokens, cache_write_tokens, output_tokens, cost_nano
+    FROM hourly
+    UNION ALL
+    SELECT account_id, ended_ms / 3600000 * 3600, model, key_id,
+        -(state = 'posted'), -(state = 'voided'),
+        iif(state = 'posted', -input_tokens, 0),
+        iif(state = 'posted', -cached_input_tokens, 0),
+        iif(state = 'posted', -cache_write_tokens, 0),
+        iif(state = 'posted', -output_tokens, 0),
+        -cost_nano
+    FROM requests WHERE state <> 'pending'
+"""
+_DAYS_AGAINST_HOURS: Final = """
+    SELECT account_id, day * 86400 AS begins, model, key_id, requests, failed, input_tokens,
+        cached_input_tokens, cache_write_tokens, output_tokens, cost_nano
+    FROM daily
+    UNION ALL
+    SELECT account_id, hour / 24 * 86400, model, key_id, -requests, -failed, -input_tokens,
+        -cached_input_tokens, -cache_write_tokens, -output_tokens, -cost_nano
+    FROM hourly
+"""
+
 _FULL_CHECKS: Final = (
     _Check(
         """
@@ -96,6 +134,16 @@ _FULL_CHECKS: Final = (
         WHERE keys.spent_nano <> coalesce(posted.cost_nano, 0)
         """,
         "key {0}: spent is {1}, the sum of its requests {2} nano-units",
+    ),
+    _Check(
+        _DIFFERENCES.format(_HOURS_AGAINST_REQUESTS),
+        "account {0}, hour {1}, model {2}, key {3}: the hour's sums differ from its requests by"
+        " {4} posted, {5} failed, {6} tokens, {7} nano-units",
+    ),
+    _Check(
+        _DIFFERENCES.format(_DAYS_AGAINST_HOURS),
+        "account {0}, day {1}, model {2}, key {3}: the day's sums differ from those of its hours by"
+        " {4} posted, {5} failed, {6} tokens, {7} nano-units",
     ),
 )
 

@@ -154,6 +154,16 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """What was put right of a request's charge afterwards, by hand."""
+
+    amount_nano: int
+    """Added to the balance; below 0 it was taken from it."""
+    note: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """What the ledger says of one request, for who made it."""
 
@@ -178,6 +188,19 @@ class Receipt:
     """From admission to the first byte for the caller."""
     ended_ms: int | None = None
     """Of an interrupted request: when it was found."""
+    corrections: tuple[Correction, ...] = ()
+    """The earliest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a key was charged for requests that ended in the last UTC days, today included."""
+
+    today_nano: int
+    week_nano: int
+    """7 days."""
+    month_nano: int
+    """30 days."""
 
 
 class Ledger(Protocol):
@@ -218,6 +241,9 @@ class Ledger(Protocol):
         cancelled while it waits takes nothing back.
         """
 
+    async def refresh(self) -> None:
+        """Return once what others have committed until now is in force here."""
+
     async def read_receipt(self, request_id: str) -> Receipt | None:
         """What became of a request; None when there is none of that id.
 
@@ -225,6 +251,13 @@ class Ledger(Protocol):
         Raises LedgerUnavailable when the ledger cannot be read.
         """
 
+    async def read_spent(self, key: Key, today: int) -> Spent:
+        """`today` is counted in days from the epoch, in UTC.
 
+        Raises LedgerUnavailable when the ledger cannot be read.
+        """
+
+
+DAY_MS: Final = 86_400_000
 COMMIT_SECONDS: Final = 5
 """How long a caller waits for a commit before it is told that the ledger is out of order."""

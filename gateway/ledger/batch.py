@@ -1,8 +1,8 @@
 """The one transaction that moves money, run by the server's writer and by the operator's verbs.
 
 BEGIN IMMEDIATE; read the touched balances; compute each entry's balance after it in Python; write
-requests, entries, accounts and keys; COMMIT. All is computed from what was read inside the
-transaction, so no other process's commit can be lost.
+requests, entries, accounts, keys and the sums by hour and day; COMMIT. All is computed from what
+was read inside the transaction, so no other process's commit can be lost.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Final, Literal
 from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.rows import Statement, read_numbers, run_rows
 from gateway.ledger.schema import transaction
+from gateway.ledger.totals import add_totals
 
 MAX_ITEMS: Final = 512
 """Of one batch: 25 columns of 512 rows stay below SQLite's 32,766 parameters."""
 
-EntryKind = Literal["credit", "charge", "correction"]
+EntryKind = Literal["credit", "code", "charge", "correction"]
 
 _INSERT_REQUESTS: Final = Statement(
     "INSERT INTO requests (id, account_id, key_id, model, stream, hold_nano, input_price_nano,"
@@ -52,7 +53,9 @@ _READ_SPENT: Final = Statement(
     "SELECT json_group_array(json_array(id, spent_nano)) FROM keys WHERE id IN"
 )
 _WRITE_SPENT: Final = Statement(
-    "UPDATE keys SET spent_nano = new.column2 FROM", "AS new WHERE keys.id = new.column1"
+    "UPDATE keys SET spent_nano = new.column2,"
+    " last_used_ms = max(coalesce(last_used_ms, 0), new.column3) FROM",
+    "AS new WHERE keys.id = new.column1",
 )
 
 Cell = int | str | None
@@ -99,12 +102,14 @@ def commit_requests(
     with transaction(connection):
         run_rows(connection, _INSERT_REQUESTS, [_open(i) + _close(i) for i in items if i.insert])
         _settle(connection, [i for i in items if not i.insert])
-        charges = [(i.hold, i.settlement) for i in items if i.settlement and i.settlement.is_posted]
+        ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
+        charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
         balances = post_entries(
             connection,
             [_charge(hold, settlement, now_ms) for hold, settlement in charges],
         )
-        spent = _add_spent(connection, [(h.key.id, s.cost_nano) for h, s in charges])
+        spent = _add_spent(connection, charges)
+        add_totals(connection, ended)
     return Committed(balances, spent)
 
 
@@ -120,14 +125,21 @@ def post_entries(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> dic
     return balances
 
 
-def _add_spent(connection: sqlite3.Connection, costs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    added: dict[str, int] = {}
-    for key_id, cost_nano in costs:
-        added[key_id] = added.get(key_id, 0) + cost_nano
+def _add_spent(
+    connection: sqlite3.Connection, charges: Iterable[tuple[Hold, Settlement]]
+) -> dict[str, int]:
+    added: dict[str, tuple[int, int]] = {}
+    for hold, settlement in charges:
+        cost_nano, used_ms = added.get(hold.key.id, (0, 0))
+        added[hold.key.id] = (
+            cost_nano + settlement.cost_nano,
+            max(used_ms, settlement.ended_ms),
+        )
     spent = read_numbers(connection, _READ_SPENT, added)
-    for key_id, cost_nano in added.items():
+    for key_id, (cost_nano, _) in added.items():
         spent[key_id] += cost_nano
-    run_rows(connection, _WRITE_SPENT, list(spent.items()))
+    rows = [(key_id, spent[key_id], used_ms) for key_id, (_, used_ms) in added.items()]
+    run_rows(connection, _WRITE_SPENT, rows)
     return spent
 
 

@@ -52,6 +52,8 @@ that it alone brings out."""
 class Report:
     """What a hop did; items in neither list were not tried, or may be tried again."""
 
+    polled: bool = False
+    """Whether other connections' commits were looked for, and `snapshot` is what they changed."""
     snapshot: Snapshot | None = None
     balances_nano: dict[int, int] = field(default_factory=dict)
     spent_nano: dict[str, int] = field(default_factory=dict)
@@ -75,6 +77,7 @@ def run_hop(
     try:
         if feed is not None:
             report.snapshot = feed.poll(connection)
+            report.polled = True
     except sqlite3.Error as error:
         report.unavailable = error
         return report

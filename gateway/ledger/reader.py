@@ -1,4 +1,4 @@
-"""Single rows for callers, read beside the writer: a connection of its own, each read a short one.
+"""What callers ask of the ledger, read beside the writer: a connection of its own, each read a short one.
 
 A read that lasts keeps the write-ahead log from being cut back, so rows are fetched at once and
 nothing here outlives its statement.
@@ -7,7 +7,7 @@ nothing here outlives its statement.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Final
 import aiosqlite
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Hold, Receipt
+from gateway.ledger.base import Correction, Hold, Key, Receipt, Spent
 from gateway.ledger.schema import connect_reader
 from gateway.ledger.thread import ROWS_PER_CHUNK, run_on_thread
 from gateway.money import Price, Tokens
@@ -27,7 +27,18 @@ _RECEIPT: Final = """
         request_price_nano, hold_nano, started_ms, attempts, status, input_tokens,
         cached_input_tokens, cache_write_tokens, output_tokens, cost_nano, estimated,
         first_byte_ms, ended_ms
-    FROM requests WHERE id = ?
+    FROM requests WHERE id = :id
+"""
+_CORRECTIONS: Final = """
+    SELECT amount_nano, note, created_ms
+    FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id
+"""
+_SPENT: Final = """
+    SELECT
+        coalesce(sum(cost_nano) FILTER (WHERE day >= :today), 0),
+        coalesce(sum(cost_nano) FILTER (WHERE day > :today - 7), 0),
+        coalesce(sum(cost_nano), 0)
+    FROM daily WHERE account_id = :account AND day > :today - 30 AND key_id = :key
 """
 _PRICES: Final = slice(7, 12)
 _TOKENS: Final = slice(16, 20)
@@ -48,11 +59,27 @@ class Reader:
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         """Raises LedgerUnavailable."""
+        rows = await self._fetch(_RECEIPT, {"id": request_id})
+        if not rows:
+            return None
+        corrections = await self._fetch(_CORRECTIONS, {"id": request_id})
+        return _make_receipt(rows[0], corrections)
+
+    async def read_spent(self, key: Key, today: int) -> Spent:
+        """Raises LedgerUnavailable."""
+        wanted: dict[str, str | int] = {
+            "account": key.account.id,
+            "key": key.id,
+            "today": today,
+        }
+        (row,) = await self._fetch(_SPENT, wanted)
+        return Spent(*row)
+
+    async def _fetch(self, sql: str, wanted: Mapping[str, str | int]) -> list[tuple[Any, ...]]:
         try:
-            rows = await run_on_thread(self._database, partial(_fetch, request_id=request_id))
+            return await run_on_thread(self._database, partial(_fetch, sql=sql, wanted=wanted))
         except sqlite3.Error as error:
             raise LedgerUnavailable from error
-        return _make_receipt(rows[0]) if rows else None
 
 
 def make_pending_receipt(hold: Hold) -> Receipt:
@@ -72,11 +99,13 @@ def make_pending_receipt(hold: Hold) -> Receipt:
     )
 
 
-def _fetch(connection: sqlite3.Connection, request_id: str) -> list[tuple[Any, ...]]:
-    return connection.execute(_RECEIPT, (request_id,)).fetchall()
+def _fetch(
+    connection: sqlite3.Connection, sql: str, wanted: Mapping[str, str | int]
+) -> list[tuple[Any, ...]]:
+    return connection.execute(sql, wanted).fetchall()
 
 
-def _make_receipt(row: tuple[Any, ...]) -> Receipt:
+def _make_receipt(row: tuple[Any, ...], corrections: list[tuple[Any, ...]]) -> Receipt:
     request_id, key_id, state, outcome, model, provider, stream = row[:7]
     hold_nano, started_ms, attempts, status = row[12:16]
     cost_nano, estimated, first_byte_ms, ended_ms = row[20:]
@@ -98,4 +127,5 @@ def _make_receipt(row: tuple[Any, ...]) -> Receipt:
         estimated=bool(estimated),
         first_byte_ms=first_byte_ms,
         ended_ms=ended_ms,
+        corrections=tuple(Correction(*one) for one in corrections),
     )

@@ -11,6 +11,7 @@ import sqlite3
 from typing import Final
 
 from gateway.ledger.schema import transaction
+from gateway.ledger.totals import fail_pending
 
 _INTERRUPT: Final = """
     UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = max(started_ms, ?)
@@ -21,4 +22,5 @@ _INTERRUPT: Final = """
 def interrupt_pending(connection: sqlite3.Connection, now_ms: int) -> int:
     """Resolve all pending requests in one transaction; how many there were."""
     with transaction(connection):
+        fail_pending(connection, now_ms)
         return connection.execute(_INTERRUPT, (now_ms,)).rowcount

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.ledger.base import LedgerError
 
-MIGRATIONS: Final = ("schema.sql",)
+MIGRATIONS: Final = ("schema.sql", "console.sql")
 """Script n brings a database of version n to version n + 1; `PRAGMA user_version` counts them."""
 
 FILE_MODE: Final = 0o600

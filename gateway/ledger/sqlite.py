@@ -25,6 +25,7 @@ from gateway.ledger.base import (
     LedgerMismatch,
     Receipt,
     Settlement,
+    Spent,
     unix_ms,
 )
 from gateway.ledger.changes import ChangeFeed
@@ -134,6 +135,9 @@ class SqliteLedger:
                 self._writer.hurry()
         return hold.settled
 
+    async def refresh(self) -> None:
+        await self._writer.refresh()
+
     async def read_receipt(self, request_id: str) -> Receipt | None:
         hold = self._writer.find(request_id)
         if hold is not None and hold.settled is not None:
@@ -141,6 +145,9 @@ class SqliteLedger:
         if hold is not None and not hold.resolved:
             return make_pending_receipt(hold)
         return await self._reader.read_receipt(request_id)
+
+    async def read_spent(self, key: Key, today: int) -> Spent:
+        return await self._reader.read_spent(key, today)
 
 
 @asynccontextmanager

@@ -81,6 +81,9 @@ class Writer:
         self._give_up_seconds: float | None = None
         self._busy_since_seconds: float | None = None
         self._pause = False
+        self._waiting: list[asyncio.Future[None]] = []
+        """For a look at what others committed; in `_looking` once that is under way."""
+        self._looking: list[asyncio.Future[None]] = []
 
     def add(self, hold: Hold) -> None:
         """Queue what is new of this hold: its row, its settlement, or both."""
@@ -91,6 +94,14 @@ class Writer:
     def hurry(self) -> None:
         """Someone waits: commit as soon as the batch under way is done."""
         self._wake.set()
+
+    async def refresh(self) -> None:
+        """Return once other connections' commits until now are in memory."""
+        if not self.closed:
+            seen = self._loop.create_future()
+            self._waiting.append(seen)
+            self._wake.set()
+            await seen
 
     def find(self, request_id: str) -> Hold | None:
         """The hold of that request while something of it is not committed."""
@@ -132,8 +143,11 @@ class Writer:
         items = [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
         now_seconds = self._loop.time()
         feed = wal = None
-        if not items or now_seconds - self._polled_seconds >= POLL_SECONDS:
+        is_due = not items or now_seconds - self._polled_seconds >= POLL_SECONDS
+        if is_due or self._waiting:
             self._polled_seconds = now_seconds
+            self._looking += self._waiting
+            self._waiting = []
             feed, wal = self._feed, self._wal
         hop = partial(run_hop, feed=feed, items=items, now_ms=self._clock(), wal=wal)
         visit = self._loop.create_task(run_on_thread(self._database, hop))
@@ -162,6 +176,8 @@ class Writer:
         if report.snapshot is not None:
             self._memory.apply(report.snapshot)
         self._memory.assign(report.balances_nano, report.spent_nano)
+        if report.polled:
+            _let_go(self._looking)
         for item in report.done:
             self._finish(item)
         for item, error in report.refused:
@@ -240,10 +256,18 @@ class Writer:
         self.closed = True
         self.ended.set()
         self.writable = False
+        _let_go(self._waiting)
+        _let_go(self._looking)
         for hold in self._queue:
             _fail(hold.admitted, LedgerUnavailable(should_retry=False))
             _fail(hold.settled, LedgerUnavailable(should_retry=False))
             log.error("request %s: the ledger closed before it", hold.admission.request_id)
+
+
+def _let_go(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        _resolve(waiter)
+    waiters.clear()
 
 
 def _withdraw(hold: Hold) -> None:

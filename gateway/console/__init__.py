@@ -1,0 +1,1 @@
+"""The console: a JSON API under /console/api and the static page that is its first user."""

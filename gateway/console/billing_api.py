@@ -1,0 +1,82 @@
+"""The own balance and its movements."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, get_args
+
+from aiohttp import web
+
+from gateway.cli_views import describe_entry, money
+from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
+from gateway.console.fields import DAY_MS
+from gateway.console.paging import answer_page, read_page
+from gateway.console.state import Answer, Route, Visit, on_desk
+from gateway.ledger.batch import EntryKind
+from gateway.ledger.books import Books
+from gateway.ledger.records import EntryFilter
+
+KINDS: Final[tuple[EntryKind, ...]] = get_args(EntryKind)
+COLUMNS: Final = (
+    "id",
+    "account",
+    "kind",
+    "amount",
+    "amount_nano",
+    "balance_after",
+    "balance_after_nano",
+    "request_id",
+    "note",
+    "created",
+)
+
+
+def show_billing(books: Books, visit: Visit) -> Answer:
+    """The latest movements first."""
+    account = books.account(visit.account.name)
+    kind = _read_kind(visit)
+    page = read_page(visit.query, (int,))
+    below_id = None if page.after is None else int(page.after[0])
+    run = books.entry_run(EntryFilter(account.id, kind), below_id, page.wanted)
+    figures = {
+        **money("balance", account.balance_nano),
+        **money("held", account.held_nano),
+        **money("available", account.balance_nano - account.held_nano),
+        "count": books.count_entries(account.id, kind),
+    }
+    return answer_page(
+        visit.request.path,
+        visit.request.query,
+        page,
+        run.entries,
+        lambda entry: (entry.id,),
+        figures,
+        "entries",
+        describe_entry,
+    )
+
+
+async def download_billing(visit: Visit) -> web.StreamResponse:
+    first_day, last_day = visit.query.days()
+    chosen = EntryFilter(
+        visit.account.id,
+        _read_kind(visit),
+        None if first_day is None else first_day * DAY_MS,
+        None if last_day is None else (last_day + 1) * DAY_MS,
+    )
+    return await stream_csv(visit, "billing", COLUMNS, partial(_read_chunk, chosen))
+
+
+def _read_kind(visit: Visit) -> EntryKind | None:
+    return visit.query.optional_choice("kind", KINDS)
+
+
+def _read_chunk(chosen: EntryFilter, books: Books, below_id: int | None) -> Chunk[int]:
+    run = books.entry_run(chosen, below_id, CHUNK_ROWS)
+    return Chunk([describe_entry(entry) for entry in run.entries], run.next_id)
+
+
+ROUTES: Final = (
+    Route("GET", "/console/api/billing", "any", on_desk(show_billing)),
+    Route("GET", "/console/api/billing.csv", "any", download_billing),
+)

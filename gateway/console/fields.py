@@ -1,0 +1,185 @@
+"""The fields of a console request: each read with its type, or refused by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from gateway.console.refusals import ConsoleError, invalid_field, phrase
+from gateway.money import parse_amount_nano
+
+Word = TypeVar("Word", bound=str)
+
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_MS: Final = 86_400_000
+MAX_NAME_CHARS: Final = 100
+"""Of an unknown field, said back to whoever sent it."""
+
+MAX_DIGITS: Final = 18
+"""SQLite's integers have 63 bits."""
+
+
+class Fields:
+    """A JSON object, read field by field; `done` refuses what nobody asked for.
+
+    A field that is absent or null reads as None; `has` tells absent from null.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self._values = _parse(body)
+        self._read: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        self._read.add(name)
+        return name in self._values
+
+    def text(self, name: str) -> str | None:
+        value = self._take(name)
+        if value is not None and not isinstance(value, str):
+            raise invalid_field(name, f"'{name}' must be a text.")
+        return value
+
+    def need_text(self, name: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise invalid_field(name, f"'{name}' is missing.")
+        return value
+
+    def boolean(self, name: str) -> bool | None:
+        value = self._take(name)
+        if value is not None and not isinstance(value, bool):
+            raise invalid_field(name, f"'{name}' must be true or false.")
+        return value
+
+    def integer(self, name: str, least: int, most: int) -> int | None:
+        value = self._take(name)
+        if value is None:
+            return None
+        if type(value) is not int or not least <= value <= most:
+            raise invalid_field(name, f"'{name}' must be a whole number from {least} to {most}.")
+        return value
+
+    def need_integer(self, name: str, least: int, most: int) -> int:
+        value = self.integer(name, least, most)
+        if value is None:
+            raise invalid_field(name, f"'{name}' is missing.")
+        return value
+
+    def amount_nano(self, name: str) -> int | None:
+        """A decimal string such as "0.25", perhaps signed; in nano-units."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return parse_amount_nano(value.strip())
+        except ValueError as error:
+            raise invalid_field(name, phrase(str(error))) from error
+
+    def need_amount_nano(self, name: str) -> int:
+        amount_nano = self.amount_nano(name)
+        if amount_nano is None:
+            raise invalid_field(name, f"'{name}' is missing.")
+        return amount_nano
+
+    def moment_ms(self, name: str) -> int | None:
+        """ISO 8601 with an offset, or a day, which is its beginning in UTC."""
+        value = self.text(name)
+        return None if value is None else parse_moment_ms(name, value)
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        value = self._take(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise invalid_field(name, f"'{name}' must be a list of texts.")
+        return tuple(value)
+
+    def done(self) -> None:
+        for name in self._values:
+            if name not in self._read:
+                short = name[:MAX_NAME_CHARS]
+                raise ConsoleError(400, "unknown_field", f"There is no field '{short}'.", short)
+
+    def _take(self, name: str) -> Any:
+        self._read.add(name)
+        return self._values.get(name)
+
+
+class Query:
+    """The query of a console request. Unknown names are left alone."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def text(self, name: str) -> str | None:
+        """None when it is absent or empty."""
+        return self._values.get(name, "").strip() or None
+
+    def choice(self, name: str, words: Sequence[Word], default: Word) -> Word:
+        value = self.text(name) or default
+        for word in words:
+            if word == value:
+                return word
+        raise invalid_field(name, f"'{name}' must be one of {', '.join(words)}.")
+
+    def optional_choice(self, name: str, words: Sequence[Word]) -> Word | None:
+        return None if self.text(name) is None else self.choice(name, words, words[0])
+
+    def integer(self, name: str, least: int, most: int, default: int) -> int:
+        value = self.text(name)
+        if value is None:
+            return default
+        is_number = value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS
+        if not is_number or not least <= int(value) <= most:
+            raise invalid_field(name, f"'{name}' must be a whole number from {least} to {most}.")
+        return int(value)
+
+    def day(self, name: str) -> int | None:
+        """A UTC day, counted from the epoch."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if not _DAY.fullmatch(value):
+            raise invalid_field(name, f"'{name}' must be a day such as 2026-05-14.")
+        return parse_moment_ms(name, value) // DAY_MS
+
+    def days(self) -> tuple[int | None, int | None]:
+        """`from` and `to`, both inclusive, either absent."""
+        first, last = self.day("from"), self.day("to")
+        if first is not None and last is not None and first > last:
+            raise invalid_field("from", "'from' must not be after 'to'.")
+        return first, last
+
+
+def parse_moment_ms(name: str, value: str) -> int:
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError as error:
+        raise invalid_field(
+            name, f"'{name}' must be a time such as 2026-06-01T12:00:00Z, or a day."
+        ) from error
+    if moment.tzinfo is None:
+        if not _DAY.fullmatch(value.strip()):
+            raise invalid_field(
+                name, f"'{name}' must say its offset: write Z behind a time in UTC."
+            )
+        moment = moment.replace(tzinfo=UTC)
+    span = moment - _EPOCH
+    return (span.days * 86_400 + span.seconds) * 1000 + span.microseconds // 1000
+
+
+def _parse(body: bytes) -> dict[str, Any]:
+    if not body.strip():
+        return {}
+    try:
+        values = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ConsoleError(400, "invalid_json", f"The request is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise ConsoleError(400, "invalid_json", "The request must be a JSON object.")
+    return values

@@ -1,0 +1,64 @@
+"""What can be called and what it costs; operators also see what is off, and by which routes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.cli_views import money
+from gateway.config import Model
+from gateway.console.state import Answer, Route, Visit
+from gateway.money import Price
+from gateway.state import Gateway
+
+
+async def list_models(visit: Visit) -> Answer:
+    gateway = visit.gateway
+    served = gateway.routes.models
+    is_operator = visit.account.operator
+    models = [
+        _describe_model(model, is_on=model.id in served)
+        | ({"routes": _describe_routes(model, gateway)} if is_operator else {})
+        for model in gateway.config.models.values()
+        if is_operator or model.id in served
+    ]
+    currency = gateway.config.billing.currency
+    return Answer({"count": len(models), "currency": currency, "models": models})
+
+
+def _describe_model(model: Model, *, is_on: bool) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "owned_by": model.owned_by,
+        "on": is_on,
+        "free": model.free,
+        "price": _describe_price(model.price),
+        "max_input_tokens": model.max_input_tokens,
+        "max_output_tokens": model.max_output_tokens,
+    }
+
+
+def _describe_price(price: Price) -> dict[str, object]:
+    """Per million tokens of each class, and per request."""
+    return {
+        **money("input", price.input),
+        **money("cached_input", price.cached_input),
+        **money("cache_write", price.cache_write),
+        **money("output", price.output),
+        **money("request", price.request),
+    }
+
+
+def _describe_routes(model: Model, gateway: Gateway) -> list[dict[str, object]]:
+    """In the order in which they are tried."""
+    providers = gateway.config.providers
+    return [
+        {
+            "provider": route.provider,
+            "model": route.upstream_model,
+            "on": providers[route.provider].off is None,
+        }
+        for route in model.routes
+    ]
+
+
+ROUTES: Final = (Route("GET", "/console/api/models", "any", list_models),)

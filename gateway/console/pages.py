@@ -1,0 +1,119 @@
+"""The console's page: its files in memory, read once from the package, and where it answers.
+
+Every path of the page answers the same `index.html`; what it shows is the browser's business. The
+files keep their names, for modules import each other by them and the content security policy
+forbids the inline script that an import map would be. So nothing is cached blindly: a browser asks
+each time and is told 304 by the ETag.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Final
+
+from aiohttp import ETag, hdrs, web
+
+from gateway.console.headers import SECURITY_HEADERS
+
+HOME: Final = "/console/"
+PATHS: Final = (
+    HOME,
+    "/console/keys",
+    "/console/usage",
+    "/console/billing",
+    "/console/activity",
+    "/console/models",
+    "/console/settings",
+    "/console/signin",
+    "/console/accounts",
+    "/console/accounts/{name:[^/]+}",
+    "/console/codes",
+    "/console/providers",
+    "/console/health",
+    "/console/audit",
+)
+"""Where there is a page, whoever asks: who may see what is decided by the API."""
+
+INDEX: Final = "index.html"
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+OK: Final = 200
+ETAG_CHARS: Final = 20
+
+_TAKES_GZIP: Final = re.compile(
+    r"(?:^|,)\s*gzip\s*(?:$|,|;(?!\s*q=0(?:\.0*)?\s*(?:$|,)))", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    body: bytes = field(repr=False)
+    gzipped: bytes = field(repr=False)
+    etag: str
+    content_type: str
+
+
+def read_files() -> Mapping[str, File]:
+    """By name, all that there will ever be: no path of a request reaches the disk."""
+    folder = resources.files("gateway.console") / "static"
+    return {one.name: _make_file(one.name, one.read_bytes()) for one in folder.iterdir()}
+
+
+def _make_file(name: str, body: bytes) -> File:
+    content_type = TYPES[name[name.rindex(".") :]]
+    etag = hashlib.sha256(body).hexdigest()[:ETAG_CHARS]
+    return File(body, gzip.compress(body, mtime=0), etag, content_type)
+
+
+FILES: Final = read_files()
+
+
+async def redirect_home(request: web.Request) -> web.Response:
+    del request
+    headers = {hdrs.LOCATION: HOME, **SECURITY_HEADERS}
+    return web.Response(status=308, headers=headers)
+
+
+async def show_page(request: web.Request) -> web.Response:
+    return _reply(request, FILES[INDEX])
+
+
+async def show_missing(request: web.Request) -> web.Response:
+    """The page as well, for it says so in words."""
+    return _reply(request, FILES[INDEX], status=404)
+
+
+async def show_file(request: web.Request) -> web.Response:
+    file = FILES.get(request.match_info["file"])
+    if file is None:
+        return await show_missing(request)
+    return _reply(request, file)
+
+
+def _reply(request: web.Request, file: File, status: int = OK) -> web.Response:
+    headers = {
+        **SECURITY_HEADERS,
+        hdrs.CACHE_CONTROL: "no-cache",
+        hdrs.VARY: hdrs.ACCEPT_ENCODING,
+    }
+    known = request.if_none_match or ()
+    if status == OK and any(tag.value in {file.etag, "*"} for tag in known):
+        response = web.Response(status=304, headers=headers)
+    elif _TAKES_GZIP.search(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+        headers |= {hdrs.CONTENT_TYPE: file.content_type, hdrs.CONTENT_ENCODING: "gzip"}
+        response = web.Response(body=file.gzipped, status=status, headers=headers)
+    else:
+        headers[hdrs.CONTENT_TYPE] = file.content_type
+        response = web.Response(body=file.body, status=status, headers=headers)
+    # Weak: the same for both codings, as the text is.
+    response.etag = ETag(file.etag, is_weak=True)
+    return response

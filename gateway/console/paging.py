@@ -1,0 +1,90 @@
+"""Lists in pages: a cursor says where the next one begins, so rows that come in move nothing."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from gateway.console.fields import Query
+from gateway.console.refusals import invalid_field
+from gateway.console.state import Answer
+
+MAX_LIMIT: Final = 200
+DEFAULT_LIMIT: Final = 50
+
+MAX_NUMBER: Final = 2**63 - 1
+"""The largest that SQLite knows."""
+
+Position = tuple[str | int, ...]
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is asked for: `limit` rows behind `after`, the position of the last one seen."""
+
+    limit: int
+    after: Position | None
+
+    @property
+    def wanted(self) -> int:
+        """One row more than is shown tells whether there is a next page."""
+        return self.limit + 1
+
+
+def read_page(query: Query, kinds: tuple[type, ...]) -> Page:
+    """`kinds` are the types of a position's members: another list's cursor is refused."""
+    limit = query.integer("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)
+    cursor = query.text("cursor")
+    return Page(limit, None if cursor is None else _decode(cursor, kinds))
+
+
+def answer_page(  # noqa: PLR0917 - a list is described in one breath
+    request_path: str,
+    query: Mapping[str, str],
+    page: Page,
+    rows: Sequence[Row],
+    locate: Callable[[Row], Position],
+    body: Mapping[str, object],
+    name: str,
+    describe: Callable[[Row], Mapping[str, object]],
+) -> Answer:
+    """`body` with the rows under `name`, the next cursor, and a Link to the next page."""
+    shown = rows[: page.limit]
+    cursor = _encode(locate(shown[-1])) if len(rows) > page.limit else None
+    headers = {}
+    if cursor is not None:
+        query_string = urlencode({**query, "cursor": cursor})
+        headers["Link"] = f'<{quote(request_path)}?{query_string}>; rel="next"'
+    members = {**body, name: [describe(row) for row in shown], "next_cursor": cursor}
+    return Answer(members, headers=headers)
+
+
+def _encode(position: Position) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(position)).decode().rstrip("=")
+
+
+def _decode(cursor: str, kinds: tuple[type, ...]) -> Position:
+    try:
+        values = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except ValueError as error:
+        raise _bad_cursor() from error
+    if not isinstance(values, list) or tuple(map(type, values)) != kinds:
+        raise _bad_cursor()
+    position = tuple(values)
+    if cursor != _encode(position) or any(map(_is_too_large, position)):
+        raise _bad_cursor()
+    return position
+
+
+def _is_too_large(value: str | int) -> bool:
+    return isinstance(value, int) and abs(value) > MAX_NUMBER
+
+
+def _bad_cursor() -> Exception:
+    return invalid_field("cursor", "This page of the list is not there. Begin at the first one.")

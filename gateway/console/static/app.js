@@ -1,0 +1,234 @@
+// The shell: who is signed in, where one is, and the way from page to page.
+
+import { ApiError, UNREACHABLE, api, get, safeNext } from "./api.js";
+import { announce, h } from "./dom.js";
+import { setCurrency } from "./format.js";
+import { button, head, link, notice } from "./ui.js";
+
+const HOLDER = [
+  ["/console/", "Overview", "overview"],
+  ["/console/keys", "Keys", "keys"],
+  ["/console/usage", "Usage", "usage"],
+  ["/console/billing", "Billing", "billing"],
+  ["/console/activity", "Activity", "activity"],
+  ["/console/models", "Models", "models"],
+  ["/console/settings", "Settings", "settings"],
+];
+const OPERATOR = [
+  ["/console/accounts", "Accounts", "accounts"],
+  ["/console/codes", "Codes", "codes"],
+  ["/console/providers", "Providers", "operations"],
+  ["/console/health", "Health", "operations"],
+  ["/console/audit", "Audit", "audit"],
+];
+const SIGN_IN = "/console/signin";
+const LOADING_MS = 200;
+
+let session = null;
+let leaving = new AbortController();
+
+const main = document.getElementById("main");
+const bar = document.getElementById("bar");
+
+async function go(path, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", path);
+  await show();
+}
+
+function find(path) {
+  const account = /^\/console\/accounts\/([^/]+)$/.exec(path);
+  if (account) return { file: "accounts", page: "account", name: decode(account[1]), operator: true };
+  const plain = path === "/console" ? "/console/" : path;
+  const row = [...HOLDER, ...OPERATOR].find(([start]) => start === plain);
+  return row && { file: row[2], page: row[1].toLowerCase(), operator: OPERATOR.includes(row) };
+}
+
+function decode(segment) {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment; // No account has such a name, and the page will say so.
+  }
+}
+
+async function show() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const slow = setTimeout(() => main.setAttribute("aria-busy", "true"), LOADING_MS);
+  try {
+    const content = await build(signal);
+    if (!signal.aborted) place(content);
+  } catch (error) {
+    if (!signal.aborted) await fail(error);
+  } finally {
+    clearTimeout(slow);
+    if (!signal.aborted) main.removeAttribute("aria-busy");
+  }
+}
+
+async function build(signal) {
+  const params = new URLSearchParams(location.search);
+  if (location.pathname === SIGN_IN) {
+    drawBar(null);
+    const { signIn } = await load("signin");
+    return signIn({ params, done: enter });
+  }
+  session ??= accept(await get("/session", signal));
+  drawBar(session);
+  const route = find(location.pathname);
+  if (!route || (route.operator && !session.account.operator)) return missing();
+  const pages = await load(route.file);
+  return pages[route.page]({ params, session, signal, name: route.name, go, reload: show, place, refreshSession });
+}
+
+async function load(name) {
+  try {
+    return await import(`./${name}.js`);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new ApiError(0, { ...UNREACHABLE, code: "not_loaded" });
+  }
+}
+
+/** A module that did not come may stay missing for as long as the document lives: load that anew. */
+async function retry(error) {
+  if (error.code !== "not_loaded") return show();
+  try {
+    await get("/session");
+  } catch (again) {
+    if (again.code === UNREACHABLE.code) return fail(error);
+  }
+  return location.reload();
+}
+
+function accept(value) {
+  setCurrency(value.currency);
+  return value;
+}
+
+async function refreshSession() {
+  session = accept(await get("/session"));
+}
+
+async function enter(value) {
+  session = accept(value);
+  await go(safeNext(new URLSearchParams(location.search).get("next")), { replace: true });
+}
+
+function place(content) {
+  // Who changes a filter stays in it; who comes from elsewhere begins at the page's title.
+  const filter = document.activeElement?.closest(".filters") && document.activeElement.name;
+  const before = main.querySelector("h1");
+  main.replaceChildren(...[content].flat(9).filter(Boolean));
+  const title = main.querySelector("h1");
+  document.title = `${title.textContent} · Gateway`;
+  markHere();
+  const same = filter && main.querySelector(`.filters [name="${filter}"]`);
+  if (same) {
+    same.focus({ preventScroll: true });
+    return;
+  }
+  scrollTo(0, 0);
+  if (before) title.focus({ preventScroll: true });
+}
+
+const missing = () => [head("Not found"), h("p", null, "There is no such page, or it is not yours to see. "), link("To the overview", "/console/")];
+
+async function fail(error) {
+  if (error.name === "AbortError") return;
+  if (error.status === 401) {
+    signedOut();
+    return;
+  }
+  if (error.status === 404) {
+    place(missing());
+    return;
+  }
+  const known = error instanceof ApiError;
+  place([
+    head(!known ? "This page failed" : error.status >= 400 && error.status < 500 ? "That did not work" : "Not available just now"),
+    notice("bad", known ? error.message : "Something in this page went wrong. Load it again; if that does not help, tell the operator.",
+      error.requestId && h("p", { class: "dim" }, `Request ${error.requestId}`)),
+    h("div", { class: "actions" }, button("Try again", () => retry(error), "primary"), location.search && link("Without filters", location.pathname)),
+  ]);
+  if (!known) throw error;
+}
+
+/** To the sign-in, and back to where one was. */
+function signedOut() {
+  session = null;
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+  const here = location.pathname + location.search;
+  const next = here === "/console/" ? "" : `?next=${encodeURIComponent(here)}`;
+  go(SIGN_IN + next, { replace: true });
+}
+
+async function signOut() {
+  await api("DELETE", "/session");
+  session = null;
+  await go(SIGN_IN);
+  announce("Signed out");
+}
+
+function drawBar(who) {
+  if (bar.dataset.for === String(who?.account.id ?? "")) return;
+  bar.dataset.for = who?.account.id ?? "";
+  document.body.classList.toggle("out", !who);
+  if (!who) {
+    bar.replaceChildren();
+    return;
+  }
+  const list = (title, rows) => [
+    title && h("p", { class: "group" }, title),
+    h("ul", null, rows.map(([path, label]) => h("li", null, link(label, path)))),
+  ];
+  const nav = h("nav", { id: "nav", "aria-label": "Console" },
+    list(null, HOLDER), who.account.operator && list("Operator", OPERATOR),
+    h("div", { class: "who" }, h("span", { class: "name" }, who.account.name), button("Sign out", signOut, "quiet")));
+  const menu = button("Menu", () => {
+    menu.setAttribute("aria-expanded", nav.classList.toggle("open"));
+  }, "menu", { "aria-expanded": "false", "aria-controls": "nav" });
+  bar.replaceChildren(h("header", { class: "brand" }, link("Gateway", "/console/", "logo"), menu), nav);
+}
+
+function markHere() {
+  const nav = document.getElementById("nav");
+  nav?.classList.remove("open");
+  document.querySelector(".menu")?.setAttribute("aria-expanded", "false");
+  for (const one of nav?.querySelectorAll("a") ?? []) {
+    const path = one.getAttribute("href");
+    const here = path === location.pathname || (path !== "/console/" && location.pathname.startsWith(`${path}/`));
+    if (here) one.setAttribute("aria-current", "page");
+    else one.removeAttribute("aria-current");
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest?.("a");
+  if (!target || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (target.classList.contains("skip")) {
+    // Without a step of the history, which would show the page anew.
+    event.preventDefault();
+    main.focus();
+    return;
+  }
+  const url = new URL(target.href);
+  const ours = url.origin === location.origin && /^\/console(\/(?!api\/|static\/)|$)/.test(url.pathname);
+  if (!ours || target.hasAttribute("download")) return;
+  event.preventDefault();
+  go(url.pathname + url.search);
+});
+addEventListener("popstate", show);
+// What a page showed once is not to come back with the browser's page cache.
+addEventListener("pagehide", () => main.replaceChildren());
+addEventListener("pageshow", (event) => { if (event.persisted) show(); });
+// A page that saves or searches on its own meets the end of the session too.
+addEventListener("unhandledrejection", (event) => {
+  if (event.reason?.name === "AbortError") event.preventDefault();
+  else if (event.reason instanceof ApiError) {
+    event.preventDefault();
+    fail(event.reason);
+  }
+});
+show();

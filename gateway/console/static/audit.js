@@ -1,0 +1,71 @@
+// Operators: the proof of the ledger, and who did what.
+
+import { api, get, query } from "./api.js";
+import { announce, h } from "./dom.js";
+import { filters, form } from "./form.js";
+import { count, plural, time } from "./format.js";
+import { code, dim, empty, figures, head, link, notice, pager, section, table } from "./ui.js";
+
+export async function audit({ params, signal, reload }) {
+  const search = params.get("search");
+  const [report, log] = await Promise.all([
+    get("/audit", signal), get(`/audit/log${query({ search, cursor: params.get("cursor") })}`, signal),
+  ]);
+  return [
+    head("Audit"),
+    section("Ledger", showReport(report), form({
+      submit: "Run the full audit",
+      run: async () => {
+        const { ok } = await api("POST", "/audit");
+        await reload();
+        announce(ok ? "Audit: all agrees" : "Audit: mismatch");
+      },
+    })),
+    section("Who did what",
+      filters([{ name: "search", label: "Actor, account, action or target contains", type: "search", value: search }], reload),
+      log.events.length ? logTable(log.events) : empty(search ? "Nothing matches." : "Nothing yet."),
+      pager(log.count, "event", log.next_cursor)),
+  ];
+}
+
+function showReport(report) {
+  if (report.ok === null) return h("p", null, "Not run since the start.");
+  return [
+    report.ok ? notice("good", "Balances and entries agree, checked ", time(report.at), " UTC.")
+      : notice("bad", h("p", null, "Balances and entries disagree, found ", time(report.at), " UTC:"), h("ul", null, report.problems.map((one) => h("li", null, one)))),
+    figures([
+      ["Accounts", count(report.accounts)], ["Entries", count(report.entries)], ["In flight", count(report.pending)],
+      ["Interrupted", count(report.interrupted), report.unsettled ? `${count(report.unsettled)} to settle` : "all settled"],
+    ]),
+    report.to_settle.length > 0 && [h("p", null, `${plural(report.to_settle.length, "request")} interrupted by a crash and charged nothing. Settle each by a correction that names it.`), settleTable(report.to_settle)],
+  ];
+}
+
+const accountLink = (name) => link(name, `/console/accounts/${encodeURIComponent(name)}`);
+
+const settleTable = (rows) => table({
+  caption: "To settle",
+  columns: [
+    { label: "Request id", cell: (one) => h("span", { class: "mono" }, one.id) },
+    { label: "Account", cell: (one) => accountLink(one.account) },
+    { label: "Model", cell: (one) => code(one.model) },
+    { label: "Provider", cell: (one) => one.provider },
+    { label: "Held", money: (one) => one.hold },
+    { label: "Started (UTC)", cell: (one) => time(one.started) },
+  ],
+  rows,
+});
+
+const logTable = (rows) => table({
+  caption: "Audit log",
+  columns: [
+    { label: "Time (UTC)", cell: (one) => time(one.at) },
+    { label: "Who", cell: (one) => h("span", { class: "name" }, one.actor) },
+    { label: "What", cell: (one) => code(one.action) },
+    { label: "Account", cell: (one) => (one.account ? accountLink(one.account) : dim("–")) },
+    { label: "Target", cell: (one) => (one.target ? h("span", { class: "mono" }, one.target) : dim("–")) },
+    { label: "Detail", class: "wide", cell: (one) => one.detail || dim("–") },
+    { label: "From", cell: (one) => one.address ?? dim("–") },
+  ],
+  rows,
+});

@@ -1,0 +1,45 @@
+// Every movement of the balance, and how to add to it.
+
+import { api, apiUrl, get, query } from "./api.js";
+import { announce, h } from "./dom.js";
+import { entryTable } from "./entries.js";
+import { amount, amountText, bigAmount } from "./format.js";
+import { filters, form } from "./form.js";
+import { figures, head, link, notice, pager, section } from "./ui.js";
+
+const KINDS = [["", "all"], ["credit", "credit"], ["code", "code"], ["charge", "charge"], ["correction", "correction"]];
+
+export async function billing(context) {
+  const { params, session, signal } = context;
+  const kind = params.get("kind");
+  const view = await get(`/billing${query({ kind, cursor: params.get("cursor") })}`, signal);
+  return [
+    head("Billing", link("CSV", apiUrl(`/billing.csv${query({ kind })}`), "button", { download: "" })),
+    h("div", { class: "pair" },
+      h("section", { class: "card balance", "aria-label": "Balance" },
+        h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(view.balance))),
+        figures([["Held by calls in flight", amount(view.held)], ["Available", amount(view.available)]])),
+      redeemCard(session, context)),
+    section("Movements",
+      filters([{ name: "kind", label: "Kind", type: "select", options: KINDS, value: kind ?? "" }], context.reload),
+      entryTable(view.entries, { linked: true }),
+      pager(view.count, "movement", view.next_cursor)),
+  ];
+}
+
+function redeemCard(session, { reload }) {
+  return section("Add credit",
+    session.top_up_text && h("p", { class: "words" }, session.top_up_text),
+    form({
+      inline: true,
+      fields: [{ name: "code", label: "Top-up code", required: true, class: "mono", placeholder: "XXXX-XXXX-XXXX-XXXX", autocapitalize: "characters", spellcheck: "false" }],
+      submit: "Redeem",
+      run: async (body, idempotencyKey) => {
+        const { entry } = await api("POST", "/billing/redeem", { body, idempotencyKey });
+        const text = `${amountText(entry.amount)} added.`;
+        await reload();
+        document.querySelector(".head").after(notice("good", text));
+        announce(text);
+      },
+    }));
+}

@@ -1,0 +1,105 @@
+// Money, counts and times as text. Money is decimal strings and BigInt, never a float.
+
+import { h } from "./dom.js";
+
+const SYMBOLS = { USD: "$", EUR: "€", GBP: "£", JPY: "¥", CNY: "¥", INR: "₹", RUB: "₽" };
+const NANO_DIGITS = 9;
+
+let currency = "USD";
+
+export function setCurrency(name) {
+  currency = name;
+}
+
+/** The unit, for the head of a column. */
+export const unit = () => currency;
+
+export function toNano(amount) {
+  const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(amount);
+  const nano = BigInt(whole + fraction.padEnd(NANO_DIGITS, "0"));
+  return sign ? -nano : nano;
+}
+
+/** All digits that matter, at least two decimals: what the server's format_amount writes. */
+export function fromNano(nano) {
+  const digits = String(nano < 0n ? -nano : nano).padStart(NANO_DIGITS + 1, "0");
+  const fraction = digits.slice(-NANO_DIGITS).replace(/0+$/, "").padEnd(2, "0");
+  return `${nano < 0n ? "-" : ""}${digits.slice(0, -NANO_DIGITS)}.${fraction}`;
+}
+
+const group = (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ",");
+
+/** "-1234.5" as "−1,234.5". */
+export function groupAmount(amount) {
+  const [whole, fraction] = amount.replace("-", "").split(".");
+  return `${amount.startsWith("-") ? "−" : ""}${group(whole)}${fraction === undefined ? "" : `.${fraction}`}`;
+}
+
+/** An amount with its unit, for running text. */
+export function amountText(amount) {
+  const text = groupAmount(amount);
+  const symbol = SYMBOLS[currency];
+  if (!symbol) return `${text} ${currency}`;
+  return text.startsWith("−") ? `−${symbol}${text.slice(1)}` : symbol + text;
+}
+
+/** An amount that stands alone: what is finer than a cent is fainter. */
+export function amount(value, kind = "") {
+  const [, start, fine, end] = /^(.*\.\d\d)(\d*)(.*)$/.exec(amountText(value));
+  return h("data", { value, class: `money ${kind}` }, start, fine && h("span", { class: "fine" }, fine), end);
+}
+
+/** An amount in a column: unit in its head, points under each other, exact to the last digit. */
+export function columnAmount(value, decimals) {
+  const missing = decimals - value.split(".")[1].length;
+  return h("data", { value, class: "money" }, groupAmount(value),
+    missing > 0 && h("span", { class: "pad", "aria-hidden": "true" }, "0".repeat(missing)));
+}
+
+export const bigAmount = (value) => amount(value, "big");
+
+export const count = (number) => (number === null || number === undefined ? "–" : group(String(number)));
+
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+/** "2026-05-14…" as "14 May", with the hour if there is one. */
+export function shortDay(at) {
+  const text = `${Number(at.slice(8, 10))} ${MONTHS[Number(at.slice(5, 7)) - 1]}`;
+  return at.length > 10 ? `${text}, ${at.slice(11, 16)}` : text;
+}
+
+export const readSetting = (name) => {
+  try { return localStorage.getItem(name); } catch { return null; }
+};
+
+export const writeSetting = (name, value) => {
+  try { localStorage.setItem(name, value); } catch { /* Storage is off: it lasts as long as the page. */ }
+};
+
+/** UTC, the local time as an addition. */
+export function time(iso, { day = false, brief = false, none = "–" } = {}) {
+  if (!iso) return none;
+  const utc = iso.slice(0, day ? 10 : brief ? 16 : 19).replace("T", " ");
+  const local = new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return h("time", { datetime: iso, title: `${iso.slice(0, 19).replace("T", " ")} UTC; here ${local}` }, utc,
+    readSetting("local-time") === "yes" && !day && h("span", { class: "local" }, local));
+}
+
+export function duration(seconds) {
+  const days = Math.floor(seconds / 86400);
+  const hours = Math.floor(seconds / 3600) % 24;
+  const minutes = Math.floor(seconds / 60) % 60;
+  if (days) return `${plural(days, "day")} ${hours} h`;
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(seconds) % 60} s`;
+}
+
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return "–";
+  const step = [["GiB", 30], ["MiB", 20], ["KiB", 10]].find(([, power]) => bytes >= 2 ** power);
+  return step ? `${(bytes / 2 ** step[1]).toFixed(1)} ${step[0]}` : `${bytes} B`;
+}
+
+/** The UTC day, some days from today. */
+export const utcDay = (offset = 0) => new Date(Date.now() + offset * 86400000).toISOString().slice(0, 10);

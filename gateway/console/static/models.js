@@ -1,0 +1,27 @@
+// What can be called, and what it costs.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { count } from "./format.js";
+import { badge, code, copyButton, dim, empty, head, table } from "./ui.js";
+
+export async function models({ session, signal }) {
+  const list = await get("/models", signal);
+  const price = (label, name) => ({ label, money: (model) => (model.free ? null : model.price[name]) });
+  const perRequest = list.models.some((model) => model.price?.request_nano);
+  const columns = [
+    { label: "Model", cell: (model) => h("span", { class: "with-copy" }, h("span", null, code(model.id), model.free && [" ", badge("free", "good")], !model.on && [" ", badge("off", "warn")]), copyButton(() => model.id, "Copy", "quiet")) },
+    price("Input", "input"), price("Cached", "cached_input"), price("Cache write", "cache_write"), price("Output", "output"),
+    perRequest && price("Per call", "request"),
+    { label: "Tokens at most", right: true, cell: (model) => [h("small", null, "in ", count(model.max_input_tokens)), h("small", null, "out ", count(model.max_output_tokens))] },
+    session.account.operator && { label: "Routes, in order", class: "wide", cell: (model) => h("ol", { class: "plain" }, model.routes.map(route)) },
+  ];
+  return [
+    head("Models"),
+    h("p", { class: "dim" }, "Prices per million tokens.", session.account.operator && " They are set in gateway.toml."),
+    list.count ? table({ caption: "Models and prices", columns: columns.filter(Boolean), rows: list.models })
+      : empty("No models are offered at the moment. Providers and models are set in gateway.toml."),
+  ];
+}
+
+const route = ({ provider, model, on }) => h("li", null, code(`${provider}/${model}`), !on && dim(" off"));

@@ -1,0 +1,62 @@
+// A new key, this once: in this view's elements alone, gone when the view is left.
+
+import { h } from "./dom.js";
+import { time, writeSetting } from "./format.js";
+import { copyButton, copyField, head, button, notice, section, tabs } from "./ui.js";
+
+export function created({ key, secret, old }, { session, reload }) {
+  const base = session.base_url ?? `${location.origin}/v1`;
+  const model = key.models?.[0] ?? session.models[0] ?? "MODEL";
+  return [
+    head(old ? "Key rotated" : "Key created"),
+    notice("warn", h("strong", null, "Shown once."), " Copy it now. Lost it? Rotate."),
+    section(key.name || "Your key",
+      copyField("Key", secret),
+      copyField("Base URL", base),
+      old && oldKey(old)),
+    section("Ready to run", tabs("Snippets", Object.entries(SNIPPETS).map(([name, write]) =>
+      [name, () => snippet(name, write({ base, secret, model }))]))),
+    h("div", { class: "actions" }, button("I stored it", reload, "primary")),
+  ];
+}
+
+function oldKey(old) {
+  const stopped = !old.expires || Date.parse(old.expires) <= Date.now();
+  return h("p", null, stopped ? "The old key has stopped working." : ["The old key works until ", time(old.expires), " UTC."]);
+}
+
+function snippet(name, text) {
+  const copy = copyButton(() => text, "Copy snippet");
+  copy.addEventListener("click", () => writeSetting("copied-snippet", "yes"));
+  return h("div", { class: "snippet" }, h("pre", { tabindex: "0", "aria-label": `${name} snippet` }, text), copy);
+}
+
+const SNIPPETS = {
+  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
+
+client = OpenAI(
+    base_url="${base}",
+    api_key="${secret}",
+)
+reply = client.chat.completions.create(
+    model="${model}",
+    messages=[{"role": "user", "content": "Hello"}],
+)
+print(reply.choices[0].message.content)`,
+  Anthropic: ({ base, secret, model }) => `from anthropic import Anthropic
+
+client = Anthropic(
+    base_url="${base.replace(/\/v1$/, "")}",
+    api_key="${secret}",
+)
+reply = client.messages.create(
+    model="${model}",
+    max_tokens=256,
+    messages=[{"role": "user", "content": "Hello"}],
+)
+print(reply.content[0].text)`,
+  curl: ({ base, secret, model }) => `curl ${base}/chat/completions \\
+  -H "Authorization: Bearer ${secret}" \\
+  -H "Content-Type: application/json" \\
+  -d '{"model": "${model}", "messages": [{"role": "user", "content": "Hello"}]}'`,
+};

@@ -1,0 +1,156 @@
+// What pages are made of: heads, sections, tables, pagers, notices, copy buttons.
+
+import { announce, h, newId } from "./dom.js";
+import { columnAmount, count, plural, unit } from "./format.js";
+
+/** The head of a page: its one h1, with the page's actions beside it. */
+export const head = (title, ...actions) =>
+  h("header", { class: "head" }, h("h1", { tabindex: "-1" }, title), h("div", { class: "actions" }, actions));
+
+export const section = (title, ...content) => h("section", { class: "card" }, h("h2", null, title), content);
+
+export const button = (label, onclick, kind = "", more = {}) =>
+  h("button", { type: "button", class: kind, onclick, ...more }, label);
+
+export const link = (label, href, kind, more = {}) => h("a", { href, class: kind, ...more }, label);
+
+export const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
+
+export const code = (text) => h("code", null, text);
+
+export const dim = (...text) => h("span", { class: "dim" }, text);
+
+export const notice = (kind, ...content) =>
+  h("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : null }, content);
+
+export const empty = (text, ...actions) => h("div", { class: "empty" }, h("p", null, text), actions);
+
+/** Figures with their names: [[name, value, note?], …]. */
+export const figures = (pairs) =>
+  h("dl", { class: "figures" }, pairs.map(([name, value, note]) =>
+    h("div", null, h("dt", null, name), h("dd", null, value, note && h("small", null, note)))));
+
+const PART = { head: "th", row: "th", cell: "td" };
+
+function cells(columns, kind, contents) {
+  return columns.map((column, index) => {
+    const part = kind === "head" ? "head" : index === 0 && !column.plain ? "row" : "cell";
+    const scope = { head: "col", row: "row", cell: null }[part];
+    return h(PART[part], { scope, class: [column.right || column.money ? "right" : "", column.class ?? ""].join(" ").trim() || null },
+      contents[index]);
+  });
+}
+
+/** Columns are {label, cell(row)} or {label, money(row) → decimal string}; `foot` is one more row of totals. */
+export function table({ caption, columns, rows, foot }) {
+  const all = foot ? [...rows, foot] : rows;
+  const write = columns.map((column) => {
+    if (!column.money) return column.cell;
+    const decimals = Math.max(2, ...all.map((row) => (column.money(row) ?? "0.00").split(".")[1].length));
+    return (row) => (column.money(row) === null ? dim("–") : columnAmount(column.money(row), decimals));
+  });
+  const line = (row) => cells(columns, "body", write.map((cell) => cell(row)));
+  const heads = columns.map((column) => (column.money ? `${column.label}, ${unit()}` : column.label));
+  return h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" },
+    h("table", null,
+      h("caption", { class: "unseen" }, caption),
+      h("thead", null, h("tr", null, cells(columns, "head", heads))),
+      h("tbody", null, rows.map((row) => h("tr", null, line(row)))),
+      foot && h("tfoot", null, h("tr", null, line(foot)))));
+}
+
+/** Keys to choose from, told apart by the end of the key. */
+export const keyOptions = (keys) => keys.map((key) => [key.id, `${key.name || "unnamed"} ${key.display.slice(-5)}`]);
+
+/** Columns of the token classes; those of caches only where something is in them. */
+export function tokenColumns(rows) {
+  const column = (label, name) => ({ label, right: true, cell: (row) => count(row[name]) });
+  const used = (name) => rows.some((row) => row[name]);
+  return [
+    column("Input", "input_tokens"),
+    used("cached_input_tokens") && column("Cached", "cached_input_tokens"),
+    used("cache_write_tokens") && column("Cache write", "cache_write_tokens"),
+    column("Output", "output_tokens"),
+  ].filter(Boolean);
+}
+
+/** How many there are, and the way to the next page. */
+export function pager(total, one, nextCursor, many) {
+  const here = new URLSearchParams(location.search);
+  const to = (cursor) => {
+    const params = new URLSearchParams(here);
+    if (cursor) params.set("cursor", cursor);
+    else params.delete("cursor");
+    return `${location.pathname}?${params}`;
+  };
+  return h("nav", { class: "pager", "aria-label": "Pages" },
+    h("span", null, plural(total, one, many)),
+    here.has("cursor") && link("First page", to(null)),
+    nextCursor && link("Next page", to(nextCursor), "", { rel: "next" }));
+}
+
+/** A button that copies and says so, to the eye and to the ear. */
+export function copyButton(getText, label = "Copy", kind = "") {
+  const copy = async () => {
+    const copied = await copyText(getText(), me);
+    announce(copied ? "Copied" : "Copying failed: select the text and copy it by hand");
+    me.textContent = copied ? "Copied" : "Select it and copy";
+    setTimeout(() => { me.textContent = label; }, 2000);
+  };
+  const me = button(label, copy, `copy ${kind}`);
+  return me;
+}
+
+async function copyText(text, near) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text, near);
+  }
+}
+
+/** The clipboard API is missing on plain http. The field stands near, for a dialog makes the rest inert. */
+function copyBySelection(text, near) {
+  const field = h("textarea", { class: "unseen", value: text, "aria-hidden": "true" });
+  near.after(field);
+  field.select();
+  const copied = document.execCommand("copy");
+  field.remove();
+  near.focus();
+  return copied;
+}
+
+/** A read-only text that is selected when it gets the focus, with its copy button. */
+export function copyField(label, text) {
+  const id = newId("copy");
+  const field = h("input", { id, class: "mono", readonly: true, value: text, autocomplete: "off", spellcheck: "false" });
+  field.addEventListener("focus", () => field.select());
+  return h("div", { class: "field" }, h("label", { for: id }, label),
+    h("div", { class: "joined" }, field, copyButton(() => text)));
+}
+
+export function tabs(label, items) {
+  const panel = h("div", { class: "panel", role: "tabpanel", id: newId("panel"), tabindex: "0" });
+  const buttons = items.map(([name]) =>
+    h("button", { type: "button", role: "tab", id: newId("tab"), "aria-controls": panel.id }, name));
+  const choose = (index, focus) => {
+    buttons.forEach((one, at) => {
+      one.setAttribute("aria-selected", at === index);
+      one.tabIndex = at === index ? 0 : -1;
+    });
+    panel.setAttribute("aria-labelledby", buttons[index].id);
+    panel.replaceChildren(items[index][1]());
+    if (focus) buttons[index].focus();
+  };
+  const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
+  buttons.forEach((one, index) => {
+    one.addEventListener("click", () => choose(index));
+    one.addEventListener("keydown", (event) => {
+      const step = STEPS[event.key];
+      if (step) choose((index + step + items.length) % items.length, true);
+    });
+  });
+  choose(0);
+  return h("div", null, h("div", { class: "tabs", role: "tablist", "aria-label": label }, buttons), panel);
+}

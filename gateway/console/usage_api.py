@@ -1,0 +1,175 @@
+"""What the own account used, by day, hour, model or key; as JSON and as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal, TypeVar, get_args
+
+from aiohttp import web
+
+from gateway.cli_views import money
+from gateway.console.csv_stream import Chunk, stream_csv
+from gateway.console.fields import Query
+from gateway.console.refusals import ConsoleError, invalid_field
+from gateway.console.state import Answer, Route, Visit, on_desk
+from gateway.console.views import describe_sum, format_day, format_hour, sum_usage
+from gateway.ledger.base import DAY_MS
+from gateway.ledger.book_usage import ChartUnit
+from gateway.ledger.books import Books
+from gateway.ledger.usage_records import Usage, UsageFilter, UsagePoint, UsageReport
+
+Group = Literal["day", "hour", "model", "key"]
+GROUPS: Final[tuple[Group, ...]] = get_args(Group)
+MAX_DAYS: Final[dict[Group, int]] = {"day": 366, "hour": 31, "model": 366, "key": 366}
+DEFAULT_DAYS: Final = 30
+FIRST_DAY: Final = -719_162
+"""The year 1, where dates begin."""
+
+_SUMS: Final = (
+    "requests",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "cost",
+    "cost_nano",
+)
+COLUMNS: Final[dict[Group, tuple[str, ...]]] = {
+    "day": ("day", *_SUMS),
+    "hour": ("hour", *_SUMS),
+    "model": ("model", *_SUMS),
+    "key": ("key", "key_name", *_SUMS),
+}
+
+Json = dict[str, object]
+Place = TypeVar("Place", int, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    by: Group
+    chosen: UsageFilter
+
+    @property
+    def unit(self) -> ChartUnit:
+        return "hour" if self.by == "hour" else "day"
+
+    def read(self, books: Books) -> UsageReport:
+        return books.usage_report(self.chosen, self.unit, by_key=self.by == "key")
+
+
+def show_usage(books: Books, visit: Visit) -> Answer:
+    asked = _read_query(visit.query, visit.account.id, books.clock() // DAY_MS)
+    report = asked.read(books)
+    body = {
+        "from": format_day(asked.chosen.first_day),
+        "to": format_day(asked.chosen.last_day),
+        "by": asked.by,
+        "currency": visit.gateway.config.billing.currency,
+        "rows": _ROWS[asked.by](report),
+        "totals": describe_sum(sum_usage(point.usage for point in report.points)),
+        "chart": {"unit": asked.unit, "points": _describe_points(report, asked.unit)},
+        "models": list(report.models),
+    }
+    return Answer(body)
+
+
+async def download_usage(visit: Visit) -> web.StreamResponse:
+    by = _read_group(visit.query)
+
+    def read(books: Books, _: None) -> Chunk[None]:
+        asked = _read_query(visit.query, visit.account.id, books.clock() // DAY_MS)
+        return Chunk(_ROWS[by](asked.read(books)), None)
+
+    return await stream_csv(visit, "usage", COLUMNS[by], read)
+
+
+def _read_query(query: Query, account_id: int, today: int) -> Asked:
+    by = _read_group(query)
+    first, last = query.days()
+    last_day = today if last is None else last
+    first_day = max(last_day - DEFAULT_DAYS + 1, FIRST_DAY) if first is None else first
+    if first_day > last_day:
+        raise invalid_field("from", "'from' must not be after today.")
+    if last_day - first_day >= MAX_DAYS[by]:
+        raise ConsoleError(
+            400,
+            "range_too_long",
+            f"At most {MAX_DAYS[by]} days can be shown by {by}. Choose a later 'from' or an"
+            " earlier 'to'.",
+            "from",
+        )
+    chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
+    return Asked(by, chosen)
+
+
+def _read_group(query: Query) -> Group:
+    by = query.choice("by", GROUPS, "day")
+    return next(group for group in GROUPS if group == by)
+
+
+def _list_by_time(name: ChartUnit, report: UsageReport) -> list[Json]:
+    sums = _sum_by(report.points, lambda point: point.at)
+    return [{name: _FORMATS[name](at), **describe_sum(usage)} for at, usage in sums.items()]
+
+
+def _list_by_model(report: UsageReport) -> list[Json]:
+    """The dearest first."""
+    sums = _sum_by(report.points, lambda point: point.model)
+    ordered = sorted(sums.items(), key=lambda row: (-row[1].cost_nano, row[0]))
+    return [{"model": model, **describe_sum(usage)} for model, usage in ordered]
+
+
+def _list_by_key(report: UsageReport) -> list[Json]:
+    return [
+        {
+            "key": key.id,
+            "key_name": key.name,
+            "key_display": key.display,
+            **describe_sum(usage),
+        }
+        for key, usage in report.keys
+    ]
+
+
+_ROWS: Final[dict[Group, Callable[[UsageReport], list[Json]]]] = {
+    "day": partial(_list_by_time, "day"),
+    "hour": partial(_list_by_time, "hour"),
+    "model": _list_by_model,
+    "key": _list_by_key,
+}
+
+
+def _sum_by(
+    points: Iterable[UsagePoint], place: Callable[[UsagePoint], Place]
+) -> dict[Place, Usage]:
+    """In the order in which the places come up."""
+    found: dict[Place, list[Usage]] = {}
+    for point in points:
+        found.setdefault(place(point), []).append(point.usage)
+    return {place: sum_usage(usages) for place, usages in found.items()}
+
+
+def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:
+    """Dates are written once each: there are fewer of them than points."""
+    moments = {at: _FORMATS[unit](at) for at in {point.at for point in report.points}}
+    return [
+        {
+            "at": moments[point.at],
+            "model": point.model,
+            "requests": point.usage.requests,
+            "tokens": point.usage.tokens.total,
+            **money("cost", point.usage.cost_nano),
+        }
+        for point in report.points
+    ]
+
+
+_FORMATS: Final[dict[ChartUnit, Callable[[int], str]]] = {"day": format_day, "hour": format_hour}
+
+ROUTES: Final = (
+    Route("GET", "/console/api/usage", "any", on_desk(show_usage)),
+    Route("GET", "/console/api/usage.csv", "any", download_usage),
+)

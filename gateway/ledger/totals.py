@@ -1,0 +1,118 @@
+"""Sums of ended requests by hour and by day, written in the transaction that ends the requests.
+
+A request belongs to the UTC hour and day in which it ended. What was posted counts with its
+tokens and its cost; what was voided counts as failed, and with nothing else.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from operator import add
+from typing import Final
+
+from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.rows import Row, Statement, run_rows
+
+HOUR_MS: Final = 3_600_000
+HOURS_PER_DAY: Final = 24
+
+_SUMS: Final = (
+    "requests",
+    "failed",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "cost_nano",
+)
+_ADD: Final = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+_FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
+
+Place = tuple[int, int, str, str]
+"""Account, hour or day, model, key."""
+Sums = dict[Place, tuple[int, ...]]
+
+
+def _make_upsert(table: str, unit: str) -> Statement:
+    """A padding row has no account and is left out; without a WHERE, ON would join."""
+    return Statement(
+        f"INSERT INTO {table} SELECT * FROM",
+        f"WHERE column1 NOT NULL ON CONFLICT (account_id, {unit}, model, key_id)"
+        f" DO UPDATE SET {_ADD}",
+    )
+
+
+_ADD_HOURLY: Final = _make_upsert("hourly", "hour")
+_ADD_DAILY: Final = _make_upsert("daily", "day")
+
+
+_FAIL_PENDING: Final = (
+    """
+    INSERT INTO hourly
+    SELECT account_id, max(started_ms, :now) / 3600000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
+    FROM requests WHERE state = 'pending' GROUP BY 1, 2, 3, 4
+    ON CONFLICT (account_id, hour, model, key_id) DO UPDATE SET failed = failed + excluded.failed
+    """,
+    """
+    INSERT INTO daily
+    SELECT account_id, max(started_ms, :now) / 86400000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
+    FROM requests WHERE state = 'pending' GROUP BY 1, 2, 3, 4
+    ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET failed = failed + excluded.failed
+    """,
+)
+"""All that is pending fails now; or when it began, if the clock was set back."""
+
+
+def add_totals(connection: sqlite3.Connection, ended: Iterable[tuple[Hold, Settlement]]) -> None:
+    """Add what was settled, within the transaction that settles it."""
+    hourly = _sum_by_hour(ended)
+    run_rows(connection, _ADD_HOURLY, _make_rows(hourly))
+    run_rows(connection, _ADD_DAILY, _make_rows(_sum_by_day(hourly)))
+
+
+def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:
+    """Count all that is pending as failed, in the transaction that is about to void it."""
+    for sql in _FAIL_PENDING:
+        connection.execute(sql, {"now": now_ms})
+
+
+def _sum_by_hour(ended: Iterable[tuple[Hold, Settlement]]) -> Sums:
+    hourly: Sums = {}
+    for hold, settlement in ended:
+        hour = settlement.ended_ms // HOUR_MS
+        place = (hold.account.id, hour, hold.admission.model, hold.key.id)
+        _add(hourly, place, _count(settlement))
+    return hourly
+
+
+def _sum_by_day(hourly: Sums) -> Sums:
+    daily: Sums = {}
+    for (account_id, hour, model, key_id), sums in hourly.items():
+        _add(daily, (account_id, hour // HOURS_PER_DAY, model, key_id), sums)
+    return daily
+
+
+def _make_rows(sums: Sums) -> list[Row]:
+    return [(*place, *counts) for place, counts in sums.items()]
+
+
+def _add(sums: Sums, place: Place, more: tuple[int, ...]) -> None:
+    so_far = sums.get(place)
+    sums[place] = more if so_far is None else tuple(map(add, so_far, more))
+
+
+def _count(settlement: Settlement) -> tuple[int, ...]:
+    """One request in the order of `_SUMS`."""
+    if not settlement.is_posted:
+        return _FAILED
+    tokens = settlement.tokens
+    return (
+        1,
+        0,
+        tokens.input,
+        tokens.cached_input,
+        tokens.cache_write,
+        tokens.output,
+        settlement.cost_nano,
+    )
