@@ -10,12 +10,12 @@ How it starts:
     cli_words             what the grammar is made of
     cli_parser            argparse made from the grammar
     cli_arguments         what an argument may be: amounts, dates, durations
-    cli_verbs             accounts, keys, usage, audit, backup
+    cli_verbs             accounts, usage, audit, backup
+    cli_keys              keys
     cli_codes             top-up codes
     cli_signin            passwords and sign-in links for the console
     cli_check             `check`: what a configuration means
     cli_unit              `unit`: what this installation is
-    cli_views             records as JSON
     cli_tables            records as tables for people
     cli_output            stdout for data, stderr for words
     config                gateway.toml as frozen records
@@ -56,38 +56,37 @@ The way of a request:
     health                `GET /healthz` and `GET /readyz`
     access_log            one line per request
 
-The console:
+The console, in the order a request of its page meets the modules:
 
     console/routes        every way in, and the application's share of it
+    console/pages         the page's files, from memory
     console/door          the way of a request: origin, session, role, body, handler
+    console/origin        which site and which address it comes from
+    console/cookies       the session's cookie
     console/state         what requests share, and what each of them carries
     console/desk          the books on a thread of their own
     console/fields        bodies and queries, read field by field
-    console/paging        lists in pages
     console/once          what moves money happens once
-    console/refusals      errors, in words for the page
-    console/headers       what a browser is told not to do
-    console/pages         the page's files, from memory
+    console/session_api   signing in and out
+    console/throttle      how often somebody may try
+    console/hasher        passwords on two threads
+    console/devices       browsers in two words
+    console/settings_api  one's own password and sessions
     console/overview_api  the balance, how long it lasts, the last days
     console/keys_api      one's own keys
     console/usage_api     what was used by day, hour, model, key; and as CSV
     console/billing_api   movements of the balance, and as CSV
     console/activity_api  calls, and as CSV
-    console/csv_stream    a list as a file of any length
-    console/session_api   signing in and out
-    console/settings_api  one's own password and sessions
     console/models_api    what can be called, and its price
     console/accounts_api  all accounts, and what is done to one
     console/codes_api     top-up codes, and redeeming one
     console/operations_api  providers, health, audit
     console/vitals        the latest failures, the loop's lag, the last proof
     console/views         shapes that the page alone is shown
-    console/hasher        passwords on two threads
-    console/passwords     scrypt
-    console/throttle      how often somebody may try
-    console/origin        which site and which address it comes from
-    console/cookies       the session's cookie
-    console/devices       browsers in two words
+    console/paging        lists in pages
+    console/csv_stream    a list as a file of any length
+    console/refusals      errors, in words for the page
+    console/headers       what a browser is told not to do
 
 What the wire formats know, without I/O:
 
@@ -141,6 +140,14 @@ What the wire formats know, without I/O:
     money                           nano-units, prices, the one rounding
     errors                          what can go wrong, and whose fault it is
 
+What all of them use:
+
+    times                 moments: from the clock, from dates, as texts
+    addresses             hosts and ports as people and browsers write them
+    csv_text              CSV that no spreadsheet runs
+    views                 records as JSON, for the command line, receipts and the console
+    tasks                 tasks that nobody awaits
+
 Money at rest:
 
     ledger/base           what a ledger is
@@ -158,27 +165,28 @@ Money at rest:
     ledger/wal            the write-ahead log kept small
     ledger/schema         opening, pragmas, migrations
     ledger/lock           one serving process per database
-    ledger/books          the operator's side
+    ledger/books          the operator's side, as one
     ledger/book           a connection to read and change by, and the note of who did
     ledger/book_accounts  accounts, and what moves their balances apart from requests
-    ledger/book_replays   the reply that is kept with its effect
     ledger/book_directory  accounts looked up, with how they stand
-    ledger/book_events    who did what; the last proof and the last copy
     ledger/book_keys      keys: made, edited, replaced, revoked
     ledger/book_codes     top-up codes: made, voided, redeemed once
     ledger/book_signins   passwords, links, sessions
-    ledger/book_usage     what was used and spent, from those sums
-    ledger/usage_records  what they are asked and answer
+    ledger/book_replays   the reply that is kept with its effect
+    ledger/book_events    who did what; the last proof and the last copy
+    ledger/book_usage     what was used and spent, from the sums by hour and day
     ledger/book_lists     entries and calls in pages, and how many there are
-    ledger/reports        what the operator's side reads
     ledger/list_entries   movements of a balance, the latest first
     ledger/list_calls     calls of an account, the latest first
-    ledger/records        what it is shown
-    ledger/audit          balances proven from entries
+    ledger/reports        what the operator's side reads
+    ledger/records        what it is shown: accounts, keys, entries, calls; and its refusals
+    ledger/code_records   top-up codes
+    ledger/usage_records  sums of usage
+    ledger/audit          balances proven from entries, and sums from requests
     ledger/backup         a copy while the gateway serves
     accounts              the operator's verbs
     codes                 top-up codes: how they look, and their verbs
-    verb_checks           what verbs ask of texts and amounts
     signin                passwords, links and sessions, as the CLI and the console have them
-    tasks                 tasks that nobody awaits
+    passwords             what is stored of a password: scrypt
+    verb_checks           what verbs ask of texts and amounts
 """

@@ -30,7 +30,13 @@ from gateway.ledger.records import (
     Refused,
     UsageRow,
 )
-from gateway.verb_checks import MAX_NAME_CHARS, MAX_NOTE_CHARS, require_amount, require_text
+from gateway.verb_checks import (
+    MAX_NAME_CHARS,
+    MAX_NOTE_CHARS,
+    require_amount,
+    require_expiry,
+    require_text,
+)
 
 __all__ = [
     "AccountDetail",
@@ -66,6 +72,9 @@ __all__ = [
 
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 200
 MAX_MODEL_CHARS: Final = 200
+MAX_MODELS: Final = 100
+"""Of a key: the serving process has all keys in memory, and holders make keys themselves."""
+
 MAX_LIMIT: Final = 10**9
 """Of requests, tokens and concurrency: more is a typing error."""
 
@@ -297,12 +306,10 @@ def _require_credit(amount_nano: int, field: str = "amount") -> None:
 def _require_terms(terms: KeyTerms, now_ms: int) -> None:
     if terms.name:
         require_text("the key's name", terms.name, MAX_NAME_CHARS, "name")
-    if terms.expires_ms is not None and terms.expires_ms <= now_ms:
-        raise Refused("the key's expiry must be in the future", field="expires")
-    if terms.models is not None and not terms.models:
-        raise Refused("name at least one model, or none to allow all", field="models")
-    for model in terms.models or ():
-        require_text("a model's name", model, MAX_MODEL_CHARS, "models")
+    if terms.expires_ms is not None:
+        require_expiry("the key's expiry", terms.expires_ms, now_ms)
+    if terms.models is not None:
+        _require_models(terms.models)
     for limit in (terms.requests_per_minute, terms.tokens_per_minute, terms.concurrency):
         if limit is not None and not 0 <= limit <= MAX_LIMIT:
             raise Refused(f"a limit must be between 0 (none) and {MAX_LIMIT}")
@@ -310,3 +317,12 @@ def _require_terms(terms: KeyTerms, now_ms: int) -> None:
         require_amount(terms.cap_nano, "cap")
         if terms.cap_nano <= 0:
             raise Refused("the key's cap must be above 0", field="cap")
+
+
+def _require_models(models: Sequence[str]) -> None:
+    if not models:
+        raise Refused("name at least one model, or none to allow all", field="models")
+    if len(models) > MAX_MODELS:
+        raise Refused(f"name at most {MAX_MODELS} models, or none to allow all", field="models")
+    for model in models:
+        require_text("a model's name", model, MAX_MODEL_CHARS, "models")

@@ -39,6 +39,11 @@ def is_well_formed(key: str) -> bool:
     return number == zlib.crc32(key[:-CHECKSUM_CHARS].encode())
 
 
+def display(last4: str) -> str:
+    """Such as `sk-ru-…a1b2`: enough to tell keys apart."""
+    return f"{PREFIX}…{last4}"
+
+
 def digest(key: str) -> bytes:
     """The 32 bytes by which a key is stored and looked up."""
     return hashlib.sha256(key.encode()).digest()

@@ -16,6 +16,7 @@ from gateway.dialects.base import CompletionRequest
 from gateway.ledger.base import Admission, Hold, Outcome, Settlement
 from gateway.money import Tokens, compute_cost_nano
 from gateway.state import Call, Gateway
+from gateway.times import unix_ms
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, UsageLimits, estimate_tokens
 
 
@@ -113,6 +114,6 @@ class Bill:
                 cost_nano=cost_nano,
                 estimated=estimated,
                 first_byte_ms=call.first_byte_ms,
-                ended_ms=time.time_ns() // 1_000_000,
+                ended_ms=unix_ms(),
             ),
         )

@@ -7,14 +7,14 @@ Moments are Unix milliseconds, UTC throughout.
 from __future__ import annotations
 
 import re
-import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
 from gateway.money import parse_amount_nano
+from gateway.times import DAY_MS, to_unix_ms, unix_ms
 
 MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400
 """A century: more is a typing error, and dates end at the year 9999."""
@@ -24,10 +24,6 @@ T = TypeVar("T")
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhdw])")
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def amount(text: str) -> int:
@@ -99,7 +95,7 @@ def duration_seconds(text: str) -> int:
     return seconds
 
 
-def expiry(text: str, clock_ms: Callable[[], int] = now_ms) -> int:
+def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
     """When something ends: a duration from now, or a moment yet to come."""
     now = clock_ms()
     is_duration = text == "0" or _DURATION.fullmatch(text)
@@ -117,14 +113,14 @@ def start(text: str) -> int:
 def end(text: str) -> int:
     """The moment before which something lies; a date alone is included."""
     moment, whole_day = _read_moment(text)
-    return moment + 86_400_000 if whole_day else moment
+    return moment + DAY_MS if whole_day else moment
 
 
 def _read_moment(text: str) -> tuple[int, bool]:
     """The moment, and whether it was written as a date alone."""
     try:
         day = date.fromisoformat(text)
-        return _to_ms(datetime(day.year, day.month, day.day, tzinfo=UTC)), True
+        return to_unix_ms(datetime(day.year, day.month, day.day, tzinfo=UTC)), True
     except ValueError:
         pass
     try:
@@ -133,8 +129,4 @@ def _read_moment(text: str) -> tuple[int, bool]:
         raise ArgumentTypeError(
             f"'{text}' is no date; write 2026-12-31 or 2026-12-31T18:00 (UTC)"
         ) from error
-    return _to_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), False
-
-
-def _to_ms(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return to_unix_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), False

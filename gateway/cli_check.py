@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.cli_output import Column, render_fields, render_table
-from gateway.cli_views import money
 from gateway.config import Config, Model, Provider
 from gateway.money import Price, format_amount
+from gateway.views import money
 
 _SHOWN_OF_KEY: Final = 4
 _LEAST_HIDDEN_OF_KEY: Final = 12

@@ -6,12 +6,12 @@ from typing import Final
 
 from gateway import cli_arguments as types
 from gateway import codes
-from gateway.cli_arguments import now_ms
 from gateway.cli_tables import table_codes
 from gateway.cli_verbs import OK, Call
-from gateway.cli_views import describe_code, describe_new_codes
 from gateway.cli_words import JSON, Verb, arg
 from gateway.money import format_amount
+from gateway.times import unix_ms
+from gateway.views import describe_code, describe_new_codes
 
 
 def code_make(call: Call) -> int:
@@ -38,9 +38,9 @@ def code_list(call: Call) -> int:
     with call.open_books() as books:
         found = codes.list_codes(books, call.options.status)
     if call.options.json:
-        call.console.print_json([describe_code(code, now_ms()) for code in found])
+        call.console.print_json([describe_code(code, unix_ms()) for code in found])
     else:
-        call.console.print(table_codes(found, call.currency, now_ms()))
+        call.console.print(table_codes(found, call.currency, unix_ms()))
     return OK
 
 
@@ -51,7 +51,7 @@ def code_void(call: Call) -> int:
     with call.open_books() as books:
         code = codes.void_code(books, options.id)
     if options.json:
-        call.console.print_json(describe_code(code, now_ms()))
+        call.console.print_json(describe_code(code, unix_ms()))
     call.console.say(f"Code {code.id} ({code.display}) is void.")
     return OK
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway import cli_arguments as types
+from gateway import cli_keys as keys
 from gateway import cli_signin as signin
 from gateway import cli_verbs as verbs
 from gateway.cli_codes import CODE_VERBS
@@ -28,7 +29,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     ),
     Verb(
         "audit",
-        "Prove every balance from its entries; exits 3 when one does not add up.",
+        "Prove balances from entries and sums from requests; exits 3 when one does not add up.",
         verbs.audit,
         ("audit", "audit --json"),
         (JSON,),
@@ -156,7 +157,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb(
         "key add",
         "Make a key; it is printed on stdout, this once.",
-        verbs.key_add,
+        keys.key_add,
         (
             "key add alice --name laptop",
             "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
@@ -192,7 +193,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb(
         "key edit",
         "Change a key; what is not named stays as it is.",
-        verbs.key_edit,
+        keys.key_edit,
         ("key edit ID --cap 20 --expires 90d", "key edit ID --models none --cap none"),
         (
             KEY_ID,
@@ -206,7 +207,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb(
         "key list",
         "List keys, without their secrets.",
-        verbs.key_list,
+        keys.key_list,
         ("key list", "key list alice --json"),
         (
             arg("account", metavar="ACCOUNT", nargs="?", type=types.word, help="of this one alone"),
@@ -216,7 +217,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb(
         "key rotate",
         "Replace a key by a new one, printed on stdout, this once.",
-        verbs.key_rotate,
+        keys.key_rotate,
         ("key rotate ID", "key rotate ID --grace 24h"),
         (
             KEY_ID,
@@ -230,7 +231,7 @@ VERBS: Final[tuple[Verb, ...]] = (
             JSON,
         ),
     ),
-    Verb("key revoke", "End a key.", verbs.key_revoke, ("key revoke ID",), (KEY_ID, JSON)),
+    Verb("key revoke", "End a key.", keys.key_revoke, ("key revoke ID",), (KEY_ID, JSON)),
     *CODE_VERBS,
     Verb(
         "usage",

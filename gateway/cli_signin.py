@@ -7,8 +7,8 @@ from getpass import getpass
 
 from gateway import signin
 from gateway.accounts import Refused
-from gateway.cli_output import format_moment
 from gateway.cli_verbs import OK, Call
+from gateway.times import format_moment
 
 _MAX_LINE_BYTES = 2 * signin.MAX_PASSWORD_BYTES
 """A longer line is refused for its length, whatever follows."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gateway.cli_output import Column, format_moment, render_csv, render_fields, render_table
-from gateway.cli_views import count_tokens
+from gateway.cli_output import Column, render_fields, render_table
+from gateway.csv_text import render_csv
 from gateway.money import Tokens, format_amount
+from gateway.times import format_moment
+from gateway.views import count_tokens
 
 if TYPE_CHECKING:
     from gateway.accounts import (
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
         KeyView,
         UsageRow,
     )
-    from gateway.ledger.records import CodeView
+    from gateway.ledger.code_records import CodeView
 
 
 def table_accounts(accounts: Sequence[AccountView], currency: str) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from gateway import accounts
-from gateway.cli_arguments import now_ms
 from gateway.cli_check import describe_config, page_config
 from gateway.cli_output import Console
 from gateway.cli_tables import (
@@ -16,21 +15,20 @@ from gateway.cli_tables import (
     page_account,
     table_accounts,
     table_interrupted,
-    table_keys,
     table_usage,
 )
 from gateway.cli_unit import explain, find_addresses, find_installation, warn
-from gateway.cli_views import (
+from gateway.config import Config
+from gateway.money import format_amount
+from gateway.times import unix_ms
+from gateway.unit import make_service, make_socket
+from gateway.views import (
     describe_account,
     describe_audit,
     describe_detail,
     describe_entry,
-    describe_key,
     describe_usage,
 )
-from gateway.config import Config
-from gateway.money import format_amount
-from gateway.unit import make_service, make_socket
 
 OK: Final = 0
 AUDIT_MISMATCH: Final = 3
@@ -142,7 +140,7 @@ def account_show(call: Call) -> int:
     if call.options.json:
         call.console.print_json(describe_detail(detail))
     else:
-        call.console.print(page_account(detail, call.currency, now_ms()))
+        call.console.print(page_account(detail, call.currency, unix_ms()))
     return OK
 
 
@@ -200,88 +198,6 @@ def _tell_entry(call: Call, entry: accounts.EntryView) -> int:
     balance = f"{format_amount(entry.balance_after_nano)} {call.currency}"
     call.console.say(f"Account {entry.account}: {entry.kind} {amount}; its balance is {balance}.")
     return OK
-
-
-# ---- keys ----------------------------------------------------------------------------------------
-
-
-def key_add(call: Call) -> int:
-    options = call.options
-    _warn_of_unknown_models(call)
-    with call.open_books() as books:
-        made = accounts.add_key(
-            books,
-            options.account,
-            name=options.name or "",
-            expires_ms=options.expires,
-            models=options.models,
-            requests_per_minute=options.rpm,
-            tokens_per_minute=options.tpm,
-            concurrency=options.concurrency,
-            cap_nano=options.cap,
-        )
-    return _hand_out(call, made)
-
-
-def key_edit(call: Call) -> int:
-    options = vars(call.options)
-    _warn_of_unknown_models(call)
-    changes: accounts.KeyChanges = {}
-    if "name" in options:
-        changes["name"] = options["name"] or ""
-    if "cap" in options:
-        changes["cap_nano"] = options["cap"]
-    if "expires" in options:
-        changes["expires_ms"] = options["expires"]
-    if "models" in options:
-        changes["models"] = options["models"]
-    with call.open_books() as books:
-        key = accounts.edit_key(books, options["id"], changes)
-    if call.options.json:
-        call.console.print_json(describe_key(key))
-    call.console.say(f"Key {key.id} of account {key.account} is changed.")
-    return OK
-
-
-def key_list(call: Call) -> int:
-    with call.open_books() as books:
-        found = accounts.list_keys(books, call.options.account)
-    if call.options.json:
-        call.console.print_json([describe_key(key) for key in found])
-    else:
-        call.console.print(table_keys(found, call.currency, now_ms()))
-    return OK
-
-
-def key_rotate(call: Call) -> int:
-    with call.open_books() as books:
-        made = accounts.rotate_key(books, call.options.id, grace_seconds=call.options.grace)
-    return _hand_out(call, made)
-
-
-def key_revoke(call: Call) -> int:
-    with call.open_books() as books:
-        key = accounts.revoke_key(books, call.options.id)
-    if call.options.json:
-        call.console.print_json(describe_key(key))
-    call.console.say(f"Key {key.id} of account {key.account} is revoked.")
-    return OK
-
-
-def _hand_out(call: Call, made: accounts.NewKey) -> int:
-    """The key alone on stdout. Its id goes first: were the key lost on the way, it can be revoked."""
-    call.console.say(f"Key {made.key.id} of account {made.key.account}, shown this once:")
-    if call.options.json:
-        call.console.print_json({"secret": made.secret, **describe_key(made.key)})
-    else:
-        call.console.print(made.secret)
-    return OK
-
-
-def _warn_of_unknown_models(call: Call) -> None:
-    for model in getattr(call.options, "models", None) or ():
-        if model not in call.config.models:
-            call.console.say(f"Note: {call.config.path} has no model {model}.")
 
 
 # ---- usage ---------------------------------------------------------------------------------------

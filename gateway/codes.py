@@ -12,8 +12,9 @@ from typing import Final
 
 from gateway.ledger.book_codes import CodeRow, CodeTerms, invalid_code
 from gateway.ledger.books import Books
-from gateway.ledger.records import CodeStatus, CodeView, EntryView, NewCodes, Refused
-from gateway.verb_checks import MAX_NOTE_CHARS, require_amount, require_text
+from gateway.ledger.code_records import CodeStatus, CodeView, NewCodes
+from gateway.ledger.records import EntryView, Refused
+from gateway.verb_checks import MAX_NOTE_CHARS, require_amount, require_expiry, require_text
 
 ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without 0, O, 1 and I, which people read as each other."""
@@ -93,7 +94,7 @@ def _require_batch(
         raise Refused("a code must be worth something", field="amount")
     if not 1 <= count <= MAX_CODES:
         raise Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
-    if expires_ms is not None and expires_ms <= now_ms:
-        raise Refused("the codes' expiry must be in the future", field="expires")
+    if expires_ms is not None:
+        require_expiry("the codes' expiry", expires_ms, now_ms)
     if note:
         require_text("the note", note, MAX_NOTE_CHARS, "note")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from gateway.accounts import add_account, add_key, open_books
+from gateway.addresses import make_local_url
 from gateway.config import Config
-from gateway.signin import SigninLink, find_base_url, make_local_url, make_signin_link
+from gateway.signin import SigninLink, find_base_url, make_signin_link
 
 ACCOUNT: Final = "default"
 

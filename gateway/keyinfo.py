@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from gateway.cli_output import format_iso
-from gateway.cli_views import money
 from gateway.config import Limits
-from gateway.ledger.base import DAY_MS, Key, Spent
+from gateway.ledger.base import Key, Spent
 from gateway.state import CALL, GATEWAY
+from gateway.times import DAY_MS, format_iso
+from gateway.views import money
 
 
 async def show_key(request: web.Request) -> web.Response:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from gateway.addresses import join_address
 from gateway.config import Server
 
 BACKLOG: Final = 1024
@@ -93,4 +94,4 @@ def _name(listening: socket.socket) -> str:
         path = os.fsdecode(address)
         return f"unix:@{path[1:]}" if path.startswith("\0") else f"unix:{path}"
     host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return join_address(host, port)

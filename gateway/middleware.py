@@ -31,6 +31,7 @@ from gateway.errors import (
 )
 from gateway.ledger.base import Key
 from gateway.state import CALL, GATEWAY, Call, Gateway, describe_call, make_request_id
+from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.middleware")
 
@@ -63,7 +64,7 @@ async def speak_dialect(request: web.Request, handler: Handler) -> web.StreamRes
     dialect = choose_dialect(
         request.path, has_anthropic_version="anthropic-version" in request.headers
     )
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = unix_ms()
     call = Call(make_request_id(now_ms), dialect, time.monotonic(), now_ms)
     request[CALL] = call
     try:

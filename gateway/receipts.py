@@ -10,12 +10,11 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from gateway.cli_output import format_iso
-from gateway.cli_views import count_tokens, money
 from gateway.errors import NotFound
 from gateway.ledger.base import Correction, Outcome, Receipt
-from gateway.money import Price
 from gateway.state import CALL, GATEWAY
+from gateway.times import format_iso
+from gateway.views import count_tokens, describe_price, money
 
 ENDED_BY: Final[Mapping[Outcome, str | None]] = MappingProxyType(
     {
@@ -69,7 +68,7 @@ def describe_receipt(receipt: Receipt, currency: str) -> dict[str, Any]:
         **money("cost", receipt.cost_nano),
         "estimated": receipt.estimated,
         **count_tokens(receipt.tokens),
-        "price": _describe_price(receipt.price),
+        "price": describe_price(receipt.price),
         "started": format_iso(receipt.started_ms),
         "first_byte_ms": receipt.first_byte_ms,
         "ended": format_iso(receipt.ended_ms),
@@ -83,15 +82,4 @@ def _describe_correction(correction: Correction) -> dict[str, object]:
         **money("amount", correction.amount_nano),
         "note": correction.note,
         "created": format_iso(correction.created_ms),
-    }
-
-
-def _describe_price(price: Price) -> dict[str, object]:
-    """Per million tokens of each class, and per request, under the names of gateway.toml."""
-    return {
-        **money("input", price.input),
-        **money("cached_input", price.cached_input),
-        **money("cache_write", price.cache_write),
-        **money("output", price.output),
-        **money("request", price.request),
     }

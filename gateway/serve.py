@@ -169,7 +169,7 @@ def _announce(config: Config, listener: Listener) -> str:
             ]
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, ", ".join(models))
     count = len(config.active_models())
-    line = f"listening on {', '.join(listener.names)}, {count} models"
+    line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)
     return line
 

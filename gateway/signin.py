@@ -11,15 +11,17 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.addresses import make_local_url
 from gateway.config import Server
-from gateway.console.passwords import hash_password
 from gateway.ledger.book_signins import Opening
 from gateway.ledger.books import Books
 from gateway.ledger.records import Refused, SessionView
+from gateway.passwords import hash_password
+from gateway.times import DAY_MS
 
 MIN_PASSWORD_CHARS: Final = 10
 MAX_PASSWORD_BYTES: Final = 1024
-LINK_MS: Final = 24 * 3_600_000
+LINK_MS: Final = DAY_MS
 
 SESSION_PREFIX: Final = "gws_"
 LINK_PREFIX: Final = "gwl_"
@@ -28,7 +30,6 @@ LINK_PREFIX: Final = "gwl_"
 _TOKEN_BYTES: Final = 32
 _TOKEN = re.compile(rf"(?:{SESSION_PREFIX}|{LINK_PREFIX})[A-Za-z0-9_-]{{43}}")
 _SESSION_ID_BYTES: Final = 8
-_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - of addresses that are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +143,6 @@ def find_base_url(server: Server, local: tuple[str, int] | None = None) -> str:
     if port == 0:
         raise Refused("the port is not known: set public_url under [server] in gateway.toml")
     return make_local_url(host, port)
-
-
-def make_local_url(host: str, port: int) -> str:
-    """How the address that a server listens on is reached from its own machine."""
-    host = _REACHABLE.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _prepare(visitor: Visitor) -> tuple[str, Opening]:

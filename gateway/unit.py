@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gateway.addresses import join_address
 from gateway.config import Server
 
 NAME: Final = "gateway"
@@ -98,9 +99,7 @@ def make_service(place: Installation, server: Server) -> str:
 
 def make_socket(addresses: Sequence[tuple[str, int]]) -> str:
     """gateway.socket, listening on these numeric addresses."""
-    lines = [
-        f"ListenStream={f'[{host}]' if ':' in host else host}:{port}" for host, port in addresses
-    ]
+    lines = [f"ListenStream={join_address(host, port)}" for host, port in addresses]
     if any(":" in host for host, _ in addresses):
         lines.append("BindIPv6Only=ipv6-only")
     return "\n".join(

@@ -12,6 +12,8 @@ from gateway.money import MAX_AMOUNT_NANO
 
 MAX_NAME_CHARS: Final = 100
 MAX_NOTE_CHARS: Final = 500
+MAX_MOMENT_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, where dates end."""
 
 
 def require_text(what: str, text: str, max_chars: int, field: str | None = None) -> None:
@@ -29,3 +31,11 @@ def require_amount(amount_nano: int, field: str = "amount") -> None:
         raise Refused(
             "an amount beyond a thousand million is taken for a typing error", field=field
         )
+
+
+def require_expiry(what: str, expires_ms: int, now_ms: int) -> None:
+    """To come, and a date: one that cannot be written would break every list it stands in."""
+    if expires_ms <= now_ms:
+        raise Refused(f"{what} must be in the future", field="expires")
+    if expires_ms > MAX_MOMENT_MS:
+        raise Refused(f"{what} must be within the year 9999", field="expires")

@@ -15,12 +15,20 @@ from ledger_kit import PRICE, TOKENS
 from gateway.ledger.base import Account, Admission, Hold, Key, Outcome, Settlement
 from gateway.ledger.batch import MAX_ITEMS, Item, commit_requests
 from gateway.ledger.schema import connect
+from gateway.times import DAY_MS, HOUR_MS
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 TODAY = 20_000
 """A day counted from the epoch: 2024-10-04."""
 NOON_MS = TODAY * DAY_MS + 12 * HOUR_MS
+SUMS = (
+    "requests",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "cost_nano",
+)
+"""What the console sums up of calls."""
 _numbers = count(1)
 
 

@@ -25,10 +25,10 @@ from gateway.ledger.books import Books
 from gateway.ledger.records import CallFilter, EntryFilter
 from gateway.ledger.schema import MIGRATIONS, connect
 from gateway.ledger.usage_records import UsageFilter
+from gateway.times import DAY_MS, HOUR_MS
 
 ACCOUNT: Final = "busy"
-DAY_MS: Final = 86_400_000
-END_MS: Final = 20_600 * DAY_MS + 13 * 3_600_000
+END_MS: Final = 20_600 * DAY_MS + 13 * HOUR_MS
 """Where the history ends, within a day: 2026-05-27T13:00Z."""
 CREDIT_NANO: Final = 10**15
 KEY: Final = "key_000000000003"

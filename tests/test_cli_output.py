@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from gateway.cli_output import Column, Console, format_iso, render_csv, render_fields, render_table
+from gateway.cli_output import Column, Console, render_fields, render_table
+from gateway.csv_text import render_csv
 
 
 def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:
@@ -53,8 +54,3 @@ def test_json_is_the_same_bytes_in_every_locale() -> None:
     Console(out, io.StringIO()).print_json({"name": "…é"})
     assert out.getvalue().isascii()
     assert json.loads(out.getvalue()) == {"name": "…é"}
-
-
-def test_a_moment_for_tools_is_utc_to_the_millisecond() -> None:
-    assert format_iso(1_700_000_000_001) == "2023-11-14T22:13:20.001Z"
-    assert format_iso(None) is None

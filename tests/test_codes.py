@@ -15,7 +15,7 @@ from support.cli import Cli, make_cli
 
 from gateway import accounts, apikeys, codes
 from gateway.accounts import Books, Conflict, NotFound, Refused
-from gateway.ledger.records import CodeStatus
+from gateway.ledger.code_records import CodeStatus
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.money import MAX_AMOUNT_NANO, NANO
 

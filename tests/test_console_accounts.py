@@ -13,9 +13,9 @@ from operator_kit import ACCOUNT_FIELDS, ACCOUNTS, ENTRY_FIELDS, add_key, get, p
 
 from gateway import accounts
 from gateway.ledger import book_directory
-from gateway.ledger.base import DAY_MS
 from gateway.ledger.books import Books
 from gateway.money import NANO
+from gateway.times import DAY_MS
 
 LISTED_FIELDS: Final = ACCOUNT_FIELDS | {
     "spent_30d", "spent_30d_nano", "keys", "last_used", "has_password",

@@ -17,20 +17,21 @@ from typing import Any, Final
 import aiohttp
 import pytest
 from aiohttp import web
-from calls_kit import DAY_MS, HOUR_MS, NOON_MS, Past, add_calls, end_call
+from calls_kit import NOON_MS, Past, add_calls, end_call
 from console_kit import API, HOLDER, OTHER, Console, Reply, open_console
 from ledger_kit import until
 from visit_kit import make_visit, open_desk
 
 from gateway import accounts
 from gateway.accounts import Books
-from gateway.cli_output import Figure, csv_lines
 from gateway.console import activity_api, billing_api
 from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
 from gateway.console.headers import API_HEADERS
+from gateway.csv_text import Figure, csv_lines
 from gateway.dialects.chat import ChatDialect
 from gateway.ledger.base import LedgerError
 from gateway.state import CALL, Call
+from gateway.times import DAY_MS, HOUR_MS
 
 NAMES: Final = (
     "=1+1",

@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.console.fields import DAY_MS, Fields, Query, parse_moment_ms
+from gateway.console.fields import Fields, Query, parse_moment_ms
 from gateway.console.refusals import ConsoleError
+from gateway.times import DAY_MS
 
 NAN = b'{"a": NaN}'
 

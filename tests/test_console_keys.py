@@ -22,8 +22,7 @@ from console_kit import (
 from ledger_kit import admission, query, settlement
 
 from gateway import apikeys
-from gateway.console.fields import DAY_MS
-from gateway.ledger.base import unix_ms
+from gateway.times import DAY_MS, unix_ms
 
 KEYS: Final = f"{API}/keys"
 FAR: Final = "2999-01-01T00:00:00.000Z"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls_kit import DAY_MS, HOUR_MS, NOON_MS, TODAY, Past, add_calls, end_call, explain
+from calls_kit import NOON_MS, TODAY, Past, add_calls, end_call, explain
 from ledger_kit import TOKENS, assert_sound
 
 from gateway import accounts
@@ -18,6 +18,7 @@ from gateway.accounts import Books
 from gateway.ledger import list_calls, list_entries
 from gateway.ledger.batch import EntryKind
 from gateway.ledger.records import CallFilter, CallView, EntryFilter, EntryView, NotFound
+from gateway.times import DAY_MS, HOUR_MS
 
 MODELS = ("demo/echo", "vendor/large", "vendor/small")
 
@@ -160,7 +161,7 @@ def test_a_call_is_shown_with_all_that_is_known(place: Place) -> None:
     past = Past(place.keys[1], NOON_MS, NOON_MS + 1234, "vendor/large")
     ids = add_calls(place.path, place.own, [past, replace(past, ended_ms=None)])
     pending, posted = place.books.latest_calls(place.own, 10)
-    key = place.books.keys("own")[1]
+    key = place.books.key(place.keys[1])
     assert posted == CallView(
         request_id=ids[0],
         started_ms=NOON_MS,

@@ -14,12 +14,12 @@ from visit_kit import make_post, open_desk
 
 from gateway import accounts
 from gateway.accounts import Books, Conflict
-from gateway.cli_views import describe_entry
 from gateway.console.desk import Desk
 from gateway.console.once import once
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer, Visit
 from gateway.ledger.records import AccountView
+from gateway.views import describe_entry
 
 PATH = "/console/api/accounts/1/credit"
 BODY = b'{"amount": "5"}'

@@ -86,7 +86,7 @@ def test_the_near_end_of_a_connection(name: object, expected: tuple[str, int] | 
 def test_the_address_for_links(server: Server) -> None:
     assert find_base_url(server) == "http://127.0.0.1:8080"
     assert find_base_url(replace(server, host="::")) == "http://[::1]:8080"
-    assert find_base_url(replace(server, host="gate", port=80)) == "http://gate:80"
+    assert find_base_url(replace(server, host="gate", port=80)) == "http://gate"
     assert find_base_url(replace(server, port=0), ("::1", 9)) == "http://[::1]:9"
     assert find_base_url(replace(server, public_url="https://x"), ("::1", 9)) == "https://x"
 

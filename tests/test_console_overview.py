@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from calls_kit import DAY_MS, Past, add_calls
+from calls_kit import SUMS, Past, add_calls
 from console_kit import API, CREDIT_NANO, HOLDER, Console, open_console
 from ledger_kit import admission, settlement
 
 from gateway import accounts, apikeys
-from gateway.cli_output import format_iso
 from gateway.console.overview_api import count_days_left
 from gateway.money import NANO
-
-SUMS: Final = (
-    "requests",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "cost_nano",
-)
+from gateway.times import DAY_MS, format_iso
 
 
 def add(days: list[dict[str, Any]]) -> dict[str, int]:

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from gateway.console.hasher import AT_ONCE, MAX_PENDING, Hasher, TooBusy
-from gateway.console.passwords import (
+from gateway.passwords import (
     hash_password,
     make_nobodys_hash,
     needs_rehash,

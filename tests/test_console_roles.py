@@ -159,3 +159,14 @@ async def test_an_operators_rights_end_at_once(console: Console) -> None:
     finally:
         with console.open_books() as books, books.changing() as connection:
             connection.execute("UPDATE accounts SET operator = 1 WHERE name = ?", (OPERATOR,))
+
+
+@on_one_loop
+@pytest.mark.parametrize(
+    "path", ["/console", "/console/keys", "/console/static/app.js", "/console/x"]
+)
+async def test_pages_are_only_read(console: Console, path: str) -> None:
+    reply = await console.post(path, {}, as_=OPERATOR)
+    assert reply.refusal == (405, "method_not_allowed", None)
+    assert reply.headers["Allow"] == "GET, HEAD"
+    assert API_HEADERS.items() <= reply.headers.items()

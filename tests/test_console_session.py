@@ -21,9 +21,9 @@ import pytest
 from console_kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console, start_console
 
 from gateway import accounts
-from gateway.console.passwords import hash_password
 from gateway.ledger.book_signins import HOLDER_IDLE_MS, OPERATOR_IDLE_MS, SESSION_MS
 from gateway.ledger.books import Books
+from gateway.passwords import hash_password
 
 PASSWORD: Final = "correct horse battery"
 STORED: Final = hash_password(PASSWORD)

@@ -13,7 +13,6 @@ import pytest
 from support.cli import Cli, make_cli
 
 from gateway import accounts, signin
-from gateway.console.passwords import verify_password
 from gateway.ledger.base import LedgerError
 from gateway.ledger.book_signins import (
     HOLDER_IDLE_MS,
@@ -24,6 +23,7 @@ from gateway.ledger.book_signins import (
 )
 from gateway.ledger.books import Books
 from gateway.ledger.records import Conflict, NotFound, Refused, SessionView
+from gateway.passwords import verify_password
 from gateway.signin import LINK_MS, NewSession, Visitor
 
 NAME = "alice"

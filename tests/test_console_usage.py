@@ -11,25 +11,17 @@ from typing import Any, Final
 
 import pytest
 import pytest_asyncio
-from calls_kit import DAY_MS, HOUR_MS, TODAY, Past, add_calls
+from calls_kit import SUMS, TODAY, Past, add_calls
 from console_kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
 from ledger_kit import TOKENS
 
 from gateway import accounts
-from gateway.console.views import format_day
 from gateway.ledger.base import Outcome
 from gateway.money import format_amount
+from gateway.times import DAY_MS, HOUR_MS, format_day
 
 MIDNIGHT_MS: Final = TODAY * DAY_MS
 RANGE: Final = "from=2024-10-01&to=2024-10-10"
-SUMS: Final = (
-    "requests",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "cost_nano",
-)
 GROUPS: Final = ("day", "hour", "model", "key")
 on_one_loop: Final = pytest.mark.asyncio(loop_scope="module")
 FORMULA: Final = "=cmd|' /C calc'!A0"

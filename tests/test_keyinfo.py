@@ -18,9 +18,10 @@ from gateway import accounts, apikeys
 from gateway.config import Limits
 from gateway.errors import LedgerUnavailable
 from gateway.keyinfo import describe_own_key
-from gateway.ledger.base import DAY_MS, Account, Key, Spent
+from gateway.ledger.base import Account, Key, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.money import format_amount
+from gateway.times import DAY_MS
 
 TODAY = 20_000
 """A day counted from the epoch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ from million_kit import ACCOUNT, END_MS, History, fill_first_version
 
 from gateway import accounts
 from gateway.ledger.base import LedgerError
+from gateway.ledger.lock import take_lock
 from gateway.ledger.schema import MIGRATIONS, connect, read_version
 from gateway.ledger.sqlite import SqliteLedger
 
@@ -199,3 +201,22 @@ def test_two_processes_migrate_once(old: Path) -> None:
     assert dump(old) == before
     with accounts.open_books(old) as books:
         assert accounts.audit(books).problems == ()
+
+
+def test_nobody_migrates_beneath_a_gateway_that_serves(old: Path) -> None:
+    """It would go on without the sums by hour and day, and the books would never agree again."""
+    serving = take_lock(old)
+    try:
+        with pytest.raises(LedgerError, match="of an older version serves from it"):
+            accounts.open_books(old)
+        assert query(old, "PRAGMA user_version") == [(1,)]
+    finally:
+        os.close(serving)
+    accounts.open_books(old).close()
+    assert query(old, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+
+
+async def test_who_serves_migrates(old: Path) -> None:
+    async with SqliteLedger.open(old):
+        accounts.open_books(old).close()
+    assert query(old, "PRAGMA user_version") == [(len(MIGRATIONS),)]

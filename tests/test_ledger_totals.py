@@ -25,10 +25,9 @@ from gateway.ledger.reports import read_usage
 from gateway.ledger.schema import connect
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.money import Tokens
+from gateway.times import DAY_MS, HOUR_MS
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 MIDNIGHT_MS = 20_000 * DAY_MS
 MODELS = ("demo/echo", "vendor/large", "='x'")
 SUMS = (

@@ -76,6 +76,34 @@ def test_every_module_can_be_imported_first() -> None:
     run(IMPORT_EACH_ALONE, *(dotted(name) for name in MODULES if name != "__main__"))
 
 
+LAYERS = (
+    ("console/", re.compile(r"console/|app$")),
+    ("cli", re.compile(r"cli|__main__$")),
+)
+"""Who may import what begins so."""
+LEDGER_NEEDS = {"apikeys", "errors", "money", "tasks", "times"}
+
+
+def imports(path: Path) -> set[str]:
+    """Our modules that a module names, as the map writes them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
+            found |= {name.removeprefix("gateway.").replace(".", "/") for name in names}
+    return found & set(MODULES)
+
+
+def test_imports_lead_down() -> None:
+    """The console and the command line stand on top: no request to /v1 needs either."""
+    needs = {name: imports(path) for name, path in MODULES.items()}
+    for prefix, allowed in LAYERS:
+        users = {name for name in needs if any(one.startswith(prefix) for one in needs[name])}
+        assert {name for name in users if not allowed.match(name)} == set()
+    of_ledger = set().union(*(needs[name] for name in needs if name.startswith("ledger/")))
+    assert {name for name in of_ledger if not name.startswith("ledger/")} <= LEDGER_NEEDS
+
+
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Each function's name and the lines of its body, docstring and signature apart."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -69,7 +69,9 @@ def test_readme_provider_example_is_valid(tmp_path: Path) -> None:
         load_config(path, {})
 
 
-@pytest.mark.parametrize("name", ["serve", "check", "audit", "backup", "account", "key", "usage"])
+@pytest.mark.parametrize(
+    "name", ["serve", "check", "audit", "backup", "unit", "account", "key", "code", "usage"]
+)
 def test_readme_or_help_names_every_verb(name: str) -> None:
     """A verb nobody can find is none."""
     assert name in README

@@ -152,7 +152,7 @@ async def test_a_life_is_told_in_order(tmp_path: Path) -> None:
     async with demo_service(tmp_path, watchdog_seconds=0.15, ear_address=address) as one:
         ready = await one.start_ready()
         assert one.ear.told[0] is ready
-        assert ready.fields["STATUS"] == f"listening on {one.gateway.root_url}, 1 models"
+        assert ready.fields["STATUS"] == f"listening on {one.gateway.root_url}, models: 1"
         assert await ask_demo(one)
         for _ in range(2):
             await one.ear.wait_for("WATCHDOG", len(one.ear.told))
@@ -227,7 +227,7 @@ async def test_it_serves_what_it_is_passed(tmp_path: Path) -> None:
             ready = await one.start_ready()
             ports = [listening.getsockname()[1] for listening in (tcp, other)]
             first, last = (f"http://127.0.0.1:{port}" for port in ports)
-            listed = f"listening on {first}, unix:{path}, {last}, 1 models"
+            listed = f"listening on {first}, unix:{path}, {last}, models: 1"
             assert ready.fields["STATUS"] == listed
             text = await ask_demo(one)
             assert text

@@ -7,14 +7,11 @@ from functools import partial
 from typing import Any, Final
 
 from gateway import accounts, signin
-from gateway.cli_output import format_iso
-from gateway.cli_views import describe_account, describe_entry, money
-from gateway.console.fields import DAY_MS
 from gateway.console.once import once
 from gateway.console.paging import answer_page, read_page
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
-from gateway.console.state import Answer, Route, Visit, on_desk
-from gateway.console.views import describe_own_key
+from gateway.console.state import Answer, Route, Visit, find_local, on_desk
+from gateway.console.views import SPENT_DAYS, describe_listed_key
 from gateway.ledger.books import Books
 from gateway.ledger.records import (
     EntryFilter,
@@ -23,11 +20,9 @@ from gateway.ledger.records import (
     NotFound,
     StandingView,
 )
+from gateway.times import DAY_MS, format_iso
+from gateway.views import describe_account, describe_entry, money
 
-SPENT_DAYS: Final = 30
-"""Today included."""
-
-LATEST_ENTRIES: Final = 10
 MAX_KEYS: Final = 200
 """Shown of one account: those that work first."""
 
@@ -140,10 +135,7 @@ def resume_account(books: Books, visit: Visit) -> Answer:
 async def make_signin_link(visit: Visit) -> Answer:
     """The link leads where the operator is: to `public_url`, or the address that was asked."""
     visit.fields.done()
-    transport = visit.request.transport
-    local = None if transport is None else transport.get_extra_info("sockname")
-    server = visit.gateway.config.server
-    base_url = signin.find_base_url(server, local[:2] if isinstance(local, tuple) else None)
+    base_url = signin.find_base_url(visit.gateway.config.server, find_local(visit.request))
     return await visit.run(partial(_make_link, visit, base_url))
 
 
@@ -153,9 +145,10 @@ def _make_link(visit: Visit, base_url: str, books: Books) -> Answer:
 
 
 def _read_id(visit: Visit) -> int:
-    """Raises NotFound for what no account's id can be."""
+    """Raises NotFound for what no account's id can be; each has one address, for `once`."""
     text = visit.segment("id")
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_ID_CHARS):
+    is_id = text.isascii() and text.isdigit() and len(text) <= _MAX_ID_CHARS
+    if not is_id or text.startswith("0"):
         raise NotFound("there is no such account")
     return int(text)
 
@@ -184,12 +177,12 @@ def _describe_detail(books: Books, account_id: int) -> dict[str, Any]:
     since_day, now_ms = _find_since_day(books), books.clock()
     standing = books.standing(account_id, since_day=since_day)
     spent = books.spent_by_key(account_id, since_day, now_ms // DAY_MS)
-    run = books.entry_run(EntryFilter(account_id), None, LATEST_ENTRIES)
+    run = books.entry_run(EntryFilter(account_id), None, accounts.LATEST_ENTRIES)
     return {
         **_describe_standing(standing),
         "entries": [describe_entry(entry) for entry in run.entries],
         "key_list": [
-            describe_own_key(key, now_ms, spent) for key in _list_keys(books, account_id, now_ms)
+            describe_listed_key(key, now_ms, spent) for key in _list_keys(books, account_id, now_ms)
         ],
         "sessions": len(books.sessions(account_id)),
     }

@@ -7,14 +7,14 @@ from typing import Final, get_args
 
 from aiohttp import web
 
-from gateway.cli_views import describe_entry, money
 from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
-from gateway.console.fields import DAY_MS
 from gateway.console.paging import answer_page, read_page
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.ledger.batch import EntryKind
 from gateway.ledger.books import Books
 from gateway.ledger.records import EntryFilter
+from gateway.times import DAY_MS
+from gateway.views import describe_entry, money
 
 KINDS: Final[tuple[EntryKind, ...]] = get_args(EntryKind)
 COLUMNS: Final = (

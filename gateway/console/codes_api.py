@@ -7,13 +7,13 @@ from typing import Final, get_args
 import orjson
 
 from gateway import codes
-from gateway.cli_views import describe_code, describe_entry, describe_new_codes, money
 from gateway.console.once import once
 from gateway.console.paging import answer_page, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.ledger.books import Books
-from gateway.ledger.records import CodeStatus
+from gateway.ledger.code_records import CodeStatus
+from gateway.views import describe_code, describe_entry, describe_new_codes, money
 
 STATUSES: Final[tuple[CodeStatus, ...]] = get_args(CodeStatus)
 

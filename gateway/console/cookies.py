@@ -7,13 +7,14 @@ from typing import Final
 from aiohttp import web
 
 from gateway.config import Server
+from gateway.ledger.book_signins import SESSION_MS
 from gateway.state import GATEWAY
 
 NAME: Final = "gateway_session"
 SECURE_NAME: Final = f"__Host-{NAME}"
 """A browser takes it from https alone, and from no other host of the same domain."""
 
-MAX_AGE_SECONDS: Final = 30 * 24 * 3600
+MAX_AGE_SECONDS: Final = SESSION_MS // 1000
 """A session's longest life; the server ends it earlier when it is not used."""
 
 

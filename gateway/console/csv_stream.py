@@ -19,18 +19,17 @@ from typing import Final, Generic, TypeVar
 
 from aiohttp import hdrs, web
 
-from gateway.cli_output import Figure, csv_lines, format_iso
 from gateway.console.headers import API_HEADERS
 from gateway.console.state import Visit
+from gateway.csv_text import Figure, csv_lines
 from gateway.ledger.books import Books
 from gateway.state import CALL, describe_call
+from gateway.times import DAY_MS, format_day
 
 log = logging.getLogger("gateway.console")
 
 CHUNK_ROWS: Final = 250
 """A few milliseconds of the books' thread."""
-
-DAY_CHARS: Final = len("2026-11-21")
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """Linger, for 0 seconds."""
@@ -92,7 +91,7 @@ def _cell(row: Json, name: str) -> str | int | None:
 
 def _make_response(visit: Visit, topic: str) -> web.StreamResponse:
     call = visit.request[CALL]
-    day = (format_iso(call.started_ms) or "")[:DAY_CHARS]
+    day = format_day(call.started_ms // DAY_MS)
     headers = {
         **API_HEADERS,
         **describe_call(call, time.monotonic()),  # the middleware comes too late for these

@@ -25,7 +25,7 @@ from gateway.console.refusals import (
     phrase,
     unavailable,
 )
-from gateway.console.state import CONSOLE, Answer, Route, Visit
+from gateway.console.state import CONSOLE, Answer, Route, Visit, find_local
 from gateway.ledger.base import LedgerError
 from gateway.ledger.book import Actor
 from gateway.ledger.records import Conflict, NotFound, Refused, SessionView
@@ -92,6 +92,8 @@ async def _serve(request: web.Request, route: Route) -> web.StreamResponse:
     if is_change:
         _check_origin(request, gateway)
     visit = await _admit(request, gateway, route)
+    if is_change and route.role != "none":
+        _limit_changes(visit)
     answer = await route.handler(visit)
     if is_change:
         await _refresh(gateway)
@@ -100,10 +102,21 @@ async def _serve(request: web.Request, route: Route) -> web.StreamResponse:
     return _render(answer, gateway)
 
 
+def _limit_changes(visit: Visit) -> None:
+    """A holder must not be able to fill the disk. Raises ConsoleError."""
+    account = visit.account
+    wait_seconds = 0 if account.operator else visit.console.changes.take(account.id)
+    if wait_seconds:
+        raise ConsoleError(
+            429,
+            "too_many_tries",
+            f"Too many changes within an hour. Wait {wait_seconds} seconds, then go on.",
+            retry_after_seconds=wait_seconds,
+        )
+
+
 def _check_origin(request: web.Request, gateway: Gateway) -> None:
-    transport = request.transport
-    local = origin.read_local(transport and transport.get_extra_info("sockname"))
-    own = origin.find_own_origins(gateway.config.server, local)
+    own = origin.find_own_origins(gateway.config.server, find_local(request))
     if not origin.is_same_site(request.headers, own):
         raise ConsoleError(
             403,

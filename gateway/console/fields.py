@@ -11,12 +11,11 @@ import orjson
 
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
 from gateway.money import parse_amount_nano
+from gateway.times import DAY_MS, to_unix_ms
 
 Word = TypeVar("Word", bound=str)
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-DAY_MS: Final = 86_400_000
 MAX_NAME_CHARS: Final = 100
 """Of an unknown field, said back to whoever sent it."""
 
@@ -118,7 +117,9 @@ class Query:
 
     def text(self, name: str) -> str | None:
         """None when it is absent or empty."""
-        return self._values.get(name, "").strip() or None
+        value = self._values.get(name, "").strip()
+        # At a NUL a pattern of SQLite's would end, and match too much.
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}") or None
 
     def choice(self, name: str, words: Sequence[Word], default: Word) -> Word:
         value = self.text(name) or default
@@ -169,8 +170,7 @@ def parse_moment_ms(name: str, value: str) -> int:
                 name, f"'{name}' must say its offset: write Z behind a time in UTC."
             )
         moment = moment.replace(tzinfo=UTC)
-    span = moment - _EPOCH
-    return (span.days * 86_400 + span.seconds) * 1000 + span.microseconds // 1000
+    return to_unix_ms(moment)
 
 
 def _parse(body: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from gateway.console.passwords import hash_password, make_nobodys_hash, verify_password
+from gateway.passwords import hash_password, make_nobodys_hash, verify_password
 
 T = TypeVar("T")
 

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway import accounts
-from gateway.console.fields import DAY_MS, Fields
+from gateway.console.fields import Fields
 from gateway.console.paging import answer_page, read_page
+from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer, Route, Visit, on_desk
-from gateway.console.views import describe_own_key
+from gateway.console.views import SPENT_DAYS, describe_listed_key
 from gateway.ledger.books import Books
 from gateway.ledger.records import KeyChanges, KeyView, NewKey
+from gateway.times import DAY_MS
 
-SPENT_DAYS: Final = 30
-"""Today included."""
+MAX_LIVE_KEYS: Final = 1000
+"""Of one account, made here: all of them are in the server's memory. The CLI may make more."""
 
 
 def list_keys(books: Books, visit: Visit) -> Answer:
@@ -45,8 +47,11 @@ def show_key(books: Books, visit: Visit) -> Answer:
 
 
 def add_key(books: Books, visit: Visit) -> Answer:
-    fields = visit.fields
-    changes = _read_changes(fields)
+    changes = _read_changes(visit.fields)
+    live, _ = books.keys_page(visit.account.id, live_at_ms=books.clock(), after=None, limit=1)
+    if live >= MAX_LIVE_KEYS:
+        message = f"There are {MAX_LIVE_KEYS:,} keys that work. Revoke those that nobody needs."
+        raise ConsoleError(409, "too_many_keys", message)
     made = accounts.add_key(books, visit.account.name, **changes)
     return Answer(_describe_new(books, visit, made), 201)
 
@@ -102,7 +107,7 @@ def _describer(books: Books, visit: Visit) -> Callable[[KeyView], dict[str, obje
     now_ms = books.clock()
     today = now_ms // DAY_MS
     spent = books.spent_by_key(visit.account.id, today - SPENT_DAYS + 1, today)
-    return lambda key: describe_own_key(key, now_ms, spent)
+    return lambda key: describe_listed_key(key, now_ms, spent)
 
 
 ROUTES: Final = (

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.cli_views import money
 from gateway.config import Model
 from gateway.console.state import Answer, Route, Visit
-from gateway.money import Price
 from gateway.state import Gateway
+from gateway.views import describe_price
 
 
 async def list_models(visit: Visit) -> Answer:
@@ -31,20 +30,9 @@ def _describe_model(model: Model, *, is_on: bool) -> dict[str, Any]:
         "owned_by": model.owned_by,
         "on": is_on,
         "free": model.free,
-        "price": _describe_price(model.price),
+        "price": describe_price(model.price),
         "max_input_tokens": model.max_input_tokens,
         "max_output_tokens": model.max_output_tokens,
-    }
-
-
-def _describe_price(price: Price) -> dict[str, object]:
-    """Per million tokens of each class, and per request."""
-    return {
-        **money("input", price.input),
-        **money("cached_input", price.cached_input),
-        **money("cache_write", price.cache_write),
-        **money("output", price.output),
-        **money("request", price.request),
     }
 
 

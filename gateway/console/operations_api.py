@@ -13,18 +13,17 @@ from typing import Any, Final
 from yarl import URL
 
 from gateway import accounts
-from gateway.cli_output import format_iso
-from gateway.cli_views import describe_audit, money
 from gateway.config import Provider
 from gateway.console.paging import answer_page, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.session_api import find_version
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.console.vitals import Failure, Proof, Vitals
-from gateway.ledger.base import unix_ms
 from gateway.ledger.books import Books
 from gateway.ledger.records import AuditReport, EventView
 from gateway.state import Gateway
+from gateway.times import format_iso, unix_ms
+from gateway.views import describe_audit, money
 
 SHOWN_OF_KEY: Final = 4
 MIN_KEY_CHARS: Final = 12

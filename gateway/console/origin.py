@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
+from gateway.addresses import make_origin
 from gateway.config import Server
 from gateway.config_values import Network
 
@@ -17,7 +18,6 @@ _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - a comparison
-_DEFAULT_PORT: Final = 80
 
 
 def is_same_site(headers: Mapping[str, str], own_origins: Collection[str]) -> bool:
@@ -44,12 +44,6 @@ def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset
     host, port = local or (server.host, server.port)
     hosts = {*_LOOPBACK, server.host, host}.difference(_ANY)
     return frozenset(make_origin(one, port) for one in hosts)
-
-
-def make_origin(host: str, port: int) -> str:
-    """As a browser's Origin header has it."""
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}" if port == _DEFAULT_PORT else f"http://{shown}:{port}"
 
 
 def read_local(name: object) -> tuple[str, int] | None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gateway.cli_output import format_moment
-from gateway.cli_views import money
 from gateway.config import Billing
 from gateway.console.state import Answer, Route, Visit, on_desk
-from gateway.console.views import describe_call, describe_sum, format_day, sum_usage
-from gateway.ledger.base import DAY_MS
+from gateway.console.views import SPENT_DAYS, describe_call, describe_sum, sum_usage
 from gateway.ledger.books import Books
 from gateway.ledger.records import AccountView
 from gateway.ledger.usage_records import KeyLabel, OverviewView, Usage
 from gateway.money import format_amount
+from gateway.times import DAY_MS, format_day, format_moment
+from gateway.views import money
 
-DAYS: Final = 30
 WEEK: Final = 7
 CALLS: Final = 10
 SOON_MS: Final = 7 * DAY_MS
@@ -39,7 +37,7 @@ def show_overview(books: Books, visit: Visit) -> Answer:
     today = books.clock() // DAY_MS
     with books.snapshot():
         account = books.account(visit.account.name)
-        view = books.overview(account.id, first_day=today - DAYS + 1, soon_ms=SOON_MS)
+        view = books.overview(account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS)
         calls = books.latest_calls(account.id, CALLS)
         has_password = books.find_password_hash(account.name) is not None
     available_nano = account.balance_nano - account.held_nano
@@ -53,11 +51,11 @@ def show_overview(books: Books, visit: Visit) -> Answer:
         "currency": billing.currency,
         **money("spent_today", _sum_days(view, today, 1)),
         **money("spent_7d", spent_7d_nano),
-        **money("spent_30d", _sum_days(view, today, DAYS)),
+        **money("spent_30d", _sum_days(view, today, SPENT_DAYS)),
         "days_left": count_days_left(account.balance_nano, available_nano, spent_7d_nano),
         "days": [
             {"day": format_day(day), **describe_sum(view.days.get(day, Usage()))}
-            for day in range(today - DAYS + 1, today + 1)
+            for day in range(today - SPENT_DAYS + 1, today + 1)
         ],
         "calls": [describe_call(call) for call in calls],
         "keys": view.active_keys,

@@ -25,13 +25,9 @@ from gateway.console import (
 from gateway.console.desk import Desk
 from gateway.console.door import make_handler, refuse_method, refuse_path
 from gateway.console.state import CONSOLE, Console, Route
-from gateway.console.throttle import SignInThrottle, Tries
 from gateway.console.vitals import Vitals
 from gateway.state import Call, Gateway
 from gateway.tasks import spawn
-
-REDEEM_TRIES: Final = 10
-REDEEM_SECONDS: Final = 3600
 
 ROUTES: Final[tuple[Route, ...]] = (
     *session_api.ROUTES,
@@ -50,12 +46,7 @@ ROUTES: Final[tuple[Route, ...]] = (
 
 def add_console(app: web.Application, gateway: Gateway) -> None:
     """The console's routes, and what its requests share, for as long as the application lives."""
-    console = Console(
-        Desk(gateway.config.storage.path),
-        SignInThrottle(),
-        Tries(REDEEM_TRIES, REDEEM_SECONDS),
-        Vitals(),
-    )
+    console = Console(Desk(gateway.config.storage.path))
     app[CONSOLE] = console
     gateway.log_call = _note_errors(console.vitals, gateway.log_call)
     app.cleanup_ctx.append(_live)
@@ -95,8 +86,15 @@ def _add_api(router: web.UrlDispatcher) -> None:
 
 
 def _add_pages(router: web.UrlDispatcher) -> None:
-    router.add_get("/console", pages.redirect_home)
-    router.add_get("/console/static/{file}", pages.show_file)
-    for path in pages.PATHS:
-        router.add_get(path, pages.show_page)
-    router.add_get("/console/{rest:.*}", pages.show_missing)
+    shown = dict.fromkeys(pages.PATHS, pages.show_page)
+    handlers = {
+        "/console": pages.redirect_home,
+        "/console/static/{file}": pages.show_file,
+        **shown,
+        "/console/{rest:.*}": pages.show_missing,
+    }
+    for path, handler in handlers.items():
+        resource = router.add_resource(path)
+        for method in (hdrs.METH_GET, hdrs.METH_HEAD):
+            resource.add_route(method, handler)
+        resource.add_route(hdrs.METH_ANY, refuse_method("GET, HEAD"))

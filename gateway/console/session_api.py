@@ -13,19 +13,19 @@ from typing import Any, Final
 from aiohttp import hdrs
 
 from gateway import signin
-from gateway.cli_output import format_iso
-from gateway.cli_views import describe_account, money
 from gateway.console.devices import describe_device
 from gateway.console.hasher import Hasher, TooBusy
-from gateway.console.passwords import needs_rehash
 from gateway.console.refusals import ConsoleError, unavailable
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.ledger.book_signins import OpenedBy
 from gateway.ledger.books import Books
 from gateway.ledger.records import SessionView
+from gateway.passwords import needs_rehash
 from gateway.signin import NewSession, Visitor
+from gateway.times import format_iso
+from gateway.views import describe_account, money
 
-UNKNOWN_VERSION: Final = "0"
+UNKNOWN_VERSION: Final = "unknown"
 
 
 def show_session(books: Books, visit: Visit) -> Answer:

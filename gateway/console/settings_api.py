@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any, Final
 
 from gateway import signin
-from gateway.cli_output import format_iso
 from gateway.console.hasher import TooBusy
 from gateway.console.refusals import ConsoleError
 from gateway.console.session_api import make_visitor, refuse_busy, refuse_tries, verify
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.ledger.books import Books
 from gateway.ledger.records import SessionView
+from gateway.times import format_iso
 
 
 async def change_password(visit: Visit) -> Answer:

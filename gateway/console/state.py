@@ -12,6 +12,7 @@ from aiohttp import web
 from gateway.console.desk import Desk
 from gateway.console.fields import Fields, Query
 from gateway.console.hasher import Hasher
+from gateway.console.origin import read_local
 from gateway.console.throttle import SignInThrottle, Tries
 from gateway.console.vitals import Vitals
 from gateway.ledger.book import Actor
@@ -21,9 +22,11 @@ from gateway.state import Gateway
 
 T = TypeVar("T")
 
+TRIES_SECONDS: Final = 3600
+REDEEM_TRIES: Final = 10
 PASSWORD_TRIES: Final = 10
-PASSWORD_SECONDS: Final = 3600
 """For the current password, when it is changed."""
+MAX_CHANGES: Final = 600
 
 Role = Literal["none", "any", "operator"]
 
@@ -33,11 +36,13 @@ class Console:
     """Lives as long as the application."""
 
     desk: Desk
-    throttle: SignInThrottle
-    redeem_tries: Tries
-    vitals: Vitals
+    vitals: Vitals = field(default_factory=Vitals)
+    throttle: SignInThrottle = field(default_factory=SignInThrottle)
+    redeem_tries: Tries = field(default_factory=lambda: Tries(REDEEM_TRIES, TRIES_SECONDS))
     hasher: Hasher = field(default_factory=Hasher)
-    password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, PASSWORD_SECONDS))
+    password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
+    changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
+    """Of holders: each change leaves rows that are kept for good."""
 
 
 CONSOLE: Final = web.AppKey("console", Console)
@@ -107,6 +112,12 @@ class Route:
     path: str
     role: Role
     handler: Handler
+
+
+def find_local(request: web.Request) -> tuple[str, int] | None:
+    """Host and port at which the connection came in; None where it has none."""
+    transport = request.transport
+    return read_local(transport and transport.get_extra_info("sockname"))
 
 
 def on_desk(function: Callable[[Books, Visit], Answer]) -> Handler:

@@ -9,16 +9,16 @@ from typing import Final, Literal, TypeVar, get_args
 
 from aiohttp import web
 
-from gateway.cli_views import money
 from gateway.console.csv_stream import Chunk, stream_csv
 from gateway.console.fields import Query
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.state import Answer, Route, Visit, on_desk
-from gateway.console.views import describe_sum, format_day, format_hour, sum_usage
-from gateway.ledger.base import DAY_MS
+from gateway.console.views import describe_sum, sum_usage
 from gateway.ledger.book_usage import ChartUnit
 from gateway.ledger.books import Books
 from gateway.ledger.usage_records import Usage, UsageFilter, UsagePoint, UsageReport
+from gateway.times import DAY_MS, format_day, format_hour
+from gateway.views import money
 
 Group = Literal["day", "hour", "model", "key"]
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)

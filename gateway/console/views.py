@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date
 from typing import Final
 
-from gateway.cli_output import format_iso
-from gateway.cli_views import count_tokens, describe_key, money
 from gateway.ledger.records import CallView, KeyView
-from gateway.ledger.totals import HOUR_MS
 from gateway.ledger.usage_records import Usage
+from gateway.times import format_iso
+from gateway.views import count_tokens, describe_key, money
+
+SPENT_DAYS: Final = 30
+"""Of `spent_30d`, today included."""
 
 
-def describe_own_key(
+def describe_listed_key(
     key: KeyView, now_ms: int, spent_30d_nano: Mapping[str, int]
 ) -> dict[str, object]:
     """A key with what it cost in 30 days, given by key."""
@@ -56,16 +57,3 @@ def describe_sum(usage: Usage) -> dict[str, object]:
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
     return Usage(*map(sum, zip(*usages, strict=True)))
-
-
-def format_day(day: int) -> str:
-    """A UTC day counted from the epoch, such as 2026-05-14."""
-    return date.fromordinal(_EPOCH + day).isoformat()
-
-
-def format_hour(hour: int) -> str:
-    """The beginning of a UTC hour counted from the epoch."""
-    return format_iso(hour * HOUR_MS) or ""
-
-
-_EPOCH: Final = date(1970, 1, 1).toordinal()

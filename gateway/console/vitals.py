@@ -8,9 +8,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.ledger.base import unix_ms
 from gateway.ledger.records import AuditReport
 from gateway.state import Call
+from gateway.times import unix_ms
 
 MAX_ERRORS: Final = 20
 SERVER_ERROR: Final = 500

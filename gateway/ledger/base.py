@@ -14,7 +14,6 @@ subtracted from; `Account.held_nano` is the sum of the unsettled holds.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
@@ -45,11 +44,6 @@ class LedgerLocked(LedgerError):
 
 class LedgerMismatch(LedgerError):
     """The audit found that balances and entries disagree: nothing may be served from it."""
-
-
-def unix_ms() -> int:
-    """The wall clock in Unix milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True, eq=False)
@@ -258,6 +252,5 @@ class Ledger(Protocol):
         """
 
 
-DAY_MS: Final = 86_400_000
 COMMIT_SECONDS: Final = 5
 """How long a caller waits for a commit before it is told that the ledger is out of order."""

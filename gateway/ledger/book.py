@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from gateway.ledger.base import LedgerError, unix_ms
-from gateway.ledger.schema import connect, transaction
+from gateway.ledger.base import LedgerError
+from gateway.ledger.schema import connect, set_busy_timeout, transaction
+from gateway.times import unix_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,11 @@ class Book:
                 return
             with transaction(self._connection):
                 yield self._connection
+
+    def wait_for_others(self, milliseconds: int) -> None:
+        """How long a change waits, from now on, for another connection that is changing."""
+        with _mapped_errors():
+            set_busy_timeout(self._connection, milliseconds)
 
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
         """From now on, a statement that lasts fails with LedgerError once nobody waits for it.

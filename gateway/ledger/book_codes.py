@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.ledger.book_accounts import AccountBook
-from gateway.ledger.records import CodeStatus, CodeView, Conflict, EntryView, NotFound, Refused
+from gateway.ledger.code_records import CodeStatus, CodeView
+from gateway.ledger.records import Conflict, EntryView, NotFound, Refused
 from gateway.money import format_amount
 
 _INSERT: Final = (

@@ -8,32 +8,25 @@ from typing import Any, Final
 import orjson
 
 from gateway.ledger.book import Book
-from gateway.ledger.records import AccountView, NotFound, StandingView
+from gateway.ledger.records import NotFound, StandingView
+from gateway.ledger.reports import ACCOUNT_COLUMNS, KEY_WORKS, view_account
 
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"
-_STANDINGS: Final = """
+_STANDINGS: Final = f"""
     SELECT json_group_array(json_array(
-        id, name, operator, suspended, balance_nano,
-        coalesce((
-            SELECT sum(hold_nano) FROM requests
-            WHERE requests.account_id = accounts.id AND state = 'pending'
-        ), 0),
-        created_ms,
+        {ACCOUNT_COLUMNS},
         coalesce((
             SELECT sum(cost_nano) FROM daily
             WHERE daily.account_id = accounts.id AND day >= :since_day
         ), 0),
         (
-            SELECT count(*) FROM keys
-            WHERE keys.account_id = accounts.id AND revoked_ms IS NULL
-                AND (expires_ms IS NULL OR expires_ms > :now)
-                AND (cap_nano IS NULL OR spent_nano < cap_nano)
+            SELECT count(*) FROM keys WHERE keys.account_id = accounts.id AND {KEY_WORKS}
         ),
         (SELECT max(last_used_ms) FROM keys WHERE keys.account_id = accounts.id),
         EXISTS (SELECT 1 FROM passwords WHERE passwords.account_id = accounts.id)
     ))
     FROM accounts WHERE id IN (SELECT value FROM json_each(:ids))
-"""
+"""  # noqa: S608 - of constants
 
 
 class DirectoryBook(Book):
@@ -86,14 +79,5 @@ class DirectoryBook(Book):
 
 
 def _make_standing(row: list[Any]) -> StandingView:
-    account_id, name, operator, suspended, balance_nano, held_nano, created_ms, *rest = row
-    spent_nano, keys, last_used_ms, has_password = rest
-    return StandingView(
-        AccountView(
-            account_id, name, bool(operator), bool(suspended), balance_nano, held_nano, created_ms
-        ),
-        spent_nano,
-        keys,
-        last_used_ms,
-        bool(has_password),
-    )
+    *account, spent_nano, keys, last_used_ms, has_password = row
+    return StandingView(view_account(account), spent_nano, keys, last_used_ms, bool(has_password))

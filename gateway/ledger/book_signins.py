@@ -1,7 +1,8 @@
 """Who may sign in to the console, and who is signed in: passwords, one-use links, sessions.
 
 Of passwords a hash is kept, of links and sessions the SHA-256 of their token. Whether a session is
-an operator's is read from its account each time, so a change of role counts at once.
+an operator's is read from its account each time, so a change of role counts at once. While it is
+suspended it is a holder's: an operator who is shut out must not let themselves in again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from gateway.ledger import reports
 from gateway.ledger.base import LedgerError
 from gateway.ledger.book import Book
 from gateway.ledger.records import AccountView, Conflict, NotFound, SessionView
+from gateway.times import DAY_MS
 
 OPERATOR_IDLE_MS: Final = 30 * 60_000
-HOLDER_IDLE_MS: Final = 7 * 24 * 3_600_000
-SESSION_MS: Final = 30 * 24 * 3_600_000
+HOLDER_IDLE_MS: Final = 7 * DAY_MS
+SESSION_MS: Final = 30 * DAY_MS
 SEEN_EVERY_MS: Final = 60_000
 """How exactly it is known when a session was last used: each time is a write."""
 
@@ -31,12 +33,9 @@ _LIVE: Final = f"""
     WHERE sessions.expires_ms > :now AND sessions.last_seen_ms
         + iif(accounts.operator, {OPERATOR_IDLE_MS}, {HOLDER_IDLE_MS}) > :now
 """
-_COLUMNS: Final = """
-    SELECT accounts.id, name, operator, suspended, balance_nano, coalesce((
-        SELECT sum(hold_nano) FROM requests
-        WHERE requests.account_id = accounts.id AND state = 'pending'
-    ), 0), accounts.created_ms, sessions.id, opened_by, device, address, sessions.created_ms,
-        last_seen_ms, sessions.expires_ms
+_COLUMNS: Final = f"""
+    SELECT {reports.ACCOUNT_COLUMNS}, sessions.id, opened_by, device, address,
+        sessions.created_ms, last_seen_ms, sessions.expires_ms
 """
 _ID: Final = "SELECT sessions.id"
 _FIND: Final = f"{_COLUMNS} {_LIVE} AND digest = :digest"
@@ -267,9 +266,15 @@ def _count(sessions: int) -> str:
 
 
 def _session_view(row: tuple[Any, ...]) -> SessionView:
-    account_id, name, operator, suspended, balance_nano, held_nano, created_ms, *rest = row
-    account = AccountView(
-        account_id, name, bool(operator), bool(suspended), balance_nano, held_nano, created_ms
+    *account, session_id, opened_by, device, address, created_ms, seen_ms, expires_ms = row
+    owner = reports.view_account(account)
+    return SessionView(
+        session_id,
+        replace(owner, operator=owner.operator and not owner.suspended),
+        opened_by,
+        device,
+        address,
+        created_ms,
+        seen_ms,
+        expires_ms,
     )
-    session_id, opened_by, device, address, *times = rest
-    return SessionView(session_id, account, opened_by, device, address, *times)

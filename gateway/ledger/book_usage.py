@@ -11,10 +11,9 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from gateway.apikeys import PREFIX
-from gateway.ledger.base import DAY_MS
+from gateway import apikeys
 from gateway.ledger.book import Book
-from gateway.ledger.totals import HOURS_PER_DAY
+from gateway.ledger.reports import KEY_WORKS
 from gateway.ledger.usage_records import (
     KeyLabel,
     OverviewView,
@@ -23,6 +22,7 @@ from gateway.ledger.usage_records import (
     UsagePoint,
     UsageReport,
 )
+from gateway.times import DAY_MS, HOURS_PER_DAY
 
 _LIST: Final = """
     SELECT json_group_array(json_array(
@@ -57,16 +57,14 @@ _MODELS: Final = """
             AND (:key IS NULL OR key_id = :key) AND requests > 0
     )
 """
-_STANDING: Final = """
+_STANDING: Final = f"""
     SELECT
         (
-            SELECT count(*) FROM keys WHERE account_id = :account AND revoked_ms IS NULL
-                AND (expires_ms IS NULL OR expires_ms > :now)
-                AND (cap_nano IS NULL OR spent_nano < cap_nano)
+            SELECT count(*) FROM keys WHERE account_id = :account AND {KEY_WORKS}
         ),
         EXISTS (SELECT 1 FROM keys WHERE account_id = :account),
         EXISTS (SELECT 1 FROM daily WHERE account_id = :account AND requests > 0)
-"""
+"""  # noqa: S608 - of constants
 _EXPIRING: Final = """
     SELECT id, name, last4, expires_ms FROM keys
     WHERE account_id = :account AND revoked_ms IS NULL AND replaced_by IS NULL
@@ -151,7 +149,7 @@ def _read_keys(
 
 
 def _label(key_id: str, name: str, last4: str) -> KeyLabel:
-    return KeyLabel(key_id, name, f"{PREFIX}…{last4}")
+    return KeyLabel(key_id, name, apikeys.display(last4))
 
 
 def _by_cost(row: tuple[KeyLabel, Usage]) -> tuple[int, str]:

@@ -15,12 +15,11 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.apikeys import PREFIX
+from gateway import apikeys
 from gateway.ledger.records import CallFilter, CallView
-from gateway.ledger.totals import HOUR_MS, HOURS_PER_DAY
 from gateway.money import Tokens
+from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
-DAY_MS: Final = HOUR_MS * HOURS_PER_DAY
 LAST_DAY: Final = 3_000_000
 """Beyond the year 9999, the last one that can be asked for."""
 
@@ -196,7 +195,7 @@ def _by_id(call: CallView) -> str:
 def _view(row: list[Any]) -> CallView:
     view = [
         *row[:7],
-        f"{PREFIX}…{row[7]}",
+        apikeys.display(row[7]),
         *row[8:11],
         bool(row[11]),
         Tokens(*row[12:16]),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from typing import Final
 
 from gateway.ledger.base import LedgerError, LedgerLocked
-from gateway.ledger.schema import FILE_MODE
+
+FILE_MODE: Final = 0o600
 
 
 def take_lock(path: Path) -> int:

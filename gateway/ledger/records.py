@@ -244,51 +244,6 @@ class KeyChanges(TypedDict, total=False):
     expires_ms: int | None
 
 
-CodeStatus = Literal["open", "redeemed", "void", "expired"]
-
-
-@dataclass(frozen=True, slots=True)
-class CodeView:
-    """A top-up code without the code."""
-
-    id: str
-    batch: str
-    last4: str
-    amount_nano: int
-    note: str
-    created_by: str
-    created_ms: int
-    expires_ms: int | None
-    voided_ms: int | None
-    redeemed_ms: int | None
-    redeemed_by: str | None
-    """The account's name."""
-
-    @property
-    def display(self) -> str:
-        """Enough to tell codes apart."""
-        return f"····-{self.last4}"
-
-    def status(self, now_ms: int) -> CodeStatus:
-        if self.redeemed_ms is not None:
-            return "redeemed"
-        if self.voided_ms is not None:
-            return "void"
-        return "expired" if self.expires_ms is not None and self.expires_ms <= now_ms else "open"
-
-
-@dataclass(frozen=True, slots=True)
-class NewCodes:
-    """Codes just made, alike but for themselves."""
-
-    batch: str
-    codes: tuple[str, ...] = field(repr=False)
-    """The codes themselves: shown once, kept nowhere."""
-    amount_nano: int
-    expires_ms: int | None
-    created_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class StandingView:
     """An account as the operator sees it in a list."""

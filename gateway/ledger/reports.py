@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
-from gateway.apikeys import PREFIX
-from gateway.ledger.base import DAY_MS
+from gateway import apikeys
 from gateway.ledger.records import AccountView, EntryView, KeyView, NotFound, UsageRow
 from gateway.money import Tokens
+from gateway.times import DAY_MS
 
-_ACCOUNTS: Final = """
-    SELECT id, name, operator, suspended, balance_nano, coalesce((
+ACCOUNT_COLUMNS: Final = """
+    accounts.id, accounts.name, operator, suspended, balance_nano, coalesce((
         SELECT sum(hold_nano) FROM requests
         WHERE requests.account_id = accounts.id AND state = 'pending'
-    ), 0), created_ms
-    FROM accounts
+    ), 0), accounts.created_ms
 """
+"""As `view_account` takes them."""
+KEY_WORKS: Final = """
+    revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)
+    AND (cap_nano IS NULL OR spent_nano < cap_nano)
+"""
+"""As `KeyView.status` calls it active."""
+
+_ACCOUNTS: Final = "SELECT" + ACCOUNT_COLUMNS + "FROM accounts"
 _EACH_KEY: Final = """
     SELECT keys.id, accounts.name, keys.name, last4, models, requests_per_minute,
         tokens_per_minute, concurrency, cap_nano, spent_nano, keys.created_ms, expires_ms,
@@ -71,14 +79,14 @@ _GROUPS: Final = {"day": "strftime('%Y-%m-%d', {}, 'unixepoch')", "model": "mode
 
 
 def read_accounts(connection: sqlite3.Connection) -> list[AccountView]:
-    return [_account_view(row) for row in connection.execute(_ACCOUNTS + " ORDER BY name")]
+    return [view_account(row) for row in connection.execute(_ACCOUNTS + " ORDER BY name")]
 
 
 def read_account(connection: sqlite3.Connection, name: str) -> AccountView:
     row = connection.execute(_ACCOUNTS + " WHERE name = ?", (name,)).fetchone()
     if row is None:
         raise NotFound(f"there is no account '{name}'")
-    return _account_view(row)
+    return view_account(row)
 
 
 def read_keys(connection: sqlite3.Connection, account: str | None) -> list[KeyView]:
@@ -141,7 +149,7 @@ def read_usage(
     ]
 
 
-def _account_view(row: tuple[Any, ...]) -> AccountView:
+def view_account(row: Sequence[Any]) -> AccountView:
     account_id, name, operator, suspended, balance_nano, held_nano, created_ms = row
     return AccountView(
         account_id, name, bool(operator), bool(suspended), balance_nano, held_nano, created_ms
@@ -151,4 +159,4 @@ def _account_view(row: tuple[Any, ...]) -> AccountView:
 def _key_view(row: tuple[Any, ...]) -> KeyView:
     key_id, account, name, last4, models, *rest = row
     allowed = None if models is None else tuple(orjson.loads(models))
-    return KeyView(key_id, account, name, f"{PREFIX}…{last4}", allowed, *rest)
+    return KeyView(key_id, account, name, apikeys.display(last4), allowed, *rest)

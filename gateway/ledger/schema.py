@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.base import LedgerError
+from gateway.ledger.base import LedgerError, LedgerLocked
+from gateway.ledger.lock import FILE_MODE, take_lock
 
 MIGRATIONS: Final = ("schema.sql", "console.sql")
 """Script n brings a database of version n to version n + 1; `PRAGMA user_version` counts them."""
 
-FILE_MODE: Final = 0o600
 OLDEST_SQLITE: Final = (3, 37, 0)
 """STRICT tables came with it."""
 
@@ -37,12 +37,14 @@ _WHAT_IS_THERE: Final = (
 """In one statement: another process may be making the tables just now."""
 
 
-def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
+def connect(path: Path, *, create: bool = False, is_locked: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode to a database of the current schema.
 
+    `is_locked`: the caller is who serves from it.
+
     Raises:
-        LedgerError: the file is missing (and `create` is False), is no ledger, or is of a newer
-            version than this program.
+        LedgerError: the file is missing (and `create` is False), is no ledger, is of a newer
+            version than this program, or of an older one and being served from.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
@@ -59,7 +61,7 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"{path}: {error}") from error
     try:
-        _prepare(connection, path)
+        _prepare(connection, path, is_locked=is_locked)
     except sqlite3.Error as error:
         connection.close()
         raise LedgerError(f"{path}: {error}") from error
@@ -117,14 +119,14 @@ def _create_file(path: Path) -> None:
         return
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path, *, is_locked: bool) -> None:
     set_busy_timeout(connection, BUSY_MS)
     _check_version(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     for pragma in _PRAGMAS:
         connection.execute(pragma)
     if read_version(connection) < len(MIGRATIONS):
-        _migrate(connection)
+        _migrate(connection, path, is_locked=is_locked)
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
@@ -143,13 +145,28 @@ def read_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Run what is missing, all of it or nothing; of two processes at once, one finds it done."""
-    with transaction(connection):
-        for script in MIGRATIONS[read_version(connection) :]:
+def _migrate(connection: sqlite3.Connection, path: Path, *, is_locked: bool) -> None:
+    """Run what is missing, all of it or nothing; of two processes at once, one finds it done.
+
+    Never beneath a gateway that serves: of an older version, it would not keep what is new.
+    """
+    with ExitStack() as until_committed, transaction(connection):
+        version = read_version(connection)
+        if 0 < version < len(MIGRATIONS) and not is_locked:
+            until_committed.callback(os.close, _lock_out_servers(path))
+        for script in MIGRATIONS[version:]:
             for statement in _split_statements(_read_script(script)):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _lock_out_servers(path: Path) -> int:
+    try:
+        return take_lock(path)
+    except LedgerLocked as error:
+        raise LedgerError(
+            f"{path}: a gateway of an older version serves from it; restart that one first"
+        ) from error
 
 
 def _read_script(name: str) -> str:

@@ -26,7 +26,6 @@ from gateway.ledger.base import (
     Receipt,
     Settlement,
     Spent,
-    unix_ms,
 )
 from gateway.ledger.changes import ChangeFeed
 from gateway.ledger.lock import take_lock
@@ -38,6 +37,7 @@ from gateway.ledger.thread import ROWS_PER_CHUNK, run_on_thread
 from gateway.ledger.wal import WalKeeper
 from gateway.ledger.writer import BUSY_MS, Writer
 from gateway.tasks import spawn
+from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
 
@@ -70,7 +70,7 @@ class SqliteLedger:
         """
         lock = take_lock(path)
         try:
-            connector = partial(connect, path, create=create)
+            connector = partial(connect, path, create=create, is_locked=True)
             async with aiosqlite.Connection(connector, ROWS_PER_CHUNK) as database:
                 memory, feed = Memory(), ChangeFeed()
                 memory.apply(await _load(database, feed, path, clock))

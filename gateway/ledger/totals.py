@@ -13,9 +13,7 @@ from typing import Final
 
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.rows import Row, Statement, run_rows
-
-HOUR_MS: Final = 3_600_000
-HOURS_PER_DAY: Final = 24
+from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 _SUMS: Final = (
     "requests",
@@ -46,20 +44,15 @@ def _make_upsert(table: str, unit: str) -> Statement:
 _ADD_HOURLY: Final = _make_upsert("hourly", "hour")
 _ADD_DAILY: Final = _make_upsert("daily", "day")
 
-
+_FAIL: Final = """
+    INSERT INTO {table}
+    SELECT account_id, max(started_ms, :now) / {unit_ms}, model, key_id, 0, count(*), 0, 0, 0, 0, 0
+    FROM requests WHERE state = 'pending' GROUP BY 1, 2, 3, 4
+    ON CONFLICT (account_id, {unit}, model, key_id) DO UPDATE SET failed = failed + excluded.failed
+"""
 _FAIL_PENDING: Final = (
-    """
-    INSERT INTO hourly
-    SELECT account_id, max(started_ms, :now) / 3600000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
-    FROM requests WHERE state = 'pending' GROUP BY 1, 2, 3, 4
-    ON CONFLICT (account_id, hour, model, key_id) DO UPDATE SET failed = failed + excluded.failed
-    """,
-    """
-    INSERT INTO daily
-    SELECT account_id, max(started_ms, :now) / 86400000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
-    FROM requests WHERE state = 'pending' GROUP BY 1, 2, 3, 4
-    ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET failed = failed + excluded.failed
-    """,
+    _FAIL.format(table="hourly", unit="hour", unit_ms=HOUR_MS),
+    _FAIL.format(table="daily", unit="day", unit_ms=DAY_MS),
 )
 """All that is pending fails now; or when it began, if the clock was set back."""
 

@@ -22,7 +22,6 @@ const OPERATOR = [
   ["/console/audit", "Audit", "audit"],
 ];
 const SIGN_IN = "/console/signin";
-const LOADING_MS = 200;
 
 let session = null;
 let leaving = new AbortController();
@@ -55,14 +54,13 @@ async function show() {
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  const slow = setTimeout(() => main.setAttribute("aria-busy", "true"), LOADING_MS);
+  main.setAttribute("aria-busy", "true");
   try {
     const content = await build(signal);
     if (!signal.aborted) place(content);
   } catch (error) {
     if (!signal.aborted) await fail(error);
   } finally {
-    clearTimeout(slow);
     if (!signal.aborted) main.removeAttribute("aria-busy");
   }
 }

@@ -1,4 +1,4 @@
-"""Accounts, keys, entries and usage as JSON objects.
+"""Accounts, keys, entries, codes, usage and prices as JSON objects, wherever they are shown.
 
 Every amount stands twice: as a decimal string and, under `…_nano`, as whole nano-units.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.cli_output import format_iso
-from gateway.money import Tokens, format_amount
+from gateway.money import Price, Tokens, format_amount
+from gateway.times import format_iso
 
 if TYPE_CHECKING:
     from gateway.accounts import (
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         KeyView,
         UsageRow,
     )
-    from gateway.ledger.records import CodeView, NewCodes
+    from gateway.ledger.code_records import CodeView, NewCodes
 
 
 def money(name: str, nano: int | None) -> dict[str, object]:
@@ -151,4 +151,15 @@ def count_tokens(tokens: Tokens) -> dict[str, int]:
         "cached_input_tokens": tokens.cached_input,
         "cache_write_tokens": tokens.cache_write,
         "output_tokens": tokens.output,
+    }
+
+
+def describe_price(price: Price) -> dict[str, object]:
+    """Per million tokens of each class, and per request, under the names of gateway.toml."""
+    return {
+        **money("input", price.input),
+        **money("cached_input", price.cached_input),
+        **money("cache_write", price.cache_write),
+        **money("output", price.output),
+        **money("request", price.request),
     }

@@ -2,7 +2,7 @@
 
     scrypt$15$8$3$SALT$HASH      log2(N), r, p; salt and hash in URL-safe base64
 
-One takes about 32 MiB and a quarter of a second, so a running server has them done by `hasher`.
+One takes about 32 MiB and a quarter of a second, so a running server has them done by `console/hasher`.
 """
 
 from __future__ import annotations

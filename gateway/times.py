@@ -1,0 +1,54 @@
+"""Moments as Unix milliseconds, always UTC: from the clock, from dates, and as texts."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, overload
+
+HOUR_MS: Final = 3_600_000
+HOURS_PER_DAY: Final = 24
+DAY_MS: Final = HOUR_MS * HOURS_PER_DAY
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def unix_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def to_unix_ms(moment: datetime) -> int:
+    """Of a moment that knows its offset."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+@overload
+def format_iso(ms: int) -> str: ...
+@overload
+def format_iso(ms: int | None) -> str | None: ...
+def format_iso(ms: int | None) -> str | None:
+    """For tools: 2026-05-14T09:30:00.000Z."""
+    if ms is None:
+        return None
+    return _to_datetime(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def format_moment(ms: int) -> str:
+    """For people: 2026-05-14 09:30."""
+    return f"{_to_datetime(ms):%Y-%m-%d %H:%M}"
+
+
+def format_day(day: int) -> str:
+    """A day counted from the epoch: 2026-05-14."""
+    return date.fromordinal(_EPOCH.toordinal() + day).isoformat()
+
+
+def format_hour(hour: int) -> str:
+    """The beginning of an hour counted from the epoch, for tools."""
+    return format_iso(hour * HOUR_MS)
+
+
+def _to_datetime(ms: int) -> datetime:
+    return _EPOCH + _MILLISECOND * ms

@@ -1,0 +1,34 @@
+"""One browser for all tests of a worker; a gateway for each module."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from console_kit import Console, start_console
+from playwright.async_api import Browser
+
+from browser.kit import Site, Witness, launch
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with launch() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    """Three accounts: holder, other, operator. What one test does there the next one finds."""
+    async with start_console(tmp_path_factory.mktemp("console")) as console:
+        yield console
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(browser: Browser, console: Console) -> AsyncIterator[Site]:
+    witness = Witness(console.root_url)
+    site = Site(browser, console, witness)
+    yield site
+    await site.close()
+    assert witness.faults == []

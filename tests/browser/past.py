@@ -1,0 +1,146 @@
+"""Calls that were made before the gateway started, settled by the ledger itself."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from console_kit import HOLDER, OTHER, Console, start_console
+from ledger_kit import PRICE
+
+from gateway import accounts, apikeys, codes, signin
+from gateway.ledger.base import Admission, Outcome, Settlement
+from gateway.ledger.books import Books
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.money import NANO, Tokens
+
+DAY_MS: Final = 86_400_000
+SEED: Final = 7
+PASSWORD: Final = "a password of the past"
+MODELS: Final = {
+    "gpt-5.5": 30_000,
+    "claude-sonnet-4-6": 15_000,
+    "gpt-5.4-mini": 4_500,
+    "claude-haiku-4-5": 5_000,
+    "deepseek-v4-flash": 280,
+}
+"""With what an output token costs, in nano-units."""
+MODELS_TOML: Final = "\n".join(
+    f'[models."{name}"]\nroutes = ["demo/{name}"]\n'
+    f"price = {{ input = {nano / 6000:.3f}, output = {nano / 1000:.3f} }}"
+    for name, nano in MODELS.items()
+)
+
+
+OUTCOMES: Final[tuple[Outcome, ...]] = ("complete",) * 28 + ("caller_left", "upstream_error")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    secret: str
+    model: str
+    ended_ms: int
+    cost_nano: int
+    tokens: Tokens
+    outcome: Outcome = "complete"
+    status: int = 200
+    total_ms: int = 900
+    estimated: bool = False
+
+
+def write_calls(books: Books, calls: Sequence[Call]) -> None:
+    """Into the database of the books, which nobody serves yet; from a thread, for it has a loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _settle(find_path(books), calls)).result()
+
+
+def find_path(books: Books) -> Path:
+    with books.reading() as connection:
+        return Path(connection.execute("PRAGMA database_list").fetchone()[2])
+
+
+async def _settle(path: Path, calls: Sequence[Call]) -> None:
+    async with SqliteLedger.open(path) as ledger:
+        settled = []
+        for number, call in enumerate(calls):
+            key = ledger.find_key(apikeys.digest(call.secret))
+            assert key is not None
+            started_ms = call.ended_ms - call.total_ms
+            request_id = f"req_{started_ms:012x}{number:016x}"
+            admission = Admission(request_id, call.model, "demo", PRICE, 10, True, started_ms)
+            settlement = Settlement(
+                outcome=call.outcome,
+                provider="demo",
+                attempts=1,
+                status=call.status,
+                tokens=call.tokens,
+                cost_nano=call.cost_nano,
+                estimated=call.estimated,
+                first_byte_ms=call.total_ms // 4,
+                ended_ms=call.ended_ms,
+            )
+            settled.append(ledger.settle(ledger.hold(key, admission), settlement))
+        await asyncio.gather(*settled)
+
+
+def seed_past(books: Books) -> None:
+    """A month as a small team might have it: weekdays, five models, a few things gone wrong."""
+    chance = random.Random(SEED)
+    now_ms = time.time_ns() // 1_000_000
+    secrets = [
+        accounts.add_key(books, HOLDER, name="notebook").secret,
+        accounts.add_key(books, HOLDER, name="CI", cap_nano=20 * NANO).secret,
+    ]
+    accounts.add_key(
+        books, HOLDER, name="workshop", cap_nano=5 * NANO, expires_ms=now_ms + 20 * DAY_MS
+    )
+    calls = []
+    for days_ago in range(40, -1, -1):
+        day_ms = now_ms // DAY_MS * DAY_MS - days_ago * DAY_MS
+        is_weekend = (day_ms // DAY_MS + 4) % 7 in {0, 6}
+        for _ in range(chance.randrange(1, 4) if is_weekend else chance.randrange(6, 16)):
+            ended_ms = min(day_ms + chance.randrange(DAY_MS), now_ms - chance.randrange(9_000_000))
+            calls.append(_make_call(chance, secrets, ended_ms))
+    signin.set_password(books, HOLDER, PASSWORD)
+    calls.sort(key=lambda call: call.ended_ms)
+    write_calls(books, calls)
+    accounts.credit(books, HOLDER, 20 * NANO, note="Invoice 2026-114")
+    made = codes.make_codes(books, 10 * NANO, 4, note="Workshop")
+    codes.redeem(books, OTHER, made.codes[0])
+    open_ones = codes.list_codes(books, "open")
+    codes.void_code(books, open_ones[0].id)
+
+
+def _make_call(chance: random.Random, secrets: Sequence[str], ended_ms: int) -> Call:
+    model = chance.choice([name for at, name in enumerate(MODELS) for _ in range(5 - at)])
+    tokens = Tokens(chance.randrange(200, 40_000), chance.choice([0, 0, 12_000]), 0, 0)
+    tokens = Tokens(tokens.input, tokens.cached_input, 0, chance.randrange(20, 3000))
+    price = MODELS[model]
+    cost_nano = tokens.output * price + tokens.input * price // 6
+    outcome = chance.choice(OUTCOMES)
+    total_ms = chance.randrange(700, 24_000)
+    return Call(
+        chance.choice(secrets),
+        model,
+        ended_ms,
+        0 if outcome == "upstream_error" else cost_nano,
+        tokens,
+        outcome,
+        502 if outcome == "upstream_error" else 200,
+        total_ms,
+        estimated=outcome == "caller_left",
+    )
+
+
+@asynccontextmanager
+async def start_with_past(folder: Path) -> AsyncIterator[Console]:
+    billing = 'top_up_text = "By bank transfer, or with a code. Credit arrives within a day."'
+    async with start_console(folder, seed=seed_past, billing=billing, more=MODELS_TOML) as console:
+        yield console

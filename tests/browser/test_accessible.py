@@ -1,0 +1,192 @@
+"""All pages, in both themes, narrow and wide: axe finds nothing serious, nothing is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from importlib import resources
+from typing import Any, Final, Literal
+
+import pytest
+import pytest_asyncio
+from console_kit import HOLDER, MODEL, OPERATOR, Console
+from playwright.async_api import Page
+from support.waiting import until
+
+from browser.kit import HEIGHT, NARROW, WIDE, Site, go, read_title, wait_for_title
+from browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+AXE: Final = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+GRAVE: Final = {"serious", "critical"}
+RUN_AXE: Final = """async (rules) => {
+    const options = { resultTypes: ["violations"], ...(rules.length && { runOnly: rules }) };
+    return (await axe.run(options)).violations.map((one) =>
+        ({ id: one.id, impact: one.impact, nodes: one.nodes.map((node) => node.html.slice(0, 200)) }));
+}"""
+ZOOMED: Final = WIDE // 2
+"""What 200 % leaves of a wide screen."""
+RULES_OF_COLOUR: Final = ("color-contrast", "link-in-text-block")
+"""What a theme can break."""
+
+Theme = Literal["light", "dark"]
+THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
+async def lived_in(console: Console) -> AsyncIterator[None]:
+    """The holder has a key, calls and a code; there are codes of each kind."""
+    made = await console.post("/console/api/keys", {"name": "laptop", "cap": "5"})
+    for words in ("one", "two"):
+        await console.complete(made.json["secret"], words, model=MODEL)
+    terms = {"amount": "5", "count": 3, "note": "Workshop"}
+    codes = await console.post("/console/api/codes", terms, as_=OPERATOR, key="codes")
+    code = {"code": codes.json["codes"][0]}
+    assert (await console.post("/console/api/billing/redeem", code, key="code")).status == 200
+    yield
+
+
+async def find_grave(page: Page, rules: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What axe calls serious or critical, by all its rules or by those."""
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE)
+    found: list[dict[str, Any]] = await page.evaluate(RUN_AXE, rules)
+    return [one for one in found if one["impact"] in GRAVE]
+
+
+async def find_cuts(page: Page) -> list[str]:
+    """Why the page as a whole scrolls sideways; tables may, in a region of their own."""
+    found: list[str] = await page.evaluate(
+        """() => {
+            const { clientWidth, scrollWidth } = document.documentElement;
+            if (scrollWidth <= clientWidth) return [];
+            const wide = [...document.querySelectorAll("body *")].filter((one) =>
+                one.getBoundingClientRect().right > clientWidth && !one.closest(".scroll *"));
+            return [`${scrollWidth} px`, ...wide.map((one) => one.outerHTML.slice(0, 200))];
+        }"""
+    )
+    return found
+
+
+async def inspect(page: Page, path: str) -> dict[str, Any]:
+    """What is wrong with a page, wide and narrow, in light and in the dark."""
+    faults = {
+        f"{path} at {width} px, {theme}: {what}": found
+        for width in (NARROW, WIDE)
+        for theme in THEMES
+        for what, found in (await look(page, width, theme)).items()
+    }
+    if cuts := await look(page, ZOOMED, "light", has_axe=False):
+        faults[f"{path} at 200 %"] = cuts
+    titles = await page.locator("h1").all_inner_texts()
+    return faults if len(titles) == 1 else {**faults, f"{path} titles": titles}
+
+
+async def look(page: Page, width: int, theme: Theme, *, has_axe: bool = True) -> dict[str, Any]:
+    await page.set_viewport_size({"width": width, "height": HEIGHT})
+    await page.emulate_media(color_scheme=theme)
+    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
+    rules = () if theme == "light" else RULES_OF_COLOUR
+    grave = await find_grave(page, rules) if has_axe else []
+    found = {"axe": grave, "cut off": await find_cuts(page)}
+    return {what: one for what, one in found.items() if one}
+
+
+@pytest.mark.parametrize("who", [HOLDER, OPERATOR])
+async def test_b4_pages(site: Site, who: str) -> None:
+    """The holder's pages with something in them; the operator's own, and theirs that are empty."""
+    pages = HOLDER_PAGES if who == HOLDER else {**OPERATOR_PAGES, "": "Overview", "keys": "Keys"}
+    page = await site.open("", who)
+    faults: dict[str, Any] = {}
+    for path, title in pages.items():
+        await visit(page, site, path)
+        assert await read_title(page) == title
+        faults |= await inspect(page, path)
+    assert faults == {}
+
+
+async def visit(page: Page, site: Site, path: str) -> None:
+    with site.witness.expecting(404):
+        await go(page, path)
+
+
+async def test_b4_sign_in_and_dialogs(site: Site) -> None:
+    faults: dict[str, Any] = {}
+    context = await site.enter(None)
+    for path, title in OUTSIDE.items():
+        page = await context.new_page()
+        await go(page, path)
+        assert await read_title(page) == title
+        faults |= await inspect(page, path)
+    page = await site.open("keys?new=1", HOLDER)
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Cap, USD").fill("much")
+    with site.witness.expecting(400):
+        await dialog.get_by_role("button", name="Create key").click()
+        await dialog.get_by_role("alert").wait_for()
+    faults |= await inspect(page, "dialog with an error")
+    await dialog.get_by_label("Cap, USD").fill("1")
+    await dialog.get_by_role("button", name="Create key").click()
+    await wait_for_title(page, "Key created")
+    faults |= await inspect(page, "key created")
+    assert faults == {}
+
+
+async def test_b4_error_is_tied_to_its_field(site: Site) -> None:
+    """The summary on top has the focus; the field says that it is wrong, and why."""
+    page = await site.open("keys?new=1", HOLDER)
+    dialog = page.get_by_role("dialog")
+    cap = dialog.get_by_label("Cap, USD")
+    await cap.fill("-1")
+    with site.witness.expecting(400):
+        await dialog.get_by_role("button", name="Create key").click()
+        await dialog.get_by_role("alert").wait_for()
+    summary = await dialog.get_by_role("alert").inner_text()
+    focused = await page.evaluate("document.activeElement.textContent")
+    assert focused == summary
+    assert await cap.get_attribute("aria-invalid") == "true"
+    described = (await cap.get_attribute("aria-describedby") or "").split()
+    texts = [await page.locator(f"#{one}").inner_text() for one in described]
+    assert summary in texts
+    await dialog.get_by_role("link").click()
+    assert await cap.evaluate("(field) => field === document.activeElement")
+
+
+async def test_b4_chart_has_its_table(site: Site) -> None:
+    """The picture is one image with a conclusion; what it shows is in the table under it."""
+    page = await site.open("usage", HOLDER)
+    chart = page.locator(".plot svg[role=img]")
+    await chart.wait_for()
+    name = await page.evaluate(
+        "(svg) => document.getElementById(svg.getAttribute('aria-labelledby')).textContent",
+        await chart.element_handle(),
+    )
+    assert name == (await page.locator("figcaption").inner_text()).split("\n")[0].strip()
+    hidden = await chart.evaluate(
+        "(svg) => [...svg.querySelectorAll('text')].every((one) => one.ariaHidden === 'true')"
+    )
+    assert hidden
+    assert await page.get_by_role("table", name="Usage by day").is_visible()
+
+
+async def test_b6_policy(site: Site) -> None:
+    """Every page has the same strict policy, and the browser keeps to it; the witness counts."""
+    page = await site.open("", OPERATOR)
+    policies = set()
+    for path in [*HOLDER_PAGES, *OPERATOR_PAGES, *OUTSIDE, "static/app.js"]:
+        reply = await page.request.get(f"/console/{path}")
+        policies.add(reply.headers["content-security-policy"])
+    [policy] = policies
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    await page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.ran = true";
+            document.head.append(script);
+        }"""
+    )
+    faults = site.witness.faults
+    await until(lambda: any("CSP: script-src-elem" in one for one in faults), "a violation")
+    assert await page.evaluate("window.ran") is None
+    faults.clear()

@@ -1,0 +1,101 @@
+"""B3: a script does by the API what people do on the page, with the same results and refusals."""
+
+from __future__ import annotations
+
+import pytest
+from console_kit import API, HOLDER, OPERATOR, Console
+from playwright.async_api import Page
+
+from browser.kit import Site, go, read_table, wait_for_title
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_b3_holder_tasks(site: Site, console: Console) -> None:
+    """Keys, a code, the password, sessions: done without the page, and the page shows them."""
+    made = await console.post(f"{API}/keys", {"name": "script", "cap": "3"})
+    key = made.json["key"]["id"]
+    assert (await console.patch(f"{API}/keys/{key}", {"name": "robot"})).status == 200
+    turned = await console.post(f"{API}/keys/{key}/rotate", {"grace_seconds": 0})
+    assert (await console.complete(made.json["secret"])).status == 401
+    assert (await console.complete(turned.json["secret"])).status == 200
+    terms = {"amount": "4", "count": 1}
+    codes = await console.post(f"{API}/codes", terms, as_=OPERATOR, key="b3")
+    code = {"code": codes.json["codes"][0]}
+    redeemed = await console.post(f"{API}/billing/redeem", code, key="b3")
+    overview = await console.get(f"{API}/overview")
+    page = await site.open("", HOLDER)
+    shown = await page.locator("data.big").get_attribute("value")
+    assert shown == overview.json["balance"]
+    assert float(redeemed.json["balance"]) > 100
+    await go(page, "keys?status=all")
+    names = [row["Name"] for row in await read_table(page, "Keys")]
+    assert sorted(name.removesuffix("no cap") for name in names) == ["robot", "robotexpired"]
+    await go(page, "activity")
+    [call] = (await console.get(f"{API}/activity")).json["calls"]
+    [row] = await read_table(page, "Calls")
+    assert call["request_id"] in row["Started (UTC), request id"]
+    assert row["Cost, USD"] == call["cost"]
+    password = {"new_password": "a long enough one"}
+    assert (await console.post(f"{API}/settings/password", password)).status == 204
+    with site.witness.expecting(401):
+        await page.get_by_role("link", name="Keys").click()
+        await wait_for_title(page, "Sign in")
+
+
+async def test_b3_operator_tasks(site: Site, console: Console) -> None:
+    added = await console.post(
+        f"{API}/accounts", {"name": "acme", "credit": "9", "note": "hi"}, as_=OPERATOR, key="add"
+    )
+    account = f"{API}/accounts/{added.json['id']}"
+    steps = [
+        ("credit", {"amount": "1", "note": "invoice 1"}),
+        ("correct", {"amount": "-0.5", "note": "too much"}),
+        ("suspend", {"reason": "asked for"}),
+        ("signin-link", None),
+    ]
+    for verb, body in steps:
+        reply = await console.post(f"{account}/{verb}", body, as_=OPERATOR, key=verb)
+        assert reply.status in {200, 201}, reply.body
+    assert (await console.post(f"{API}/audit", as_=OPERATOR)).json["ok"]
+    page = await site.open("accounts/acme", OPERATOR)
+    assert await page.locator("data.big").get_attribute("value") == "9.50"
+    moves = await read_table(page, "Movements of the balance")
+    assert [row["For"] for row in moves] == ["too much", "invoice 1", "hi"]
+    assert await page.get_by_text("Suspended: calls with").is_visible()
+    await go(page, "audit")
+    assert await page.get_by_text("Balances and entries agree").is_visible()
+    done = [row["What"] for row in await read_table(page, "Audit log")]
+    wanted = ["account.add", "account.credit", "account.correct", "account.suspend"]
+    assert set(wanted) <= set(done)
+
+
+async def refusal_on_page(page: Page, submit: str) -> str:
+    await page.get_by_role("button", name=submit, exact=True).click()
+    alert = page.get_by_role("alert").first
+    await alert.wait_for()
+    return await alert.inner_text()
+
+
+async def test_b3_same_refusals(site: Site, console: Console) -> None:
+    """What the page says is the API's own sentence."""
+    page = await site.open("keys?new=1", OPERATOR)
+    with site.witness.expecting(400, 409):
+        await page.get_by_label("Cap, USD").fill("lots")
+        wanted = await console.post(f"{API}/keys", {"cap": "lots"}, as_=OPERATOR)
+        assert await refusal_on_page(page, "Create key") == wanted.error["message"]
+        await go(page, "billing")
+        await page.get_by_label("Top-up code").fill("AAAA-BBBB-CCCC-DDDD")
+        code = {"code": "AAAA-BBBB-CCCC-DDDD"}
+        wanted = await console.post(f"{API}/billing/redeem", code, as_=OPERATOR, key="no")
+        assert await refusal_on_page(page, "Redeem") == wanted.error["message"]
+        await go(page, "accounts")
+        await page.get_by_role("button", name="Add an account").click()
+        await page.get_by_role("dialog").get_by_label("Name").fill(HOLDER)
+        taken = {"name": HOLDER}
+        wanted = await console.post(f"{API}/accounts", taken, as_=OPERATOR, key="taken")
+        assert await refusal_on_page(page, "Add account") == wanted.error["message"]
+        await go(page, "usage?from=2026-02-02&to=2026-01-01")
+        wanted = await console.get(f"{API}/usage?from=2026-02-02&to=2026-01-01", as_=OPERATOR)
+        shown = await page.get_by_role("alert").inner_text()
+        assert shown.partition("\n")[0] == wanted.error["message"]

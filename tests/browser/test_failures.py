@@ -1,0 +1,139 @@
+"""B15: the gateway restarts, its database is locked, an answer is a mess: the page says so, calmly."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Final
+
+import pytest
+from console_kit import API, HOLDER, Console
+from playwright.async_api import Page, Route
+from support.process import GatewayProcess
+
+from browser.kit import Site, go, settle, wait_for_title
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+FAILED: Final = "Not available just now"
+INNARDS: Final = ("Traceback", "sqlite", "Error:", ".py", "undefined", "[object", " at ")
+
+
+async def assert_friendly(page: Page) -> None:
+    """A sentence and a way on; nothing of the inside."""
+    await wait_for_title(page, FAILED)
+    text = await page.inner_text("main")
+    assert [one for one in INNARDS if one in text] == []
+    assert await page.get_by_role("button", name="Try again").is_visible()
+    assert await page.get_by_role("alert").inner_text()
+
+
+@contextmanager
+def stopped(process: GatewayProcess) -> Iterator[None]:
+    process.stop()
+    try:
+        yield
+    finally:
+        process.start()
+
+
+async def test_b15_restart(site: Site, console: Console) -> None:
+    """While it is away the page says so, and goes on where it was when it is back."""
+    page = await site.open("keys", HOLDER)
+    process = console.process
+    assert process is not None
+    with site.witness.expecting(503, absent=True), stopped(process):
+        await page.get_by_role("link", name="Usage").click()
+        await assert_friendly(page)
+        await page.get_by_role("button", name="Try again").click()
+        await assert_friendly(page)
+    await page.get_by_role("button", name="Try again").click()
+    await wait_for_title(page, "Usage")
+    assert page.url == f"{site.home}/console/usage"
+
+
+async def test_b15_restart_on_a_page_that_is_loaded(site: Site, console: Console) -> None:
+    """Its modules are here already, so that its figures alone are missing."""
+    process = console.process
+    assert process is not None
+    page = await site.open("billing", HOLDER)
+    with site.witness.expecting(503, absent=True), stopped(process):
+        await page.get_by_label("Kind").select_option("credit")
+        await assert_friendly(page)
+    await page.get_by_role("button", name="Try again").click()
+    await wait_for_title(page, "Billing")
+    assert page.url == f"{site.home}/console/billing?kind=credit"
+
+
+async def test_b15_restart_under_a_form(site: Site, console: Console) -> None:
+    """What was typed stays, and the second try succeeds."""
+    process = console.process
+    assert process is not None
+    page = await site.open("keys?new=1", HOLDER)
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("patient")
+    with site.witness.expecting(503, absent=True), stopped(process):
+        await dialog.get_by_role("button", name="Create key").click()
+        await dialog.get_by_role("alert").get_by_text("does not answer").wait_for()
+    assert await dialog.get_by_label("Name").input_value() == "patient"
+    await dialog.get_by_role("button", name="Create key").click()
+    await wait_for_title(page, "Key created")
+
+
+async def test_b15_locked_database(site: Site, console: Console) -> None:
+    """Somebody holds the database: reading goes on, writing is refused in words and then works."""
+    page = await site.open("keys?new=1", HOLDER)
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("waiting")
+    with closing(sqlite3.connect(console.database, timeout=5)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        page.set_default_timeout(20_000)
+        with site.witness.expecting(503):
+            await dialog.get_by_role("button", name="Create key").click()
+            alert = dialog.get_by_role("alert")
+            await alert.get_by_text("try again").wait_for()
+        other = await site.enter(None)
+        reply = await other.request.get("/console/")
+        assert reply.status == 200
+        connection.rollback()
+    await dialog.get_by_role("button", name="Create key").click()
+    await wait_for_title(page, "Key created")
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (503, '{"error": {"message": "The ledger cannot be used just now.", "code": "x"}}'),
+        (500, "<h1>Internal Server Error</h1>Traceback (most recent call last)"),
+        (502, ""),
+        (200, "not JSON"),
+    ],
+    ids=["503", "500", "502", "200"],
+)
+async def test_b15_bad_answers(site: Site, status: int, body: str) -> None:
+    """Whatever a proxy in between makes of it, the page has a sentence for it."""
+    page = await site.open("", HOLDER)
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(status=status, body=body, content_type="application/json")
+
+    await page.route(f"**{API}/billing?**", answer)
+    await page.route(f"**{API}/billing", answer)
+    with site.witness.expecting(status):
+        await page.get_by_role("link", name="Billing").click()
+        await assert_friendly(page)
+    await page.unroute_all()
+    await page.get_by_role("button", name="Try again").click()
+    await wait_for_title(page, "Billing")
+
+
+async def test_b15_unknown_pages_say_so(site: Site) -> None:
+    page = await site.open("", HOLDER)
+    for path in ("nowhere", "accounts/nobody", "keys/x/y", "accounts/%E0%A4%A"):
+        with site.witness.expecting(404):
+            await go(page, path)
+            await settle(page)
+        await wait_for_title(page, "Not found")
+        await page.get_by_role("link", name="To the overview").click()
+        await wait_for_title(page, "Overview")

@@ -1,0 +1,340 @@
+"""B11: chart, table, CSV, API and ledger say the same, to the nano-unit, around midnight too.
+B12: nothing at all, very much, very long names, very small and very large amounts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import UTC, datetime
+from statistics import quantiles
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from console_kit import API, HOLDER, MODEL, OPERATOR, OTHER, Console, start_console
+from million_kit import ACCOUNT, History, write_history
+from playwright.async_api import Page
+
+from browser.kit import HEIGHT, NARROW, WIDE, Site, download, go, read_table, settle
+from browser.past import Call, find_path, write_calls
+from gateway import accounts
+from gateway.ledger.books import Books
+from gateway.ledger.schema import connect
+from gateway.money import NANO, Tokens
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+REQUESTS: Final = 200_000
+MODELS: Final = 200
+LONG: Final = "a name of a hundred characters, which is as long as one may be and still has".ljust(
+    100, "!"
+)
+WORD: Final = "W" * 100
+MANY_MODELS: Final = "\n".join(
+    f'[models."vendor/model-{n:03d}"]\nroutes = ["demo/echo"]\nprice = {{ input = 1, output = 2 }}'
+    for n in range(MODELS)
+)
+OWN_PAGES: Final = (
+    "",
+    "keys",
+    "keys?new=1",
+    "usage",
+    "usage?by=model",
+    "billing",
+    "activity",
+    "models",
+)
+MAX_P95_MS: Final = 150.0
+SLOT_LEFT: Final = 56
+
+
+# Berlin changed to summer time on 2026-03-29, Los Angeles on 2026-03-08; days are UTC for both.
+CALLS: Final = (  # when it ended, model, cost, key
+    ("2026-03-07T23:59:59.999Z", MODEL, 1, 0),
+    ("2026-03-08T00:00:00.000Z", MODEL, 20, 1),
+    ("2026-03-08T10:30:00.000Z", "vendor/large", 1_000_000_007, 0),
+    ("2026-03-28T22:59:59.999Z", MODEL, 300, 0),
+    ("2026-03-28T23:59:59.999Z", "vendor/large", 123_456_789, 0),
+    ("2026-03-29T00:00:00.000Z", MODEL, 4_000, 1),
+    ("2026-03-29T00:59:59.999Z", MODEL, 50_000, 0),
+    ("2026-03-29T01:00:00.000Z", "vendor/large", 999_999_999, 1),
+    ("2026-03-29T23:59:59.999Z", MODEL, 600_000, 0),
+    ("2026-03-30T00:00:00.000Z", MODEL, 7_000_000, 0),
+)
+
+
+def seed(books: Books) -> None:
+    """Settled by the ledger itself; and a busy account, a long one, a rich and a poor one."""
+    secrets = [accounts.add_key(books, HOLDER, name=f"key {n}").secret for n in range(2)]
+    accounts.add_account(books, LONG, credit_nano=1_000_000 * NANO)
+    accounts.add_account(books, WORD)
+    accounts.credit(books, WORD, 1000, note=WORD * 5)
+    accounts.add_key(books, WORD, name=LONG)
+    accounts.add_key(books, WORD, name=WORD, cap_nano=1)
+    with closing(connect(find_path(books))) as raw:
+        write_history(raw, History(REQUESTS, end_ms=time.time_ns() // 1_000_000))
+    write_calls(
+        books,
+        [
+            Call(secrets[key], model, read_ms(ended), cost_nano, Tokens(10, 1, 0, 5))
+            for ended, model, cost_nano, key in CALLS
+        ],
+    )
+
+
+def read_ms(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    folder = tmp_path_factory.mktemp("figures")
+    async with start_console(folder, seed=seed, more=MANY_MODELS) as console:
+        yield console
+
+
+def read_ledger(console: Console, first: str, last: str, by: str) -> dict[str, int]:
+    """Charges by UTC day, hour or model, from the entries themselves."""
+    how = {"day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H:00:00.000Z"}
+    found: dict[str, int] = {}
+    with closing(sqlite3.connect(console.database)) as connection:
+        rows = connection.execute(
+            "SELECT requests.ended_ms, requests.model, -amount_nano FROM entries"
+            " JOIN requests ON requests.id = entries.request_id WHERE entries.account_id ="
+            " (SELECT id FROM accounts WHERE name = ?) AND kind = 'charge'",
+            (HOLDER,),
+        ).fetchall()
+    for ended_ms, model, cost_nano in rows:
+        at = datetime.fromtimestamp(ended_ms // 1000, UTC)
+        if first <= at.strftime("%Y-%m-%d") <= last:
+            name = at.strftime(how[by]) if by in how else model
+            found[name] = found.get(name, 0) + cost_nano
+    return found
+
+
+def nano(amount: str) -> int:
+    whole, _, fraction = amount.replace("$", "").replace(",", "").partition(".")
+    return int(whole + fraction.ljust(9, "0"))
+
+
+async def read_chart(page: Page, slots: int) -> dict[str, int]:
+    """What each bar says when one points at it."""
+    plot = page.locator(".plot svg[role=img]")
+    await plot.wait_for()
+    box = await plot.bounding_box()
+    assert box
+    width = (box["width"] - SLOT_LEFT) / slots
+    found = {}
+    for slot in range(slots):
+        await page.mouse.move(
+            box["x"] + SLOT_LEFT + (slot + 0.5) * width, box["y"] + box["height"] / 2
+        )
+        label, _, amount = (await page.locator(".readout").inner_text()).rpartition(": ")
+        found[label] = nano(amount)
+    return found
+
+
+async def read_legend(page: Page) -> dict[str, int]:
+    names = await page.locator(".legend span").all_inner_texts()
+    amounts = await page.locator(".legend b").all_inner_texts()
+    return {name: nano(amount) for name, amount in zip(names, amounts, strict=True)}
+
+
+async def read_csv(page: Page, by: str) -> dict[str, int]:
+    rows = list(csv.DictReader(io.StringIO(await download(page, "CSV"))))
+    assert all(nano(row["cost"]) == int(row["cost_nano"]) for row in rows)
+    return {row[by]: int(row["cost_nano"]) for row in rows}
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Kiritimati"])
+async def test_b11_days_are_utc_wherever_one_is(site: Site, console: Console, zone: str) -> None:
+    """Chart, table, CSV and API against the entries of the ledger, day for day."""
+    page = await site.open("", HOLDER, timezone_id=zone)
+    for first, last, count in (
+        ("2026-03-07", "2026-03-08", 2),
+        ("2026-03-28", "2026-03-30", 3),
+        ("2026-03-29", "2026-03-29", 1),
+    ):
+        wanted = read_ledger(console, first, last, "day")
+        await go(page, f"usage?from={first}&to={last}")
+        rows = await read_table(page, "Usage by day")
+        assert {row["Day (UTC)"]: nano(row["Cost, USD"]) for row in rows[:-1]} == wanted
+        assert nano(rows[-1]["Cost, USD"]) == sum(wanted.values())
+        assert await read_csv(page, "day") == wanted
+        shown = await read_chart(page, count)
+        assert [one for one in shown.values() if one] == list(wanted.values())
+        assert await read_legend(page) == read_ledger(console, first, last, "model")
+        reply = await console.get(f"{API}/usage?from={first}&to={last}")
+        assert {row["day"]: row["cost_nano"] for row in reply.json["rows"]} == wanted
+        assert reply.json["totals"]["cost_nano"] == sum(wanted.values())
+
+
+async def test_b11_hours(site: Site, console: Console) -> None:
+    wanted = read_ledger(console, "2026-03-28", "2026-03-29", "hour")
+    page = await site.open(
+        "usage?by=hour&from=2026-03-28&to=2026-03-29", HOLDER, timezone_id="Europe/Berlin"
+    )
+    rows = await read_table(page, "Usage by hour")
+    shown = {
+        f"{row['Hour (UTC)'].replace(' ', 'T')}:00.000Z": row["Cost, USD"] for row in rows[:-1]
+    }
+    assert {hour: nano(cost) for hour, cost in shown.items()} == wanted
+    assert await read_csv(page, "hour") == wanted
+    bars = await read_chart(page, 48)
+    assert [one for one in bars.values() if one] == list(wanted.values())
+    assert bars["28 Mar, 23:00"] == 123_456_789
+    assert bars["29 Mar, 00:00"] == 54_000
+
+
+async def test_b11_statement_is_the_ledger(site: Site, console: Console) -> None:
+    """Billing's lines add up to its balance, which is the overview's and the API's."""
+    page = await site.open("billing", HOLDER)
+    moves = await read_table(page, "Movements of the balance")
+    balance = await page.locator("data.big").get_attribute("value")
+    assert balance is not None
+    amounts = [
+        nano(row["Amount, USD"].lstrip("-")) * (-1 if row["Amount, USD"].startswith("-") else 1)
+        for row in moves
+    ]
+    with console.open_books() as books:
+        assert sum(amounts) == nano(balance) == books.account(HOLDER).balance_nano
+    await go(page, "")
+    assert await page.locator("data.big").get_attribute("value") == balance
+
+
+async def test_b11_local_time_is_an_addition(site: Site) -> None:
+    """The zone is for reading: UTC stays, and days stay UTC days."""
+    page = await site.open("settings", HOLDER, timezone_id="Asia/Kolkata", locale="en-GB")
+    await page.get_by_label("Times").select_option("yes")
+    await go(page, "activity")
+    shown = await page.locator("time", has_text="2026-03-29 23:59:59").first.inner_text()
+    assert "30 Mar 2026, 05:29:59" in shown
+
+
+async def list_overflows(page: Page) -> list[str]:
+    """Text that is cut off or lies over its neighbour: outside of what may scroll."""
+    found: list[str] = await page.evaluate(
+        """() => [...document.querySelectorAll("html, main *, #bar *, dialog *")].filter((one) => {
+            if (one.scrollWidth > innerWidth && one === document.documentElement) return true;
+            if (one.closest(".scroll, pre, .unseen, svg, .checks")) return false;
+            const box = one.getBoundingClientRect();
+            return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
+        }).map((one) => one.outerHTML.slice(0, 120))"""
+    )
+    return found
+
+
+async def test_b12_readable_at_all_sizes(site: Site) -> None:
+    """Nobody, one call, very many; names of 100 characters; a millionth and a million."""
+    faults = []
+    for who, pages in (
+        (OTHER, OWN_PAGES),
+        (WORD, OWN_PAGES),
+        (ACCOUNT, OWN_PAGES),
+        (OPERATOR, ("accounts", f"accounts/{WORD}", f"accounts/{ACCOUNT}", "audit", "health")),
+    ):
+        page = await site.open("", who)
+        for path in pages:
+            await go(page, path)
+            for width in (WIDE, NARROW):
+                await page.set_viewport_size({"width": width, "height": HEIGHT})
+                await page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
+                overflows = await list_overflows(page)
+                faults += [f"{who[:8]} {path} at {width}: {one}" for one in overflows]
+    assert faults == []
+
+
+async def test_b12_amounts(site: Site) -> None:
+    """Never an exponent, never 0 for what is not: the smallest and the largest."""
+    page = await site.open("", WORD)
+    assert await page.locator("data.big").inner_text() == "$0.000001"
+    page = await site.open(f"accounts/{WORD}", OPERATOR)
+    assert "0.000001" in await page.inner_text("main")
+    await go(page, "accounts?search=a name of a hundred")
+    [row] = await read_table(page, "Accounts")
+    assert row["Balance, USD"] == "1000000.00"
+    shown = await page.locator("tbody data.money").first.inner_text()
+    assert shown == "1,000,000.00"
+
+
+async def test_b12_two_hundred_models(site: Site) -> None:
+    """The chart takes eight and puts the rest together; the table has all."""
+    page = await site.open("usage?by=model&show=requests", ACCOUNT)
+    legend = await page.locator(".legend span").all_inner_texts()
+    assert len(legend) == 9
+    assert legend[-1] == "other (4)"
+    rows = await read_table(page, "Usage by model")
+    assert len(rows) == 12 + 1
+    page = await site.open("models", OPERATOR)
+    assert len(await read_table(page, "Models and prices")) == MODELS + 3
+    await go(page, "keys?new=1")
+    boxes = page.get_by_role("dialog").get_by_role("checkbox")
+    assert await boxes.count() == MODELS + 2
+
+
+async def test_b12_much_is_quick(site: Site, console: Console) -> None:
+    """With all those calls, what the pages ask for comes at once, and so do the pages."""
+    paths = (
+        "overview",
+        "keys",
+        "usage",
+        "usage?by=hour",
+        "usage?by=model",
+        "usage?by=key",
+        "billing",
+        "billing?kind=charge",
+        "activity",
+        "activity?model=vendor/model-03",
+    )
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    took: list[float] = []
+    for path in paths:
+        asked = path.replace("by=hour", f"by=hour&from={today}")
+        for _ in range(4):
+            began = time.perf_counter()
+            reply = await console.get(f"{API}/{asked}", as_=ACCOUNT)
+            took.append((time.perf_counter() - began) * 1000)
+            assert reply.status == 200, reply.body
+    p95 = quantiles(took, n=20)[-1]
+    print(f"p95 of {len(took)} answers: {p95:.0f} ms, slowest {max(took):.0f} ms")
+    assert p95 < MAX_P95_MS
+    page = await site.open("", ACCOUNT)
+    for path in ("usage", "activity", "billing"):
+        began = time.perf_counter()
+        await page.get_by_role("link", name=path.title(), exact=True).click()
+        await page.locator("main h1", has_text=path.title()).wait_for()
+        await settle(page)
+        assert time.perf_counter() - began < 2, path
+
+
+async def test_b12_first_paint(site: Site) -> None:
+    page = await site.open("", ACCOUNT)
+    painted = await page.evaluate(
+        "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
+    print(f"first contentful paint: {painted:.0f} ms")
+    assert painted < 1000
+
+
+async def test_b12_pages_of_a_long_list(site: Site) -> None:
+    """One after the other by the link, each row once, and back by the browser."""
+    page = await site.open("activity", ACCOUNT)
+    seen: list[str] = []
+    for _ in range(3):
+        rows = await read_table(page, "Calls")
+        seen += [row["Started (UTC), request id"] for row in rows]
+        link = page.get_by_role("link", name="Next page")
+        assert await link.get_attribute("rel") == "next"
+        await link.click()
+        await settle(page)
+    assert len(seen) == len(set(seen)) == 150
+    await page.go_back()
+    await settle(page)
+    rows = await read_table(page, "Calls")
+    assert rows[0]["Started (UTC), request id"] == seen[100]
+    assert f"{REQUESTS:,} calls" in await page.inner_text("main")

@@ -1,0 +1,182 @@
+"""From a fresh clone to the first row under Usage; and that a key is shown once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+import pytest_asyncio
+from console_kit import HOLDER, Console, find_bytes
+from playwright.async_api import Browser, Page
+from support.process import GatewayProcess, free_port
+
+from browser.kit import (
+    TIMEOUT_MS,
+    WIDE,
+    Site,
+    Witness,
+    download,
+    go,
+    read_table,
+    settle,
+    wait_for_title,
+)
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+FRESH = """
+[server]
+port = {port}
+[billing]
+demo_credit = 5.00
+[providers.demo]
+dialect = "demo"
+[models."demo/echo"]
+routes = ["demo/echo"]
+price = {{ input = 0.15, output = 0.60 }}
+"""
+JOURNEY_SECONDS = 60.0
+CLIPBOARD = ["clipboard-read", "clipboard-write"]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def fresh(tmp_path: Path) -> AsyncIterator[GatewayProcess]:
+    """A gateway that never ran before."""
+    process = GatewayProcess(tmp_path, free_port())
+    process.config.write_text(FRESH.format(port=process.port), encoding="utf-8")
+    process.start()
+    yield process
+    process.stop()
+
+
+def find_link(process: GatewayProcess) -> str:
+    """What the first start left for the operator, in a file that only they can read."""
+    path = process.folder / "gateway.db.first-key"
+    deadline = time.monotonic() + 10
+    while not path.exists():
+        assert time.monotonic() < deadline, process.log
+        time.sleep(0.02)
+    assert path.stat().st_mode & 0o777 == 0o600
+    match = re.search(r"http://\S+/console/signin#token=\S+", path.read_text())
+    assert match, path.read_text()
+    return match[0]
+
+
+async def test_b1_first_journey(browser: Browser, fresh: GatewayProcess) -> None:
+    """Sign-in link, key, copy, a real SDK's call with it, its row on Usage, the CSV."""
+    started = time.monotonic()
+    witness = Witness(fresh.root_url)
+    context = await browser.new_context(base_url=fresh.root_url, permissions=CLIPBOARD)
+    context.set_default_timeout(TIMEOUT_MS)
+    page = await context.new_page()
+    witness.watch(page)
+    await page.goto(await asyncio.to_thread(find_link, fresh))
+    await page.get_by_role("button", name="Sign in with this link").click()
+    await wait_for_title(page, "Overview")
+    assert "token" not in page.url
+    await page.get_by_role("link", name="Create a key").first.click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("laptop")
+    await dialog.get_by_role("button", name="Create key").click()
+    await wait_for_title(page, "Key created")
+    await page.get_by_role("button", name="Copy", exact=True).first.click()
+    await page.locator("#live", has_text="Copied").wait_for(state="attached")
+    secret = await page.evaluate("navigator.clipboard.readText()")
+    base_url = await page.get_by_label("Base URL").input_value()
+    snippet = await page.locator("pre").inner_text()
+    assert secret in snippet
+    assert base_url in snippet
+    async with openai.AsyncOpenAI(base_url=base_url, api_key=secret, max_retries=0) as client:
+        reply = await client.chat.completions.create(
+            model="demo/echo", messages=[{"role": "user", "content": "Hello from the journey"}]
+        )
+    assert reply.choices[0].message.content == "Hello from the journey"
+    await page.get_by_role("button", name="I stored it").click()
+    await page.get_by_role("navigation", name="Console").get_by_role("link", name="Usage").click()
+    await wait_for_title(page, "Usage")
+    rows = await read_table(page, "Usage by day")
+    assert [row["Calls"] for row in rows] == ["1", "1"]
+    text = await download(page, "CSV")
+    assert f",{rows[0]['Cost, USD']}," in text.splitlines()[1]
+    await context.close()
+    assert witness.faults == []
+    assert time.monotonic() - started < JOURNEY_SECONDS
+
+
+async def make_key(page: Page, name: str) -> str:
+    await go(page, "keys")
+    await page.get_by_role("button", name="Create a key").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill(name)
+    await dialog.get_by_role("button", name="Create key").click()
+    await wait_for_title(page, "Key created")
+    return await page.get_by_label("Key", exact=True).input_value()
+
+
+async def find_traces(page: Page, secret: str) -> dict[str, Any]:
+    """Where a secret still is: in the document, the storage, the history, the address."""
+    content: dict[str, bool] = await page.evaluate(
+        """(secret) => {
+            const fields = [...document.querySelectorAll("input, textarea")];
+            return {
+                document: document.documentElement.outerHTML.includes(secret),
+                fields: fields.some((one) => one.value.includes(secret)),
+                storage: JSON.stringify([{...localStorage}, {...sessionStorage}]).includes(secret),
+                cookies: document.cookie.includes(secret),
+                history: JSON.stringify(history.state ?? "").includes(secret),
+                address: location.href.includes(secret),
+            };
+        }""",
+        secret,
+    )
+    return {place: found for place, found in content.items() if found}
+
+
+async def test_b2_key_is_shown_once(site: Site, console: Console) -> None:
+    """Not by the back button, not by a reload, nowhere in the page, the log or the database."""
+    page = await site.open("", HOLDER)
+    secret = await make_key(page, "once")
+    assert secret.startswith("sk-ru-")
+    assert console.process is not None
+    console.process.canaries.append(secret.encode())
+    assert set(await find_traces(page, secret)) == {"document", "fields"}
+    await page.get_by_role("link", name="Usage").click()
+    await wait_for_title(page, "Usage")
+    assert await find_traces(page, secret) == {}
+    await page.go_back()
+    await wait_for_title(page, "Keys")
+    assert await find_traces(page, secret) == {}
+    again = await make_key(page, "again")
+    await page.reload()
+    await settle(page)
+    assert await find_traces(page, again) == {}
+    third = await make_key(page, "third")
+    await page.goto("about:blank")
+    await page.go_back()
+    await settle(page)
+    for one in (secret, again, third):
+        assert await find_traces(page, one) == {}
+        assert find_bytes(console.folder, one) == []
+    cookies = await page.context.cookies()
+    assert not any(one in str(cookies) for one in (secret, again, third))
+
+
+async def test_b2_rotated_key_is_shown_once(site: Site, console: Console) -> None:
+    page = await site.open("", HOLDER, viewport={"width": WIDE, "height": 600})
+    old = await make_key(page, "turning")
+    await page.get_by_role("button", name="I stored it").click()
+    await page.get_by_role("button", name="Rotate turning").click()
+    await page.get_by_role("button", name="Rotate key").click()
+    await wait_for_title(page, "Key rotated")
+    new = await page.get_by_label("Key", exact=True).input_value()
+    assert new != old
+    await page.get_by_role("button", name="I stored it").click()
+    await wait_for_title(page, "Keys")
+    assert await find_traces(page, new) == {}
+    assert find_bytes(console.folder, new) == []

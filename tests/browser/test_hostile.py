@@ -1,0 +1,270 @@
+"""B7 names that are markup stay text; B8 other sites change nothing; B9 other accounts' ids are 404."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from console_kit import API, HOLDER, OPERATOR, OTHER, Console, start_console
+from playwright.async_api import Page
+from support.waiting import until
+
+from browser.kit import Site, go, read_title
+from browser.pages import HOLDER_PAGES, OPERATOR_PAGES
+from gateway import accounts
+from gateway.ledger.books import Books
+from gateway.money import NANO
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+HOSTILE: Final = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "'-alert(1)-'",
+    "javascript:alert(1)",
+    "{{7*7}}${alert(1)}",
+    "</title><script>alert(1)</script>",
+    "../../%2e%2e/signin?next=//evil.example",
+    "&lt;b&gt;&amp;",
+)
+MODELS: Final = "\n".join(
+    f'[models.{json.dumps(name)}]\nroutes = ["demo/echo"]\nprice = "free"' for name in HOSTILE
+)
+
+
+def seed(books: Books) -> None:
+    for name in HOSTILE:
+        accounts.add_account(books, name, credit_nano=NANO, note=name)
+        accounts.add_key(books, HOLDER, name=name)
+        accounts.add_key(books, name, name=name)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    folder = tmp_path_factory.mktemp("hostile")
+    text = f"top_up_text = {json.dumps(HOSTILE[1])}"
+    async with start_console(folder, seed=seed, more=MODELS, billing=text) as console:
+        yield console
+
+
+async def assert_only_text(page: Page) -> None:
+    """Nothing of the names became an element or an attribute that acts."""
+    found = await page.evaluate(
+        """() => [...document.querySelectorAll("img, iframe, object, embed, base, svg[onload]"),
+            ...[...document.querySelectorAll("script")].filter((one) => !one.src),
+            ...[...document.querySelectorAll("*")].filter((one) =>
+                [...one.attributes].some(({ name, value }) =>
+                    name.startsWith("on")
+                        || (name !== "value" && /^\\s*javascript:/i.test(value)))),
+        ].map((one) => one.outerHTML)"""
+    )
+    assert found == []
+
+
+async def test_b7_names_stay_text(site: Site) -> None:
+    """On every page where a name can stand, and on the pages of the accounts themselves."""
+    page = await site.open("", HOLDER)
+    for path in HOLDER_PAGES:
+        with site.witness.expecting(404):
+            await go(page, path)
+        await assert_only_text(page)
+    await go(page, "keys")
+    shown = await page.locator("main").inner_text()
+    assert [name for name in HOSTILE if name not in shown] == []
+    await go(page, "models")
+    shown = await page.locator("main").inner_text()
+    assert [name for name in HOSTILE if name not in shown] == []
+    await go(page, "billing")
+    assert await page.locator(".words").first.inner_text() == HOSTILE[1]
+    operator = await site.open("accounts", OPERATOR)
+    for name in HOSTILE:
+        await go(operator, "accounts")
+        await operator.get_by_role("link", name=name, exact=True).click()
+        await operator.locator("h1").get_by_text(name, exact=True).wait_for()
+        assert await operator.title() == f"{name} · Gateway"
+        await assert_only_text(operator)
+    await operator.reload()
+    await operator.locator("h1").get_by_text(HOSTILE[-1], exact=True).wait_for()
+    for path in OPERATOR_PAGES:
+        with site.witness.expecting(404):
+            await go(operator, path)
+        await assert_only_text(operator)
+
+
+@pytest.mark.parametrize(
+    "next_",
+    [
+        "//evil.example/",
+        "https://evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/console/../../evil",
+        "/console//evil.example",
+        "%2f%2fevil.example",
+    ],
+)
+async def test_b7_sign_in_leads_nowhere_else(site: Site, console: Console, next_: str) -> None:
+    page = await site.open(f"signin?next={next_}", None)
+    token = console.make_link_token(OTHER)
+    await page.goto(f"/console/signin?next={next_}#token={token}")
+    await page.reload()
+    await page.goto("about:blank")
+    await page.goto(f"/console/signin?next={next_}#token={token}")
+    await page.get_by_role("button", name="Sign in with this link").click()
+    await page.locator("#nav").wait_for()
+    assert page.url.startswith(f"{site.home}/console")
+
+
+ATTACKS: Final = (
+    ("/session", "{}"),
+    ("/keys", '{"name": "theirs"}'),
+    ("/billing/redeem", '{"code": "x"}'),
+    ("/settings/password", '{"new_password": "of the other site"}'),
+    ("/accounts", '{"name": "theirs", "operator": true}'),
+    ("/accounts/1/credit", '{"amount": "1", "note": "x"}'),
+    ("/accounts/1/suspend", "{}"),
+    ("/accounts/1/signin-link", "{}"),
+    ("/codes", '{"amount": "1", "count": 1}'),
+    ("/audit", "{}"),
+)
+
+
+SEND_FORM: Final = """([url, body]) => {
+    const form = document.createElement("form");
+    const field = document.createElement("input");
+    Object.assign(form, { action: url, method: "POST", enctype: "text/plain" });
+    field.name = body.slice(0, -1) + ', "x": "';
+    field.value = '"}';
+    form.append(field);
+    document.body.append(form);
+    form.submit();
+}"""
+SEND_FETCH: Final = """([url, body]) => fetch(url, {
+    method: "POST", mode: "no-cors", credentials: "include", body,
+}).catch(() => null)"""
+
+
+@asynccontextmanager
+async def serve_other_site() -> AsyncIterator[str]:
+    """An origin of its own; `localhost`, where the console is 127.0.0.1, is another site as well."""
+
+    async def show(request: web.Request) -> web.Response:
+        del request
+        return web.Response(text="<!doctype html><title>Other</title>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/", show)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    listener = web.TCPSite(runner, "127.0.0.1", 0)
+    await listener.start()
+    try:
+        yield f"http://localhost:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+def read_state(console: Console) -> list[tuple[object, ...]]:
+    """What must not change: accounts with balances, keys, codes, sessions."""
+    with console.open_books() as books, books.reading() as connection:
+        return [
+            connection.execute(f"SELECT count(*), {what} FROM {table}").fetchone()
+            for table, what in (
+                ("accounts", "sum(balance_nano) + sum(suspended)"),
+                ("keys", "count(revoked_ms)"),
+                ("codes", "count(*)"),
+                ("sessions", "count(*)"),
+                ("entries", "max(id)"),
+            )
+        ]
+
+
+async def test_b8_other_sites_change_nothing(site: Site, console: Console) -> None:
+    """Forms and fetches of another origin, with an operator signed in: 403 for all of them."""
+    context = await site.enter(OPERATOR, watched=False)
+    before = read_state(console)
+    process = console.process
+    assert process is not None
+    refused = process.log.count("status=403")
+    async with serve_other_site() as other:
+        page = await context.new_page()
+        for path, body in ATTACKS:
+            await page.goto(other)
+            await page.evaluate(SEND_FETCH, [f"{site.home}{API}{path}", body])
+            await page.evaluate(SEND_FORM, [f"{site.home}{API}{path}", body])
+            await page.wait_for_url(f"**{API}{path}")
+            assert "This request came from another site" in await page.content()
+    wanted = refused + 2 * len(ATTACKS)
+    await until(lambda: process.log.count("status=403") == wanted, "every refusal in the log")
+    assert read_state(console) == before
+
+
+async def test_b8_foreign_origin_without_fetch_metadata(console: Console) -> None:
+    """Browsers of before 2023 send an Origin alone."""
+    for path, body in ATTACKS:
+        reply = await console.ask(
+            "POST",
+            f"{API}{path}",
+            json.loads(body),
+            as_=OPERATOR,
+            key="x",
+            headers={"Sec-Fetch-Site": "", "Origin": "https://evil.example"},
+        )
+        assert reply.refusal[:2] == (403, "cross_site"), path
+
+
+async def test_b8_page_is_never_framed(site: Site) -> None:
+    context = await site.enter(OPERATOR, watched=False)
+    async with serve_other_site() as other:
+        page = await context.new_page()
+        await page.goto(other)
+        await page.evaluate(
+            """(url) => new Promise((resolve) => {
+                const frame = document.createElement("iframe");
+                frame.onload = resolve;
+                frame.src = url;
+                document.body.append(frame);
+            })""",
+            f"{site.home}/console/",
+        )
+        frames = [frame for frame in page.frames if frame.url.startswith(site.home)]
+        assert frames == []
+
+
+async def test_b9_ids_of_others(site: Site, console: Console) -> None:
+    """The other holder's key, call, statement and account are not there for this one."""
+    made = await console.post(f"{API}/keys", {"name": "private"}, as_=OTHER)
+    call = await console.complete(made.json["secret"])
+    request_id, key = call.headers["x-request-id"], made.json["key"]["id"]
+    page = await site.open("", HOLDER)
+    with site.witness.expecting(404, 405):
+        for path in ("keys/" + key, "accounts", f"accounts/{console.account_id(OTHER)}", "health"):
+            reply = await page.request.get(f"{API}/{path}")
+            assert reply.status == 404, path
+        for path in ("accounts", f"accounts/{OTHER}", "codes", "audit", "providers", "health"):
+            await go(page, path)
+            assert await read_title(page) == "Not found", path
+    for verb in ("rotate", "revoke"):
+        reply = await page.request.post(
+            f"{API}/keys/{key}/{verb}",
+            headers={"Sec-Fetch-Site": "same-origin"},
+            data={"grace_seconds": 0} if verb == "rotate" else {},
+        )
+        assert reply.status == 404
+    await go(page, f"activity?request_id={request_id}")
+    assert "No call of this account has that request id" in await page.inner_text("main")
+    await go(page, f"usage?key={key}")
+    assert "No calls in this range" in await page.inner_text("main")
+    for name in ("activity", "usage", "billing"):
+        text = await (await page.request.get(f"{API}/{name}.csv")).text()
+        assert request_id not in text
+        assert "private" not in text
+    nav = await page.locator("#nav").inner_text()
+    assert "Operator" not in nav
+    assert (await console.get(f"{API}/keys/{key}", as_=OTHER)).json["status"] == "active"
