@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import orjson
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from gateway.console.fields import Query
-from gateway.console.paging import Page, answer_page, read_page
+from gateway.console.paging import Listing, Page, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer
 
@@ -23,16 +24,11 @@ def encode(value: object) -> str:
 
 
 def answer(page: Page, rows: list[str], query: Mapping[str, str]) -> Answer:
-    return answer_page(
-        "/console/api/things",
-        query,
-        page,
-        rows,
-        lambda row: (row, len(row)),
-        {"count": 5},
-        "things",
-        lambda row: {"name": row},
+    request = make_mocked_request("GET", f"/console/api/things?{urlencode(query)}")
+    listing: Listing[str] = Listing(
+        "things", lambda row: (row, len(row)), lambda row: {"name": row}
     )
+    return listing.answer(request, page, rows, {"count": 5})
 
 
 def read(answer: Answer) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from gateway import accounts, signin
+from gateway.console.billing_api import ENTRIES
 from gateway.console.once import once
-from gateway.console.paging import answer_page, read_page
+from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
 from gateway.console.state import Answer, Route, Visit, find_local, on_desk
 from gateway.console.views import SPENT_DAYS, describe_listed_key
@@ -33,19 +34,10 @@ def list_accounts(books: Books, visit: Visit) -> Answer:
     query = visit.query
     page, search = read_page(query, (str,)), query.text("search")
     found = books.find_accounts(search)
-    after = "" if page.after is None else str(page.after[0])
-    first = bisect_right(found, after, key=lambda pair: pair[0])
+    first = bisect_right(found, page.after_text or "", key=lambda pair: pair[0])
     ids = [account_id for _, account_id in found[first : first + page.wanted]]
-    return answer_page(
-        visit.request.path,
-        visit.request.query,
-        page,
-        books.standings(ids, since_day=_find_since_day(books)),
-        lambda standing: (standing.account.name,),
-        {"count": len(found)},
-        "accounts",
-        _describe_standing,
-    )
+    standings = books.standings(ids, since_day=_find_since_day(books))
+    return ACCOUNTS.answer(visit.request, page, standings, {"count": len(found)})
 
 
 def find_account(books: Books, visit: Visit) -> Answer:
@@ -61,18 +53,9 @@ def show_account(books: Books, visit: Visit) -> Answer:
 def list_entries(books: Books, visit: Visit) -> Answer:
     account_id = _read_id(visit)
     page = read_page(visit.query, (int,))
-    below_id = None if page.after is None else int(page.after[0])
-    run = books.entry_run(EntryFilter(account_id), below_id, page.wanted)
-    return answer_page(
-        visit.request.path,
-        visit.request.query,
-        page,
-        run.entries,
-        lambda entry: (entry.id,),
-        {"count": books.count_entries(account_id)},
-        "entries",
-        describe_entry,
-    )
+    run = books.entry_run(EntryFilter(account_id), page.after_number, page.wanted)
+    figures = {"count": books.count_entries(account_id)}
+    return ENTRIES.answer(visit.request, page, run.entries, figures)
 
 
 def add_account(books: Books, visit: Visit) -> Answer:
@@ -195,6 +178,8 @@ def _list_keys(books: Books, account_id: int, now_ms: int) -> list[KeyView]:
     known = {key.id for key in live}
     return [*live, *(key for key in newest if key.id not in known)][:MAX_KEYS]
 
+
+ACCOUNTS: Final = Listing("accounts", lambda standing: (standing.account.name,), _describe_standing)
 
 ROUTES: Final = (
     Route("GET", "/console/api/accounts", "operator", on_desk(list_accounts)),

@@ -8,11 +8,11 @@ from typing import Final
 from aiohttp import web
 
 from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
-from gateway.console.paging import answer_page, read_page
+from gateway.console.paging import Listing, read_page
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.console.views import describe_call
 from gateway.ledger.books import Books
-from gateway.ledger.records import CallFilter
+from gateway.ledger.records import CallFilter, CallView
 
 COLUMNS: Final = (
     "request_id",
@@ -38,22 +38,15 @@ COLUMNS: Final = (
     "total_ms",
 )
 
+CALLS: Final[Listing[CallView]] = Listing("calls", lambda call: (call.request_id,), describe_call)
+
 
 def list_calls(books: Books, visit: Visit) -> Answer:
     """The latest begun first."""
     chosen = _read_filter(visit)
     page = read_page(visit.query, (str,))
-    below_id = None if page.after is None else str(page.after[0])
-    return answer_page(
-        visit.request.path,
-        visit.request.query,
-        page,
-        books.calls(chosen, below_id, page.wanted),
-        lambda call: (call.request_id,),
-        {"count": books.count_calls(chosen)},
-        "calls",
-        describe_call,
-    )
+    calls = books.calls(chosen, page.after_text, page.wanted)
+    return CALLS.answer(visit.request, page, calls, {"count": books.count_calls(chosen)})
 
 
 async def download_calls(visit: Visit) -> web.StreamResponse:

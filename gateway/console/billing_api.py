@@ -8,11 +8,11 @@ from typing import Final, get_args
 from aiohttp import web
 
 from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
-from gateway.console.paging import answer_page, read_page
+from gateway.console.paging import Listing, read_page
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.ledger.batch import EntryKind
 from gateway.ledger.books import Books
-from gateway.ledger.records import EntryFilter
+from gateway.ledger.records import EntryFilter, EntryView
 from gateway.times import DAY_MS
 from gateway.views import describe_entry, money
 
@@ -30,30 +30,22 @@ COLUMNS: Final = (
     "created",
 )
 
+ENTRIES: Final[Listing[EntryView]] = Listing("entries", lambda entry: (entry.id,), describe_entry)
+
 
 def show_billing(books: Books, visit: Visit) -> Answer:
     """The latest movements first."""
     account = books.account(visit.account.name)
     kind = _read_kind(visit)
     page = read_page(visit.query, (int,))
-    below_id = None if page.after is None else int(page.after[0])
-    run = books.entry_run(EntryFilter(account.id, kind), below_id, page.wanted)
+    run = books.entry_run(EntryFilter(account.id, kind), page.after_number, page.wanted)
     figures = {
         **money("balance", account.balance_nano),
         **money("held", account.held_nano),
         **money("available", account.balance_nano - account.held_nano),
         "count": books.count_entries(account.id, kind),
     }
-    return answer_page(
-        visit.request.path,
-        visit.request.query,
-        page,
-        run.entries,
-        lambda entry: (entry.id,),
-        figures,
-        "entries",
-        describe_entry,
-    )
+    return ENTRIES.answer(visit.request, page, run.entries, figures)
 
 
 async def download_billing(visit: Visit) -> web.StreamResponse:

@@ -8,11 +8,11 @@ import orjson
 
 from gateway import codes
 from gateway.console.once import once
-from gateway.console.paging import answer_page, read_page
+from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.ledger.books import Books
-from gateway.ledger.code_records import CodeStatus
+from gateway.ledger.code_records import CodeStatus, CodeView
 from gateway.views import describe_code, describe_entry, describe_new_codes, money
 
 STATUSES: Final[tuple[CodeStatus, ...]] = get_args(CodeStatus)
@@ -45,19 +45,12 @@ def list_codes(books: Books, visit: Visit) -> Answer:
     query = visit.query
     status = query.optional_choice("status", STATUSES)
     page = read_page(query, (str,))
-    after = None if page.after is None else str(page.after[0])
     now_ms = books.clock()
-    count, found = books.codes_page(status, query.text("batch"), after, page.wanted)
-    return answer_page(
-        visit.request.path,
-        visit.request.query,
-        page,
-        found,
-        lambda code: (code.id,),
-        {"count": count},
-        "codes",
-        lambda code: describe_code(code, now_ms),
+    count, found = books.codes_page(status, query.text("batch"), page.after_text, page.wanted)
+    listing: Listing[CodeView] = Listing(
+        "codes", lambda code: (code.id,), lambda code: describe_code(code, now_ms)
     )
+    return listing.answer(visit.request, page, found, {"count": count})
 
 
 def void_code(books: Books, visit: Visit) -> Answer:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway import accounts
 from gateway.console.fields import Fields
-from gateway.console.paging import answer_page, read_page
+from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer, Route, Visit, on_desk
 from gateway.console.views import SPENT_DAYS, describe_listed_key
@@ -29,16 +29,10 @@ def list_keys(books: Books, visit: Visit) -> Answer:
         after=page.after,
         limit=page.wanted,
     )
-    return answer_page(
-        visit.request.path,
-        visit.request.query,
-        page,
-        found,
-        lambda key: (key.created_ms, key.id),
-        {"count": count},
-        "keys",
-        _describer(books, visit),
+    listing: Listing[KeyView] = Listing(
+        "keys", lambda key: (key.created_ms, key.id), _describer(books, visit)
     )
+    return listing.answer(visit.request, page, found, {"count": count})
 
 
 def show_key(books: Books, visit: Visit) -> Answer:

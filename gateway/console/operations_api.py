@@ -14,7 +14,7 @@ from yarl import URL
 
 from gateway import accounts
 from gateway.config import Provider
-from gateway.console.paging import answer_page, read_page
+from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.session_api import find_version
 from gateway.console.state import Answer, Route, Visit, on_desk
@@ -213,17 +213,8 @@ def _describe_proof(proof: Proof | None) -> dict[str, object]:
 def list_events(books: Books, visit: Visit) -> Answer:
     query = visit.query
     page, search = read_page(query, (int,)), query.text("search")
-    before_id = None if page.after is None else int(page.after[0])
-    return answer_page(
-        visit.request.path,
-        visit.request.query,
-        page,
-        books.events(search, before_id, page.wanted),
-        lambda event: (event.id,),
-        {"count": books.count_events(search)},
-        "events",
-        _describe_event,
-    )
+    events = books.events(search, page.after_number, page.wanted)
+    return EVENTS.answer(visit.request, page, events, {"count": books.count_events(search)})
 
 
 def _describe_event(event: EventView) -> dict[str, object]:
@@ -238,6 +229,8 @@ def _describe_event(event: EventView) -> dict[str, object]:
         "address": event.address,
     }
 
+
+EVENTS: Final = Listing("events", lambda event: (event.id,), _describe_event)
 
 ROUTES: Final = (
     Route("GET", "/console/api/providers", "operator", list_providers),

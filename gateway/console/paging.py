@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
+from aiohttp import web
 
 from gateway.console.fields import Query
 from gateway.console.refusals import invalid_field
@@ -36,6 +37,14 @@ class Page:
         """One row more than is shown tells whether there is a next page."""
         return self.limit + 1
 
+    @property
+    def after_number(self) -> int | None:
+        return None if self.after is None else int(self.after[0])
+
+    @property
+    def after_text(self) -> str | None:
+        return None if self.after is None else str(self.after[0])
+
 
 def read_page(query: Query, kinds: tuple[type, ...]) -> Page:
     """`kinds` are the types of a position's members: another list's cursor is refused."""
@@ -44,25 +53,27 @@ def read_page(query: Query, kinds: tuple[type, ...]) -> Page:
     return Page(limit, None if cursor is None else _decode(cursor, kinds))
 
 
-def answer_page(  # noqa: PLR0917 - a list is described in one breath
-    request_path: str,
-    query: Mapping[str, str],
-    page: Page,
-    rows: Sequence[Row],
-    locate: Callable[[Row], Position],
-    body: Mapping[str, object],
-    name: str,
-    describe: Callable[[Row], Mapping[str, object]],
-) -> Answer:
-    """`body` with the rows under `name`, the next cursor, and a Link to the next page."""
-    shown = rows[: page.limit]
-    cursor = _encode(locate(shown[-1])) if len(rows) > page.limit else None
-    headers = {}
-    if cursor is not None:
-        query_string = urlencode({**query, "cursor": cursor})
-        headers["Link"] = f'<{quote(request_path)}?{query_string}>; rel="next"'
-    members = {**body, name: [describe(row) for row in shown], "next_cursor": cursor}
-    return Answer(members, headers=headers)
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Row]):
+    """What a list is of: its name in replies, where in it a row stands, how a row is shown."""
+
+    name: str
+    locate: Callable[[Row], Position]
+    describe: Callable[[Row], Mapping[str, object]]
+
+    def answer(
+        self, request: web.Request, page: Page, rows: Sequence[Row], figures: Mapping[str, object]
+    ) -> Answer:
+        """The figures and the rows, the next cursor, and a Link to the next page."""
+        shown = rows[: page.limit]
+        cursor = _encode(self.locate(shown[-1])) if len(rows) > page.limit else None
+        headers = {}
+        if cursor is not None:
+            query_string = urlencode({**request.query, "cursor": cursor})
+            headers["Link"] = f'<{quote(request.path)}?{query_string}>; rel="next"'
+        described = [self.describe(row) for row in shown]
+        body = {**figures, self.name: described, "next_cursor": cursor}
+        return Answer(body, headers=headers)
 
 
 def _encode(position: Position) -> str:
