@@ -39,6 +39,7 @@ The way of a request:
     apikeys               shape, checksum and digest of a key
     surface               the completion handler: read, check, hold, forward, settle, reply
     intake                reading the body, within a budget for all of them
+    work                  one admitted request: all that serving it takes
     billing               one request's hold and its one settlement
     routing               which providers, in which order
     breaker               who fails again and again is left alone a while
@@ -46,6 +47,7 @@ The way of a request:
     connection            connections to a provider: opened, used, kept
     http1                 reading a response: bytes in, body out, no I/O
     demo                  the provider that is built in
+    streaming             a stream from its first event to its last byte, and all its endings
     relay                 one stream: upstream bytes through the pipeline to the caller
     sink                  the caller's side of a stream
     watch                 one timer for all streams

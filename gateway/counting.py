@@ -17,7 +17,8 @@ from gateway.errors import GatewayError, UpstreamError
 from gateway.intake import read_body
 from gateway.routing import Candidate
 from gateway.state import CALL, GATEWAY
-from gateway.surface import find_model, pick_headers
+from gateway.surface import find_model
+from gateway.work import pick_headers
 
 log = logging.getLogger("gateway.counting")
 

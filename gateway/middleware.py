@@ -30,7 +30,7 @@ from gateway.errors import (
     Overloaded,
 )
 from gateway.ledger.base import Key
-from gateway.state import CALL, GATEWAY, Call, Gateway, describe_call, make_request_id
+from gateway.state import CALL, GATEWAY, Call, Gateway, make_headers, make_request_id
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.middleware")
@@ -77,7 +77,7 @@ async def speak_dialect(request: web.Request, handler: Handler) -> web.StreamRes
         log.exception("%s: internal error", call.request_id)
         response = _render(call, InternalError())
     if not response.prepared:
-        response.headers.update(describe_call(call, time.monotonic()))
+        response.headers.update(make_headers(call, time.monotonic()))
     if _is_worth_a_line(_find_route(request)):
         request.app[GATEWAY].log_call(call, call.status or response.status)
     return response

@@ -119,7 +119,7 @@ def make_request_id(now_ms: int) -> str:
 _random: Final = random.Random(os.urandom(32))  # noqa: S311 - ids are names, not secrets
 
 
-def describe_call(call: Call, now: float) -> Mapping[str, str]:
+def make_headers(call: Call, now: float) -> Mapping[str, str]:
     """The headers that every reply to this call carries."""
     headers = dict(call.dialect.reply_headers(call.request_id))
     if call.rates is not None:

@@ -5,6 +5,7 @@ python tests/long.py fuzz --count 10000 --seed 1    mutated requests on raw sock
 python tests/long.py slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
 python tests/long.py restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
 python tests/long.py soak --minutes 5 --seed 1      everything at once
+python tests/long.py backup --minutes 2             copies under 200 requests a second
 python tests/long.py million                        a million calls: migration, audit, pages, ~1 min
 
 Each prints its figures and exits with 1 when a promise is broken.
@@ -23,6 +24,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the gateway, where it is not installed
 
+from backup_kit import TURN_SECONDS, play_backups
 from hostile_kit import play_fuzz
 from million_kit import fill_first_version, measure_pages
 from offsets_kit import PAIRS, play_offsets
@@ -42,6 +44,8 @@ AT_ONCE: Final = 200
 STEADY_SECONDS: Final = 20.0
 LAG_SECONDS: Final = 0.05
 PAGE_MS: Final = 50
+WAL_MIB: Final = 64
+BACKED_UP_REQUESTS: Final = 200_000
 GROWN_MIB: Final = 3.0
 """More than memory that is given back sways within minutes."""
 
@@ -120,6 +124,15 @@ async def run_million(_: argparse.Namespace) -> None:
     assert not slow, f"slower than {PAGE_MS} ms: {slow}"
 
 
+async def run_backup(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        turns = max(1, round(options.minutes * 60 / TURN_SECONDS / 2))
+        figures = await play_backups(Path(folder), turns, options.seed, BACKED_UP_REQUESTS)
+    print(figures)
+    assert not figures.failed, figures.failed[:10]
+    assert figures.wal_bytes <= WAL_MIB * MIB
+
+
 RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "offsets": run_offsets,
     "fuzz": run_fuzz,
@@ -127,6 +140,7 @@ RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "restarts": run_restarts,
     "soak": run_soak,
     "million": run_million,
+    "backup": run_backup,
 }
 
 

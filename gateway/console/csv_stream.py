@@ -23,7 +23,7 @@ from gateway.console.headers import API_HEADERS
 from gateway.console.state import Visit
 from gateway.csv_text import Figure, csv_lines
 from gateway.ledger.books import Books
-from gateway.state import CALL, describe_call
+from gateway.state import CALL, make_headers
 from gateway.times import DAY_MS, format_day
 
 log = logging.getLogger("gateway.console")
@@ -94,7 +94,7 @@ def _make_response(visit: Visit, topic: str) -> web.StreamResponse:
     day = format_day(call.started_ms // DAY_MS)
     headers = {
         **API_HEADERS,
-        **describe_call(call, time.monotonic()),  # the middleware comes too late for these
+        **make_headers(call, time.monotonic()),  # the middleware comes too late for these
         hdrs.CONTENT_TYPE: "text/csv; charset=utf-8",
         hdrs.CONTENT_DISPOSITION: f'attachment; filename="{topic}-{day}.csv"',
     }
