@@ -17,8 +17,8 @@ from gateway.errors import (
 )
 from gateway.state import CALL, GATEWAY, Call, Gateway
 
-FRAMING_SECONDS: Final = 0.25
-"""How often it is asked whether a body that does not come can come at all."""
+FRAMING_SECONDS: Final = 1.0
+"""How often it is asked whether a body in chunks that does not come can come at all."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -88,6 +88,8 @@ async def _read_piece(request: web.Request) -> bytes:
     aiohttp's parser stops there and tells the body nothing of it: the error waits in line as the
     connection's next request, and no other can while a body is not whole.
     """
+    if request.content_length is not None:
+        return await request.content.readany()
     while True:
         try:
             async with asyncio.timeout(FRAMING_SECONDS):

@@ -9,10 +9,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from gateway.ledger.base import LedgerError
+
+SYNC_SECONDS: Final = 0.02
+STEPS_BETWEEN_LOOKS: Final = 10_000
+"""Of SQLite's machine: about a millisecond."""
 
 
 def write_backup(connection: sqlite3.Connection, target: Path) -> int:
@@ -29,7 +35,7 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
     )
     part = Path(name)
     try:
-        _copy(connection, name)
+        _copy(connection, name, descriptor)
         os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
         part.rename(target)
@@ -41,12 +47,26 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
     return size
 
 
-def _copy(connection: sqlite3.Connection, name: str) -> None:
-    """Into an empty file, which keeps its mode."""
+def _copy(connection: sqlite3.Connection, name: str, descriptor: int) -> None:
+    """Into an empty file, which keeps its mode.
+
+    It is put on the disk as it grows: all at the end, and the server's commits would wait for it.
+    """
+    synced = time.monotonic()
+
+    def sync_now_and_then() -> None:
+        nonlocal synced
+        if time.monotonic() - synced >= SYNC_SECONDS:
+            os.fdatasync(descriptor)
+            synced = time.monotonic()
+
+    connection.set_progress_handler(sync_now_and_then, STEPS_BETWEEN_LOOKS)
     try:
         connection.execute("VACUUM INTO ?", (name,))
     except sqlite3.Error as error:
         raise LedgerError(f"the backup could not be made: {error}") from error
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def _sync_folder(folder: Path) -> None:
