@@ -16,6 +16,9 @@ from gateway.config_values import Network
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """`none`: somebody typed the address, or used a bookmark."""
 
+LOCAL: Final = "local"
+"""Whoever comes by a UNIX socket without saying for whom."""
+
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - a comparison
 
@@ -58,20 +61,22 @@ def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequenc
     """Whom the request comes from.
 
     `forwarded` are all X-Forwarded-For headers. They are believed from the right, for as long as
-    trusted proxies wrote them; what cannot be read leaves it at the proxy that sent it.
+    trusted proxies wrote them; what cannot be read leaves it at the proxy that sent it. A UNIX
+    socket has no address: behind it is a proxy of this machine, and it is trusted.
     """
     peer = _parse(remote)
-    if peer is None or not _is_trusted(peer, trusted_proxies):
+    if remote and (peer is None or not _is_trusted(peer, trusted_proxies)):
         return remote
-    found = peer
+    nearest = LOCAL if peer is None else str(peer)
+    found = nearest
     for entry in reversed([one for line in forwarded for one in line.split(",")]):
         address = _parse(entry.strip())
         if address is None:
-            return str(peer)
-        found = address
+            return nearest
+        found = str(address)
         if not _is_trusted(address, trusted_proxies):
             break
-    return str(found)
+    return found
 
 
 def _is_trusted(address: IPv4Address | IPv6Address, networks: Sequence[Network]) -> bool:
