@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import os
 import re
+import sys
 import threading
 import time
 
@@ -126,3 +128,11 @@ async def test_the_loop_goes_on_while_passwords_are_hashed() -> None:
         worst = max(worst, time.perf_counter() - before)
     await asyncio.gather(*tasks)
     assert worst < 0.15
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own there")
+async def test_hashes_give_way_to_callers() -> None:
+    hasher = Hasher()
+    nice = await hasher._run(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+    assert nice == 19
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 19

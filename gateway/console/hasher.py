@@ -7,6 +7,9 @@ request that goes away does not make room before its hash is done.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
@@ -16,6 +19,7 @@ from gateway.passwords import hash_password, make_nobodys_hash, verify_password
 T = TypeVar("T")
 
 AT_ONCE: Final = 2
+LOWEST_PRIORITY: Final = 19
 MAX_PENDING: Final = 32
 """Running and waiting: some four seconds' work. More would wait for an answer nobody reads."""
 
@@ -26,7 +30,9 @@ class TooBusy(Exception):
 
 class Hasher:
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
+        self._threads = ThreadPoolExecutor(
+            AT_ONCE, thread_name_prefix="passwords", initializer=_give_way
+        )
         self._pending = 0
         self._nobodys_hash = make_nobodys_hash()
 
@@ -52,3 +58,9 @@ class Hasher:
             return await loop.run_in_executor(self._threads, work)
         finally:
             self._pending -= 1
+
+
+def _give_way() -> None:
+    """Hash when nobody else wants the processor: callers go first. (On Linux: of this thread.)"""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
