@@ -6,9 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from threading import Barrier
 
@@ -24,7 +22,7 @@ from ledger_kit import (
     settlement,
 )
 
-from gateway import accounts, apikeys
+from gateway import accounts
 from gateway.accounts import Books, Conflict, NotFound, Refused
 from gateway.ledger.base import LedgerError
 from gateway.ledger.sqlite import SqliteLedger
@@ -236,131 +234,6 @@ def test_processes_do_not_overwrite_each_other(books: Books, path: Path) -> None
     assert [other.wait(20) for other in others] == [0, 0, 0]
     assert accounts.show_account(books, "a").account.balance_nano == 400
     assert accounts.audit(books).entries == 200
-
-
-def test_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> None:
-    accounts.add_account(books, "a")
-    new = accounts.add_key(
-        books,
-        "a",
-        name="laptop",
-        expires_ms=2**47,
-        models=["m1", "m/2", "m1"],
-        requests_per_minute=0,
-        tokens_per_minute=100,
-        concurrency=3,
-        cap_nano=10,
-    )
-    assert apikeys.is_well_formed(new.secret)
-    assert new.secret not in repr(new)
-    assert new.key.display == f"sk-ru-…{new.secret[-4:]}"
-    assert new.key.id.startswith("key_")
-    assert (new.key.account, new.key.name, new.key.models) == ("a", "laptop", ("m1", "m/2"))
-    assert (new.key.requests_per_minute, new.key.tokens_per_minute) == (0, 100)
-    assert (new.key.concurrency, new.key.cap_nano, new.key.spent_nano) == (3, 10, 0)
-    assert (new.key.expires_ms, new.key.revoked_ms) == (2**47, None)
-    assert accounts.list_keys(books) == [new.key]
-    assert query(path, "SELECT digest FROM keys") == [(apikeys.digest(new.secret),)]
-    assert new.secret[6:-4].encode() not in b"".join(
-        one.read_bytes() for one in path.parent.iterdir()
-    )
-
-
-BAD_TERMS: list[dict[str, object]] = [
-    {"expires_ms": 1},
-    {"models": []},
-    {"models": [""]},
-    {"models": ["a\n"]},
-    {"requests_per_minute": -1},
-    {"tokens_per_minute": 10**9 + 1},
-    {"concurrency": -1},
-    {"cap_nano": 0},
-    {"cap_nano": MAX_AMOUNT_NANO + 1},
-]
-
-
-@pytest.mark.parametrize("terms", BAD_TERMS, ids=str)
-def test_key_terms_are_checked(books: Books, terms: dict[str, object]) -> None:
-    accounts.add_account(books, "a")
-    with pytest.raises(Refused):
-        accounts.add_key(books, "a", **terms)  # type: ignore[arg-type] # wrong on purpose
-    assert accounts.list_keys(books) == []
-
-
-def test_rotation_keeps_the_terms_and_ends_the_old_key(path: Path) -> None:
-    clock = count(1_000_000)
-    with Books.open(path, create=True, clock=clock.__next__) as books:
-        accounts.add_account(books, "a")
-        old = accounts.add_key(books, "a", name="n", models=["m"], concurrency=2, cap_nano=100).key
-        books._connection.execute("UPDATE keys SET spent_nano = 30")
-        new = accounts.rotate_key(books, old.id, grace_seconds=60)
-        assert (new.key.name, new.key.models, new.key.concurrency) == ("n", ("m",), 2)
-        assert (new.key.cap_nano, new.key.spent_nano) == (70, 0), "what is left of the cap"
-        assert new.key.expires_ms is None
-        by_id = {key.id: key for key in accounts.list_keys(books, "a")}
-        ended = by_id[old.id].expires_ms
-        assert ended is not None
-        assert 1_060_000 <= ended < 1_060_100
-        with pytest.raises(Conflict, match=f"replaced by {new.key.id}"):
-            accounts.rotate_key(books, old.id)
-        for grace in (-1, 7 * 24 * 3600 + 1):
-            with pytest.raises(Refused, match="grace"):
-                accounts.rotate_key(books, new.key.id, grace_seconds=grace)
-
-
-def test_dead_keys_are_not_rotated(path: Path) -> None:
-    clock = count(1_000_000)
-    with Books.open(path, create=True, clock=clock.__next__) as books:
-        accounts.add_account(books, "a")
-        expired = accounts.add_key(books, "a", expires_ms=1_000_010).key
-        revoked = accounts.add_key(books, "a").key
-        first = accounts.revoke_key(books, revoked.id).revoked_ms
-        assert first is not None
-        assert accounts.revoke_key(books, revoked.id).revoked_ms == first
-        with pytest.raises(Conflict, match="revoked"):
-            accounts.rotate_key(books, revoked.id)
-        while next(clock) < 1_000_010:
-            pass
-        with pytest.raises(Conflict, match="expired"):
-            accounts.rotate_key(books, expired.id)
-
-
-def test_rotation_never_lengthens_a_life(path: Path) -> None:
-    clock = count(1_000_000)
-    with Books.open(path, create=True, clock=clock.__next__) as books:
-        accounts.add_account(books, "a")
-        old = accounts.add_key(books, "a", expires_ms=1_005_000).key
-        new = accounts.rotate_key(books, old.id, grace_seconds=60)
-        assert new.key.expires_ms == 1_005_000
-        assert [key.expires_ms for key in accounts.list_keys(books)] == [1_005_000] * 2
-
-
-def test_an_edit_changes_what_is_named_alone(books: Books) -> None:
-    accounts.add_account(books, "a")
-    old = accounts.add_key(books, "a", name="n", models=["m"], concurrency=2, cap_nano=100).key
-    assert accounts.edit_key(books, old.id, {"name": "x"}) == replace(old, name="x")
-    ends_ms = books.clock() + DAY_MS
-    edited = accounts.edit_key(
-        books, old.id, {"cap_nano": None, "expires_ms": ends_ms, "models": ("a", "b", "a")}
-    )
-    assert edited == replace(old, name="x", cap_nano=None, expires_ms=ends_ms, models=("a", "b"))
-
-
-def test_the_key_of_another_account_is_as_unknown_as_none(books: Books) -> None:
-    mine, theirs = (accounts.add_account(books, name).id for name in "ab")
-    key = accounts.add_key(books, "b").key
-    deeds: list[Callable[[str], object]] = [
-        lambda key_id: books.key(key_id, account_id=mine),
-        lambda key_id: accounts.edit_key(books, key_id, {"name": "x"}, account_id=mine),
-        lambda key_id: accounts.rotate_key(books, key_id, account_id=mine),
-        lambda key_id: accounts.revoke_key(books, key_id, account_id=mine),
-    ]
-    for deed in deeds:
-        for key_id in (key.id, "key_x"):
-            with pytest.raises(NotFound) as refused:
-                deed(key_id)
-            assert str(refused.value) == f"there is no key '{key_id}'"
-    assert books.key(key.id, account_id=theirs) == key
 
 
 async def test_usage_sums_are_the_ledger(tmp_path: Path) -> None:
