@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -276,6 +276,15 @@ def test_a_full_disk_behind_stdout_is_no_traceback(cli: Cli) -> None:
     )
 
 
+@pytest.fixture
+def sigint() -> Iterator[None]:
+    """Not ignored, as in the background of a shell: whoever is started inherits that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("sigint")
 def test_ctrl_c_is_no_traceback(cli: Cli) -> None:
     """The configuration is a pipe that never ends: the command waits in it for the signal."""
     cli.config.unlink()

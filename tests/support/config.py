@@ -47,9 +47,9 @@ class Kind:
 
 
 KINDS: Final[dict[str, Kind]] = {
-    "plain": Kind(("alpha",), 300),
-    "brisk": Kind(("alpha",), 250, BRISK),
-    "pair": Kind(("alpha", "beta"), 30, BRISK),
+    "plain": Kind(("alpha",), 700),
+    "brisk": Kind(("alpha",), 500, BRISK),
+    "pair": Kind(("alpha", "beta"), 60, BRISK),
     "refused": Kind(("refused",), 4, BRISK),
     "refused-pair": Kind(("refused", "beta"), 4, BRISK),
     "nameless": Kind(("nameless",), 2, BRISK),
@@ -57,11 +57,11 @@ KINDS: Final[dict[str, Kind]] = {
     "tls": Kind(("tls",), 2, BRISK),
     "drain": Kind(("alpha",), 16, PATIENT + '\non_disconnect = "drain"'),
     "no-usage": Kind(("alpha",), 6, PATIENT + "\nstream_usage = false"),
-    "messages": Kind(("alpha",), 200, dialects=("messages",)),
-    "messages-brisk": Kind(("alpha",), 12, BRISK, ("messages",)),
+    "messages": Kind(("alpha",), 450, dialects=("messages",)),
+    "messages-brisk": Kind(("alpha",), 24, BRISK, ("messages",)),
     "refused-messages": Kind(("refused",), 4, BRISK, ("messages",)),
-    "chat-then-messages": Kind(("alpha", "beta"), 12, BRISK, CHAT_THEN_MESSAGES),
-    "messages-then-chat": Kind(("alpha", "beta"), 12, BRISK, MESSAGES_THEN_CHAT),
+    "chat-then-messages": Kind(("alpha", "beta"), 24, BRISK, CHAT_THEN_MESSAGES),
+    "messages-then-chat": Kind(("alpha", "beta"), 24, BRISK, MESSAGES_THEN_CHAT),
     "effort": Kind(
         ("alpha",),
         4,
