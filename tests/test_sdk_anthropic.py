@@ -167,7 +167,7 @@ async def test_parallel_calls_that_interleave(
 
 async def test_models_are_listed_page_by_page(aclient: anthropic.AsyncAnthropic) -> None:
     """More than a page of 20: the SDK turns the pages itself, forwards and backwards."""
-    whole = [model.id for model in (await aclient.models.list(limit=1000)).data]
+    whole = [model.id async for model in aclient.models.list(limit=1000)]
     assert len(whole) == len(set(whole)) == sum(kind.count for kind in KINDS.values())
     first = await aclient.models.list()
     assert [model.id for model in first.data] == whole[:20]
