@@ -13,7 +13,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def make_origin(host: str, port: int) -> str:
-    """As a browser's Origin header has it."""
+    """Return the origin of an http address, as in a browser's Origin header."""
     return (
         f"http://{_bracket(host)}"
         if port == _DEFAULT_PORT
@@ -22,7 +22,7 @@ def make_origin(host: str, port: int) -> str:
 
 
 def make_local_url(host: str, port: int) -> str:
-    """How the address that a server listens on is reached from its own machine."""
+    """Return the URL by which a listening address is reached from the same machine."""
     return make_origin(_REACHABLE.get(host, host), port)
 
 

@@ -1,8 +1,9 @@
-"""Service keys: their shape, their checksum, their digest (reliability.md §4). No I/O.
+"""Service keys: format, checksum, digest. No I/O.
 
 A key is `sk-ru-`, 32 random base62 characters (190 bits) and 6 base62 characters of the CRC-32 of
-what precedes, so a mistyped or made-up key is refused without a look-up. What is kept is the
-SHA-256: 190 random bits need no slow hash.
+everything before them (as in GitHub's tokens), so a mistyped or made-up key is refused without a
+look-up. The ledger stores only the SHA-256. Passwords need a slow hash, keys do not, as 190 random
+bits cannot be guessed.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercas
 RANDOM_CHARS: Final = 32
 CHECKSUM_CHARS: Final = 6
 
+SHOWN_CHARS: Final = 4
+LEAST_HIDDEN_CHARS: Final = 12
+
 _VALUES: Final = {char: value for value, char in enumerate(ALPHABET)}
 _SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")
 
 
 def make_key() -> str:
-    """A new key. It exists only in what this returns: nothing keeps it."""
+    """Return a new key. It is stored nowhere."""
     body = PREFIX + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARS))
     return body + _checksum(body)
 
 
 def is_well_formed(key: str) -> bool:
-    """Whether shape and checksum are right; says nothing of whether the key exists."""
+    """Return whether format and checksum are right; the key need not exist."""
     if not _SHAPE.fullmatch(key):
         return False
     number = 0
@@ -39,13 +43,22 @@ def is_well_formed(key: str) -> bool:
     return number == zlib.crc32(key[:-CHECKSUM_CHARS].encode())
 
 
+def find_last4(secret: str) -> str | None:
+    """Return the last four characters of a secret, which may be shown.
+
+    The result is None for a short secret: at least twelve characters must stay hidden.
+    """
+    hidden_chars = len(secret) - SHOWN_CHARS
+    return secret[-SHOWN_CHARS:] if hidden_chars >= LEAST_HIDDEN_CHARS else None
+
+
 def display(last4: str) -> str:
-    """Such as `sk-ru-…a1b2`: enough to tell keys apart."""
+    """Return a text such as `sk-ru-…a1b2`, by which people tell keys apart."""
     return f"{PREFIX}…{last4}"
 
 
 def digest(key: str) -> bytes:
-    """The 32 bytes by which a key is stored and looked up."""
+    """Return the 32 bytes by which a key is stored and looked up."""
     return hashlib.sha256(key.encode()).digest()
 
 

@@ -1,70 +1,56 @@
-"""What can go wrong, and whose fault it is.
+"""The errors of the gateway.
 
-One family. The class says who is to blame (the caller, the account, the upstream or the gateway)
-and carries what both dialects need to say it: the status, the chat type and code, the messages
-type (design.md §3). Nothing here renders; `dialects` does.
+The base class of an error says who is to blame: the caller, the account, the upstream or the
+gateway. Each class carries what both dialects need: the status, the `type` and `code` of OpenAI's
+error object, and the `type` of Anthropic's. `dialects` renders them.
 """
 
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import ClassVar, Final, Literal
 
 MAX_RETRY_AFTER_SECONDS = 60
-"""Some SDKs obey any Retry-After without a cap, others refuse to retry above 60 or 120 s."""
+"""Some SDKs wait as long as Retry-After says, others do not retry if it is above 60 or 120 s."""
 
 
 class GatewayError(Exception):
-    """Base of everything a request can be refused or ended with.
+    """Base class of all errors that refuse or end a request.
 
-    `message` is shown to the caller: never a key, a prompt or a completion in it.
-    `retry_after_seconds` becomes Retry-After; `should_retry` False becomes `x-should-retry: false`.
+    The caller sees `message`, so it must never contain a key, a prompt or a completion.
     """
 
     status: ClassVar[int]
     chat_type: ClassVar[str]
     chat_code: ClassVar[str | None]
     messages_type: ClassVar[str]
-    default_retry_after_seconds: ClassVar[float | None] = None
+    retry_after_seconds: float | None = None
+    """The value of Retry-After; None sends no such header."""
+    should_retry: bool = True
+    """False sends `x-should-retry: false`."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        param: str | None = None,
-        retry_after_seconds: float | None = None,
-        should_retry: bool = True,
+        self, message: str, *, param: str | None = None, retry_after_seconds: float | None = None
     ) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
-        seconds = retry_after_seconds
-        if seconds is None:
-            seconds = self.default_retry_after_seconds
-        self.retry_after_seconds = (
-            None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
-        )
-        self.should_retry = should_retry
+        self.type = self.chat_type
+        self.code = self.chat_code
+        if retry_after_seconds is not None:
+            self.retry_after_seconds = min(max(retry_after_seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
     def replace_text(self, old: str, new: str) -> None:
-        """Take `old` out of all that is shown of this error."""
+        """Replace a text, such as a secret, in everything the caller sees of this error."""
         self.message = self.message.replace(old, new)
         self.param = self.param and self.param.replace(old, new)
+        self.code = self.code and self.code.replace(old, new)
 
     def replace_name(self, old: str, new: str) -> None:
-        """Say a model's name as the caller knows it, where it stands as a word of its own."""
+        """Replace a model's upstream name in the message, but not inside a longer word."""
         pattern = rf"(?<![\w/.-]){re.escape(old)}(?![\w/-])"
         self.message = re.sub(pattern, lambda _: new, self.message)
-
-    @property
-    def type(self) -> str:
-        """The chat dialect's `error.type`."""
-        return self.chat_type
-
-    @property
-    def code(self) -> str | None:
-        """The chat dialect's `error.code`."""
-        return self.chat_code
+        self.param = self.param and re.sub(pattern, lambda _: new, self.param)
 
 
 class CallerError(GatewayError):
@@ -77,10 +63,7 @@ class CallerError(GatewayError):
 
 
 class BadRequest(CallerError):
-    """Malformed JSON, a wrong type, a value out of range, a missing field.
-
-    `code` is the upstream vendor's own word for it where there is one, else null.
-    """
+    """The request is malformed; `code` is the upstream vendor's own error code, if there is one."""
 
     def __init__(
         self,
@@ -91,61 +74,54 @@ class BadRequest(CallerError):
         detail_code: str | None = None,
     ) -> None:
         super().__init__(message, param=param)
-        self._code = code
+        self.code = code
         self.detail_code = detail_code
-        """The messages dialect's `details.error_code`: by some of them SDKs know what to do."""
-
-    def replace_text(self, old: str, new: str) -> None:
-        super().replace_text(old, new)
-        self._code = self._code and self._code.replace(old, new)
-
-    @property
-    def code(self) -> str | None:
-        return self._code
+        """The messages dialect's `details.error_code`, which SDKs act on."""
 
 
-_MODEL_ID = re.compile(r"[\w./:@+-]{1,100}")
-
-
-def _name_model(model: str) -> str:
-    """The model as the caller wrote it, unless it is none: people paste keys into wrong fields."""
-    if _MODEL_ID.fullmatch(model) and "sk-" not in model:
-        return f"The model '{model}'"
-    return "The model"
+_MODEL_ID: Final = re.compile(r"[\w./:@+-]{1,100}")
 
 
 class UnknownModel(CallerError):
     chat_code = "model_not_found"
 
     def __init__(self, model: str) -> None:
-        super().__init__(
-            f"{_name_model(model)} does not exist here. GET /v1/models lists the models.",
-            param="model",
-        )
+        # It is not named where it may be a key that was pasted into the wrong field.
+        name = f" '{model}'" if _MODEL_ID.fullmatch(model) and "sk-" not in model else ""
+        message = f"The model{name} does not exist here. GET /v1/models lists the models."
+        super().__init__(message, param="model")
 
 
 class ModelNotFound(UnknownModel):
-    """The same of `GET /v1/models/{id}`: a path that leads nowhere."""
+    """The model of `GET /v1/models/{id}` does not exist, which is a 404 as it is a path."""
 
     status = 404
     messages_type = "not_found_error"
 
 
 class InvalidKey(CallerError):
-    """Missing, malformed, unknown, revoked and expired keys: one text, so nothing can be probed."""
+    """The key is missing, malformed, unknown, revoked or expired.
+
+    All these get the same message, so that nobody can find out which keys exist.
+    """
 
     status = 401
     chat_code = "invalid_api_key"
     messages_type = "authentication_error"
+    should_retry = False
 
-    def __init__(
-        self,
-        message: str = (
-            "Invalid or missing API key. Pass a valid key as 'Authorization: Bearer sk-ru-...' "
-            "or 'x-api-key: sk-ru-...'."
-        ),
-    ) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str = "Incorrect API key provided.") -> None:
+        # LiteLLM tells a wrong key from a bad request by the first words, which are OpenAI's.
+        super().__init__(
+            f"{problem} Its header is 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'."
+        )
+
+
+class ThreadNotFound(BadRequest):
+    """The provider does not hold the conversation: SDKs send it whole when they are told."""
+
+    status = 404
+    messages_type = "not_found_error"
 
 
 class NotFound(CallerError):
@@ -180,11 +156,16 @@ class UnsupportedMediaType(CallerError):
 
 
 class AccountError(GatewayError):
-    """The account or the key may not do this, or not now."""
+    """The account or the key may not do this. The status is 403 unless a subclass sets another."""
+
+    status = 403
+    chat_type = "invalid_request_error"
+    messages_type = "permission_error"
+    should_retry = False
 
 
 class InsufficientBalance(AccountError):
-    """The balance is not positive, or the key's own cap is spent."""
+    """The balance is not positive, or the key's cap is spent."""
 
     status = 402
     chat_type = "insufficient_quota"
@@ -193,48 +174,43 @@ class InsufficientBalance(AccountError):
 
 
 class AccountSuspended(AccountError):
-    status = 403
-    chat_type = "invalid_request_error"
     chat_code = "account_suspended"
-    messages_type = "permission_error"
 
 
 class ModelNotAllowed(AccountError):
-    status = 403
-    chat_type = "invalid_request_error"
     chat_code = "model_not_allowed"
-    messages_type = "permission_error"
 
     def __init__(self, model: str) -> None:
         super().__init__(f"This key may not use the model '{model}'.", param="model")
 
 
 class RateLimited(AccountError):
-    """A limit of the key: `kind` is what there was too much of, `requests` or `tokens`."""
+    """A limit of the key is reached. `kind` says which: `requests` or `tokens`."""
 
     status = 429
+    should_retry = True
     chat_type = "requests"
     chat_code = "rate_limit_exceeded"
     messages_type = "rate_limit_error"
-    default_retry_after_seconds = 1.0
+    retry_after_seconds = 1.0
 
     def __init__(
-        self, message: str, *, kind: str = "requests", retry_after_seconds: float = 1.0
+        self, message: str, *, kind: str = "requests", retry_after_seconds: float | None = None
     ) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
-        self.kind = kind
-
-    @property
-    def type(self) -> str:
-        return self.kind
+        self.type = kind
 
 
 class BalanceHeld(RateLimited):
     """The balance is positive, but requests in flight hold all of it."""
 
 
+Blame = Literal["nobody", "model", "reply", "provider"]
+"""The breaker that counts an error: a model's (a reply's errors of one instant once) or a provider's."""
+
+
 class UpstreamError(GatewayError):
-    """The provider's fault. `next_route`: nothing was done there, so another route may be tried."""
+    """The provider failed."""
 
     status = 502
     chat_type = "server_error"
@@ -246,65 +222,72 @@ class UpstreamError(GatewayError):
         message: str,
         *,
         retry_after_seconds: float | None = None,
-        should_retry: bool = True,
         next_route: bool = False,
-        blames_provider: bool = True,
+        blame: Blame = "nobody",
         rest_seconds: float = 0.0,
         alarm: str | None = None,
     ) -> None:
-        super().__init__(
-            message, retry_after_seconds=retry_after_seconds, should_retry=should_retry
-        )
+        super().__init__(message, retry_after_seconds=retry_after_seconds)
         self.next_route = next_route
-        self.blames_provider = blames_provider
-        """Whether it counts towards the breaker; a rate limit or a full lane does not."""
+        """Whether another route may be tried, as the provider has done no work."""
+        self.blame = blame
         self.rest_seconds = min(rest_seconds, MAX_RETRY_AFTER_SECONDS)
-        """How long the provider asked to be left alone; 0 when it did not."""
+        """How long the provider asked us to send nothing; 0 if it did not ask."""
         self.alarm = alarm
-        """What the operator has to mend (our key refused, a model mapped wrongly), for the log."""
+        """A problem for the operator to fix (key refused, model mapped wrongly), for the log."""
 
 
 class UpstreamTimeout(UpstreamError):
-    """The work may have been done: neither we nor the SDK may simply try again."""
+    """The provider timed out. It may have done the work, so the SDK must not just retry."""
 
     chat_code = "upstream_timeout"
+    should_retry = False
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, should_retry=False)
+        super().__init__(message, blame="model")
+
+
+class UndeliverableReply(UpstreamError):
+    """The provider made a reply that cannot be passed on. It is charged: nobody should try again."""
+
+    should_retry = False
 
 
 class UpstreamUnavailable(UpstreamError):
-    """Unreachable, rate-limiting us, out of our quota there, or cut off by the breaker."""
+    """The provider is unreachable, limits our rate or quota, or its breaker is open."""
 
     status = 503
     chat_type = "service_unavailable_error"
     chat_code = "upstream_unavailable"
     messages_type = "overloaded_error"
-    default_retry_after_seconds = 1.0
+    retry_after_seconds = 1.0
 
 
 class GatewayFault(GatewayError):
-    """Our own fault or our own limits."""
+    """The gateway failed, or reached a limit of its own."""
 
 
 class Overloaded(GatewayFault):
-    """Too much in flight, draining, or the ledger cannot be written."""
+    """Too many requests are in flight, the gateway drains, or the ledger cannot be written."""
 
     status = 503
     chat_type = "service_unavailable_error"
     chat_code = "server_is_overloaded"
     messages_type = "overloaded_error"
-    default_retry_after_seconds = 1.0
+    retry_after_seconds = 1.0
+
+
+STOPPED: Final = "The gateway was stopped before this reply was complete."
+RESTARTING: Final = "The gateway is being restarted. Try again shortly."
+"""The messages to callers in flight when a drain ends, and to callers that come during it."""
 
 
 class LedgerUnavailable(Overloaded):
-    """Money cannot be written down just now, so none may be spent."""
+    """The ledger cannot be written, so no money may be spent."""
 
     def __init__(self, *, should_retry: bool = True) -> None:
-        super().__init__(
-            "The gateway cannot write its ledger at the moment. Try again shortly.",
-            should_retry=should_retry,
-        )
+        super().__init__("The gateway cannot write its ledger at the moment. Try again shortly.")
+        self.should_retry = should_retry
 
 
 class InternalError(GatewayFault):

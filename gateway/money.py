@@ -1,7 +1,7 @@
 """Money: integers of nano-units (10⁻⁹ of the currency), prices per million tokens. No floats.
 
 `$0.15 per million tokens` is kept as 150,000,000 nano-units per million tokens; a cost is
-tokens × price, summed over the classes, and rounded up once per request (design.md §5).
+tokens × price, summed over the classes, and rounded up once per request.
 """
 
 from __future__ import annotations
@@ -13,56 +13,68 @@ from typing import Final
 
 NANO: Final = 10**9
 TOKENS_PER_PRICE: Final = 10**6
+SEARCHES_PER_PRICE: Final = 10**3
 MAX_AMOUNT_NANO: Final = 10**18
-"""A thousand million units: more in one step is a typing error, and SQLite's integers end at 9.2."""
+"""A thousand million units. More is a typing error, and SQLite's integers end at nine times that."""
 
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]{1,18})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Token counts by price class, disjoint: all input is input + cached_input + cache_write."""
+    """Token counts by price class, disjoint: all input is the sum of all but `output`."""
 
     input: int = 0
     cached_input: int = 0
     cache_write: int = 0
+    """Written to a cache for some minutes."""
     output: int = 0
+    cache_write_1h: int = 0
+    """Written to a cache for an hour."""
+
+    @property
+    def all_input(self) -> int:
+        return self.input + self.cached_input + self.cache_write + self.cache_write_1h
 
     @property
     def total(self) -> int:
-        return self.input + self.cached_input + self.cache_write + self.output
+        return self.all_input + self.output
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Nano-units per million tokens of each class; `request` is nano-units per request."""
+    """Nano-units per million tokens of each class, per request, and per thousand web searches."""
 
     input: int
     output: int
     cached_input: int
     cache_write: int
     request: int = 0
+    cache_write_1h: int = 0
+    web_search: int = 0
 
 
 FREE: Final = Price(0, 0, 0, 0)
 
 
-def compute_cost_nano(tokens: Tokens, price: Price) -> int:
-    """What a request costs, rounded up once: the only rounding there is."""
+def compute_cost_nano(tokens: Tokens, price: Price, web_searches: int = 0) -> int:
+    """Return the cost of a request, rounded up once: the only rounding there is."""
     scaled = (
         tokens.input * price.input
         + tokens.cached_input * price.cached_input
         + tokens.cache_write * price.cache_write
+        + tokens.cache_write_1h * price.cache_write_1h
         + tokens.output * price.output
+        + web_searches * price.web_search * (TOKENS_PER_PRICE // SEARCHES_PER_PRICE)
     )
     return -(-scaled // TOKENS_PER_PRICE) + price.request
 
 
 def parse_amount_nano(text: str) -> int:
-    """Nano-units of a decimal like `5`, `0.10` or `-0.000000001`.
+    """Parse a decimal like `5`, `0.10` or `-0.000000001` as nano-units.
 
     Raises:
-        ValueError: no plain decimal, finer than a nano-unit, or beyond a thousand million.
+        ValueError: not a plain decimal, finer than a nano-unit, or beyond a thousand million.
     """
     if not _AMOUNT.fullmatch(text):
         raise ValueError(f"'{text[:40]}' is not an amount; write a plain decimal such as 5 or 0.25")
@@ -76,8 +88,36 @@ def parse_amount_nano(text: str) -> int:
 
 
 def format_amount(nano: int) -> str:
-    """The plain decimal of nano-units: all digits that matter, at least two decimals, no exponent."""
+    """Return a plain decimal: all significant digits, at least two decimals, no exponent."""
     sign = "-" if nano < 0 else ""
     whole, fraction = divmod(abs(nano), NANO)
     digits = f"{fraction:09d}".rstrip("0")
     return f"{sign}{whole}.{digits:0<2}"
+
+
+def describe_amount(name: str, nano: int | None) -> dict[str, object]:
+    """Return an amount for JSON, twice: as a decimal string, and in nano-units under `…_nano`."""
+    return {name: None if nano is None else format_amount(nano), f"{name}_nano": nano}
+
+
+def describe_tokens(tokens: Tokens) -> dict[str, int]:
+    """Name the token counts for JSON; cache writes are one class here, however long they last."""
+    return {
+        "input_tokens": tokens.input,
+        "cached_input_tokens": tokens.cached_input,
+        "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
+        "output_tokens": tokens.output,
+    }
+
+
+def describe_price(price: Price) -> dict[str, object]:
+    """Name the prices for JSON as gateway.toml does: `Price` says of what."""
+    return {
+        **describe_amount("input", price.input),
+        **describe_amount("cached_input", price.cached_input),
+        **describe_amount("cache_write", price.cache_write),
+        **describe_amount("cache_write_1h", price.cache_write_1h),
+        **describe_amount("output", price.output),
+        **describe_amount("request", price.request),
+        **describe_amount("web_search", price.web_search),
+    }

@@ -1,4 +1,4 @@
-"""Tasks that nobody awaits: kept alive, and never silently dead."""
+"""Start background tasks that nobody awaits; log their errors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 log = logging.getLogger("gateway.tasks")
 
 _running: set[asyncio.Task[Any]] = set()
-"""The loop itself holds tasks only weakly."""
+"""Keeps tasks alive, as the event loop holds only weak references to them."""
 
 
 def spawn(coroutine: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-    """Start a task of its own; what it raises is logged, not lost."""
+    """Start a background task. If it raises, the error is logged."""
     task = asyncio.get_running_loop().create_task(coroutine, name=name)
     _running.add(task)
     task.add_done_callback(_finish)

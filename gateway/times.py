@@ -1,4 +1,4 @@
-"""Moments as Unix milliseconds, always UTC: from the clock, from dates, and as texts."""
+"""Times as Unix milliseconds in UTC: read the clock, convert dates, format texts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def unix_ms() -> int:
-    """The wall clock."""
+    """Return the time of the wall clock."""
     return time.time_ns() // 1_000_000
 
 
 def to_unix_ms(moment: datetime) -> int:
-    """Of a moment that knows its offset."""
+    """Convert a datetime that has an offset."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
@@ -29,24 +29,24 @@ def format_iso(ms: int) -> str: ...
 @overload
 def format_iso(ms: int | None) -> str | None: ...
 def format_iso(ms: int | None) -> str | None:
-    """For tools: 2026-05-14T09:30:00.000Z."""
+    """Format a time for tools: 2026-05-14T09:30:00.000Z."""
     if ms is None:
         return None
     return _to_datetime(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def format_moment(ms: int) -> str:
-    """For people: 2026-05-14 09:30."""
+    """Format a time for people: 2026-05-14 09:30."""
     return f"{_to_datetime(ms):%Y-%m-%d %H:%M}"
 
 
 def format_day(day: int) -> str:
-    """A day counted from the epoch: 2026-05-14."""
+    """Format a day, counted from the epoch: 2026-05-14."""
     return date.fromordinal(_EPOCH.toordinal() + day).isoformat()
 
 
 def format_hour(hour: int) -> str:
-    """The beginning of an hour counted from the epoch, for tools."""
+    """Format the beginning of an hour, counted from the epoch, for tools."""
     return format_iso(hour * HOUR_MS)
 
 

@@ -1,116 +1,173 @@
-"""Token usage: what an upstream reports, or an estimate from the bytes. No I/O.
+"""Token usage: reported by an upstream, or estimated from what was sent and delivered.
 
-The rules are design.md §5: the last non-null usage object counts; one that cannot be counts as
-none; without one, four UTF-8 bytes of text are a token.
+The dialects read usage objects; this module decides which tokens are charged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway.money import Tokens
+from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, Asked, Terms
 
 BYTES_PER_TOKEN: Final = 4
-TOKENS_PER_FILE: Final = 1000
-"""What a picture, a recording or a document is taken for when nobody counts it."""
+"""Of English text; other languages have fewer bytes or more, so it is an estimate."""
 MAX_PLAUSIBLE_TOKENS: Final = 10**9
-"""Of input or output of one request, whatever the model's limits."""
+"""The most input or output tokens of a request, for models of any size."""
+MAX_PLAUSIBLE_SEARCHES: Final = 10_000
+"""A larger count comes from a broken upstream, and must not be charged."""
 IMPLAUSIBLE_FACTOR: Final = 10
-"""A usage beyond ten times the model's limits is a broken upstream, not a large request."""
+"""A report above ten times the model's limits comes from a broken upstream."""
+
+TOKENS_PER_PICTURE: Final = 1600
+"""Vendors scale pictures down to about so many tokens, and draw them of about as many."""
+TOKENS_PER_LINKED_FILE: Final = 20_000
+"""A document that the provider fetches: its size is unknown here."""
+BASE64_CHARS_PER_TOKEN: Final = {"audio": 400, "document": 8}
+"""Recordings of 32 kbit/s at 10 tokens a second; PDF documents of 25 kB and 3,000 tokens a page."""
+LEAST_TOKENS_PER_FILE: Final = 1500
+"""About half a page: even a tiny file is not free."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageLimits:
-    """The most tokens that a usage report of this request can plausibly name."""
+    """The most tokens that a usage report, or an estimate, of this request can plausibly name."""
 
     input: int
     output: int
+    estimated_output: int
+    """The least of the caller's limit and the model's cap, for all choices."""
 
 
-def estimate_tokens(text_bytes: int, files: int = 0) -> int:
-    return -(-text_bytes // BYTES_PER_TOKEN) + files * TOKENS_PER_FILE
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The gateway's knowledge of a request's usage before its provider reports any."""
+
+    input_tokens: int
+    limits: UsageLimits
+    asked: Asked = NOTHING_SPECIAL
 
 
-def read_chat_usage(usage: Mapping[str, Any] | None, limits: UsageLimits) -> Tokens | None:
-    """The tokens of a chat usage object, or None when it is missing or cannot be.
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """An upstream's report of a reply."""
 
-    `cached_tokens` and `cache_write_tokens` are inside `prompt_tokens` (wire.md §1.3; DeepSeek
-    calls the first `prompt_cache_hit_tokens`). Output is max(completion, total - prompt), since
-    some vendors leave reasoning out of `completion_tokens` (wire.md §0.7).
+    tokens: Tokens | None = None
+    """None if the count is missing or implausible."""
+    web_searches: int | None = None
+    terms: Terms = UNSAID
+    guessed: bool = False
+    """The report leaves out a detail that changes the price; the request's word stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """The usage that a reply is charged for."""
+
+    tokens: Tokens
+    estimated: bool
+    web_searches: int = 0
+    terms: Terms = UNSAID
+    unreported: bool = False
+    """The reply was complete, and its upstream reported no usage that can be."""
+
+
+def estimate_tokens(text_bytes: int) -> int:
+    return -(-text_bytes // BYTES_PER_TOKEN)
+
+
+def estimate_file(kind: str, base64_chars: int) -> int:
+    """Estimate the tokens of a file in a request: a `picture`, an `audio` or a `document`."""
+    if kind == "picture":
+        return TOKENS_PER_PICTURE
+    if not base64_chars:
+        return TOKENS_PER_LINKED_FILE
+    return max(base64_chars // BASE64_CHARS_PER_TOKEN[kind], LEAST_TOKENS_PER_FILE)
+
+
+def meter(
+    reported: Reported,
+    text_bytes: int,
+    expected: Expected,
+    *,
+    complete: bool,
+    counted: bool = True,
+    delivered: bool = False,
+) -> Metered:
+    """Decide what to charge for, and say whether it is estimated.
+
+    Args:
+        reported: the upstream's own count and terms.
+        text_bytes: UTF-8 bytes of text, reasoning and arguments that were delivered.
+        expected: tokens, terms and searches to charge where the upstream is silent.
+        complete: the reply came to its end. Before that, the output is at least what was delivered:
+            an upstream that breaks off has often counted only the beginning.
+        counted: the report covers the whole reply, given that it is complete.
+        delivered: anything was delivered, be it a tool's name and no text.
     """
-    if usage is None:
-        return None
-    prompt = _count(usage.get("prompt_tokens"))
-    completion = _count(usage.get("completion_tokens", 0))
-    if prompt is None or completion is None:
-        return None
-    total = _count(usage.get("total_tokens", prompt + completion))
-    details = usage.get("prompt_tokens_details") or {}
-    if total is None or not isinstance(details, Mapping):
-        return None
-    cached = _count(details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0)
-    written = _count(details.get("cache_write_tokens") or 0)
-    output = max(completion, total - prompt)
-    if cached is None or written is None or prompt > limits.input or output > limits.output:
-        return None
-    cached = min(cached, prompt)
-    written = min(written, prompt - cached)
-    return Tokens(prompt - cached - written, cached, written, output)
+    covers = complete and counted
+    tokens, asked = reported.tokens, expected.asked
+    output = min(estimate_tokens(text_bytes), expected.limits.estimated_output)
+    terms, estimated = _complete_terms(reported.terms, asked.terms)
+    searches = reported.web_searches
+    if searches is None:
+        searches = asked.web_searches
+        estimated |= searches > 0
+    made = covers and (delivered or text_bytes > 0)
+    if tokens is not None and (tokens.all_input == 0 or (made and tokens.output == 0)):
+        tokens = None  # there is no request without input, nor a reply for nothing
+    unreported = complete and (tokens is None or not counted)
+    if tokens is None:
+        tokens, estimated = Tokens(input=expected.input_tokens, output=output), True
+    elif not covers and output > tokens.output:
+        tokens, estimated = replace(tokens, output=output), True
+    estimated |= unreported
+    return Metered(tokens, estimated or reported.guessed, searches, terms, unreported)
 
 
-def maybe_repair_chat_usage(usage: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The usage with its total made the sum (spec 2.4), or None when it is well or unreadable."""
-    prompt = _count(usage.get("prompt_tokens"))
-    completion = _count(usage.get("completion_tokens"))
-    if prompt is None or completion is None:
-        return None
-    total = _count(usage.get("total_tokens"))
-    if total == prompt + completion:
-        return None
-    output = completion if total is None else max(completion, total - prompt)
-    return {**usage, "completion_tokens": output, "total_tokens": prompt + output}
-
-
-def make_chat_usage(tokens: Tokens) -> dict[str, Any]:
-    """A usage object for a reply whose upstream gave none (spec 2.4 wants one in every reply)."""
-    prompt = tokens.input + tokens.cached_input + tokens.cache_write
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": tokens.output,
-        "total_tokens": prompt + tokens.output,
+def _complete_terms(served: Terms, asked: Terms) -> tuple[Terms, bool]:
+    """Fill the terms that a reply leaves out with those asked for; tell whether that is a guess."""
+    if asked is UNSAID:
+        return served, False
+    missing = {
+        name: getattr(asked, name)
+        for name in CONDITIONS
+        if not getattr(served, name) and getattr(asked, name) not in ("", STANDARD)
     }
+    return (replace(served, **missing), True) if missing else (served, False)
 
 
-def _count(value: object) -> int | None:
-    """A token count: an integer, not a bool, not negative; else None."""
+def merge_reports(
+    earlier: Mapping[str, Any] | None, later: Mapping[str, Any], output: str
+) -> dict[str, Any]:
+    """Complete a report by a later one. Null is absence, and zeros replace no counts.
+
+    `output` is the name of the count of the output.
+    """
+    told = {key: value for key, value in later.items() if value is not None}
+    if not earlier:
+        return told
+    counts = [value for key, value in told.items() if key.endswith("_tokens")]
+    if counts and not any(counts):
+        return {**told, **earlier}
+    if told.get(output) == 0 and earlier.get(output):
+        del told[output]
+    return {**earlier, **told}
+
+
+def read_count(value: object) -> int | None:
+    """Read a token count: an integer, not a bool, not negative; else None."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     return None
 
 
-def read_messages_usage(usage: Mapping[str, Any] | None, limits: UsageLimits) -> Tokens | None:
-    """The tokens of a messages usage object, or None when it is missing or cannot be.
-
-    The three input classes are disjoint here (wire.md §4.2). Cache writes for 5 minutes and for
-    an hour are one class, priced by `cache_write`.
-    """
-    if usage is None:
-        return None
-    counts = [_count(usage.get(key) or 0) for key in _MESSAGES_CLASSES]
-    if usage.get("input_tokens") is None or usage.get("output_tokens") is None or None in counts:
-        return None
-    tokens = Tokens(*(count for count in counts if count is not None))
-    if tokens.total - tokens.output > limits.input or tokens.output > limits.output:
-        return None
-    return tokens
-
-
-_MESSAGES_CLASSES: Final = (
-    "input_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "output_tokens",
-)
-"""In the order of `Tokens`' fields."""
+def count_text(*texts: object) -> int:
+    """Count the UTF-8 bytes of the strings among `texts`; a lone surrogate counts as three."""
+    total = 0
+    for text in texts:
+        if isinstance(text, str):
+            total += len(text.encode("utf-8", "surrogatepass"))
+    return total

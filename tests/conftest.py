@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("support")
+pytest.register_assert_rewrite("tests.support")
 
-from support import config  # noqa: E402 - after the rewriting is switched on
-from support import running as runs  # noqa: E402
-from support.books import Books  # noqa: E402
-from support.process import GatewayProcess  # noqa: E402
-from support.running import Launch, Running  # noqa: E402
-from support.seed import SEEDS, Caller, Seed  # noqa: E402
-from support.stage import Stage  # noqa: E402
-from support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402
+from tests.support import config  # noqa: E402 - after the rewriting is switched on
+from tests.support import running as runs  # noqa: E402
+from tests.support.books import Books  # noqa: E402
+from tests.support.process import GatewayProcess  # noqa: E402
+from tests.support.running import Launch, Running  # noqa: E402
+from tests.support.seed import SEEDS, Caller, Seed  # noqa: E402
+from tests.support.stage import Stage  # noqa: E402
+from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from gateway.apikeys import ALPHABET, PREFIX, digest, is_well_formed, make_key
+from gateway.apikeys import ALPHABET, PREFIX, digest, find_last4, is_well_formed, make_key
 
 ONE_MORE = " _-é\x00\n"
 """Characters outside the alphabet that a paste may bring."""
@@ -83,3 +83,10 @@ def test_digest_is_the_sha256_of_the_key() -> None:
     key = make_key()
     assert digest(key) == hashlib.sha256(key.encode()).digest()
     assert len(digest(key)) == 32
+
+
+@pytest.mark.parametrize(
+    ("secret", "shown"), [("", None), ("x" * 11 + "last", None), ("x" * 12 + "last", "last")]
+)
+def test_of_a_short_secret_nothing_is_shown(secret: str, shown: str | None) -> None:
+    assert find_last4(secret) == shown

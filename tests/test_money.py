@@ -8,7 +8,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from fuzz_kit import fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from gateway.money import (
     format_amount,
     parse_amount_nano,
 )
+from tests.support.fuzz import fuzz
 
 amounts = st.integers(-MAX_AMOUNT_NANO, MAX_AMOUNT_NANO)
 counts = st.integers(0, 10**9)
@@ -80,7 +80,7 @@ def test_anything_else_is_refused(text: str) -> None:
 @fuzz(150)
 @given(st.decimals(-(10**10), 10**10, places=12) | st.decimals(-3, 3, places=9))
 def test_no_decimal_is_read_as_another(value: Decimal) -> None:
-    """What is accepted is exactly the number written, whatever its length."""
+    """An accepted amount is exactly the number written, whatever its length."""
     text = f"{value:f}"
     exact = Fraction(text) * NANO
     if exact.denominator == 1 and abs(exact) <= MAX_AMOUNT_NANO:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import re
 import tomllib
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from gateway.config import load_config
-from gateway.config_reader import Missing
-from gateway.config_settings import SETTINGS
-from gateway.dialects import to_chat_request, to_messages_request
+from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
+from gateway.config import SETTINGS, load_config
+from gateway.config.reader import Missing
+from gateway.dialects import chat, messages
+from gateway.dialects.chat_over_messages import request as to_messages_request
+from gateway.dialects.messages_over_chat import request as to_chat_request
 from gateway.errors import GatewayError
+from gateway.exit_codes import ExitCode
+from tests import ROOT
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def describe_settings() -> str:
@@ -41,6 +49,89 @@ def test_readme_lists_every_setting() -> None:
     assert match[1] == describe_settings()
 
 
+_ENDING_NAMES: Final = {
+    frozenset({Ending.COMPLETE}): Ending.COMPLETE.value,
+    frozenset({Ending.ABANDONED}): Ending.ABANDONED.value,
+    frozenset({Ending.UNDELIVERABLE}): Ending.UNDELIVERABLE.value,
+    frozenset(Ending) - {Ending.COMPLETE, Ending.ABANDONED, Ending.UNDELIVERABLE}: "a failure",
+}
+_PHASE_NAMES: Final = {
+    frozenset({Phase.ADMITTED}): "before a provider has the request",
+    frozenset({Phase.ADMITTED, Phase.SENT, Phase.ANSWERED}): "before the caller's first event",
+    frozenset({Phase.SENT, Phase.ANSWERED, Phase.STREAMING}): "once a provider has it",
+    frozenset({Phase.STREAMING}): "after the caller's first event",
+    frozenset(Phase) - {Phase.ENDED}: "at any time",
+}
+_ANSWERS: Final = {frozenset({True}): "yes", frozenset({False}): "no"}
+_CALLERS: Final = {frozenset({True}): "is gone", frozenset({False}): "is there"}
+
+
+def describe_endings() -> str:
+    """The table of endings as README must have it."""
+    lines = [
+        "| ending | the caller | when | delivered | charged | the caller gets |",
+        "|---|---|---|---|---|---|",
+    ]
+    for endings, gone, phases, delivered, charge, last in ENDINGS:
+        cells = (_ENDING_NAMES[endings], _CALLERS[gone], _PHASE_NAMES[phases])
+        told = (_ANSWERS.get(delivered, "either"), charge.value, last.value)
+        lines.append(f"| {' | '.join((*cells, *told))} |")
+    for stream, charge, last in UNCOMMITTED:
+        kind = "a stream" if stream else "a JSON reply"
+        cells = (f"the charge of {kind} cannot be committed", "is there", "at any time")
+        lines.append(f"| {' | '.join((*cells, 'either', charge.value, last.value))} |")
+    return "\n".join(lines)
+
+
+def test_readme_tells_who_pays_when() -> None:
+    """The table of endings between the marks is the one that the code decides by."""
+    match = re.search(r"<!-- endings -->\n(.*?)\n?<!-- /endings -->", README, re.DOTALL)
+    assert match
+    assert match[1] == describe_endings()
+
+
+def describe_billed() -> str:
+    """The table of what changes a provider's bill as README must have it."""
+    lines = [
+        "| at providers of dialect | refused without a price, or unless allowed |",
+        "|---|---|",
+    ]
+    for dialect, table in (("chat", chat.BILLED), ("messages", messages.BILLED)):
+        names = ", ".join(f"`{name}`" for name in table)
+        lines.append(f"| `{dialect}` | {names}, tools that the provider runs |")
+    return "\n".join(lines)
+
+
+def test_readme_tells_what_changes_the_bill() -> None:
+    match = re.search(r"<!-- billed -->\n(.*?)\n?<!-- /billed -->", README, re.DOTALL)
+    assert match
+    assert match[1] == describe_billed()
+
+
+def describe_exit_codes() -> str:
+    """The table of exit codes as README must have it: the comments of the enum's members."""
+    lines = ["| exit code | name | meaning |", "|---|---|---|"]
+    (body,) = ast.parse(inspect.getsource(ExitCode)).body
+    assert isinstance(body, ast.ClassDef)
+    meanings = {}
+    for node, after in itertools.pairwise(body.body):
+        match node, after:
+            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(
+                value=ast.Constant(value=str(text))
+            ):
+                meanings[name] = text
+            case _:
+                pass
+    lines += [f"| {code.value} | {code.name} | {meanings[code.name]} |" for code in ExitCode]
+    return "\n".join(lines)
+
+
+def test_readme_lists_every_exit_code() -> None:
+    match = re.search(r"<!-- exit-codes -->\n(.*?)\n?<!-- /exit-codes -->", README, re.DOTALL)
+    assert match
+    assert match[1] == describe_exit_codes()
+
+
 def test_readme_names_every_error_code() -> None:
     """Each status and code that a caller can meet stands in the errors table."""
     seen = set()
@@ -59,7 +150,7 @@ def test_readme_names_every_error_code() -> None:
 
 def test_readme_provider_example_is_valid(tmp_path: Path) -> None:
     """The TOML under "Add a provider" works beside the shipped file."""
-    shipped = (Path(__file__).parent.parent / "gateway.toml").read_text(encoding="utf-8")
+    shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
     blocks = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     assert blocks
     for block in blocks:
@@ -82,13 +173,13 @@ def describe_fields() -> str:
     directions = {
         "chat → messages": (
             to_messages_request.CARRIED | to_messages_request.PASSED,
-            to_messages_request.HARMLESS,
+            to_messages_request.DROPPED,
             set(to_messages_request.REFUSED),
         ),
         "messages → chat": (
-            to_chat_request.CARRIED_FIELDS,
-            to_chat_request.DROPPED_FIELDS,
-            set(to_chat_request.REFUSED_FIELDS),
+            to_chat_request.CARRIED | to_chat_request.PASSED,
+            to_chat_request.DROPPED,
+            set(to_chat_request.REFUSED),
         ),
     }
     lines = [

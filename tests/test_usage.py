@@ -1,168 +1,122 @@
-"""Usage objects of all kinds: what they charge, and which count as none."""
+"""Charges for reported and delivered tokens, and estimates from bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from fuzz_kit import fuzz, json_values
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.money import Tokens
+from gateway.prices import Asked, Terms
 from gateway.usage import (
+    Expected,
+    Metered,
+    Reported,
     UsageLimits,
+    count_text,
+    estimate_file,
     estimate_tokens,
-    make_chat_usage,
-    maybe_repair_chat_usage,
-    read_chat_usage,
+    meter,
+    read_count,
 )
 
-LIMITS = UsageLimits(10_000, 1_000)
-FIELDS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
-
-def usage(prompt: Any = 10, completion: Any = 5, total: Any = 15, **extra: Any) -> dict[str, Any]:
-    return dict(zip(FIELDS, (prompt, completion, total), strict=True)) | extra
-
-
-def details(**counts: Any) -> dict[str, Any]:
-    return {"prompt_tokens_details": counts}
+@pytest.mark.parametrize(("text_bytes", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2)])
+def test_four_bytes_are_a_token_rounded_up(text_bytes: int, tokens: int) -> None:
+    assert estimate_tokens(text_bytes) == tokens
 
 
 @pytest.mark.parametrize(
-    ("reported", "tokens"),
+    ("kind", "base64_chars", "tokens"),
     [
-        (usage(), Tokens(10, 0, 0, 5)),
-        (usage(0, 0, 0), Tokens()),
-        (usage(**details(cached_tokens=4)), Tokens(6, 4, 0, 5)),
-        (usage(**details(cached_tokens=4, cache_write_tokens=3)), Tokens(3, 4, 3, 5)),
-        (usage(**details(cached_tokens=None)), Tokens(10, 0, 0, 5)),
-        (usage(prompt_tokens_details=None), Tokens(10, 0, 0, 5)),
-        (usage(prompt_cache_hit_tokens=8), Tokens(2, 8, 0, 5)),
-        (usage(prompt_cache_hit_tokens=8, **details(cached_tokens=8)), Tokens(2, 8, 0, 5)),
-        (usage(**details(cached_tokens=99)), Tokens(0, 10, 0, 5)),
-        (usage(**details(cached_tokens=7, cache_write_tokens=7)), Tokens(0, 7, 3, 5)),
-        (usage(12, 1, 303), Tokens(12, 0, 0, 291)),
-        (usage(12, 9, 3), Tokens(12, 0, 0, 9)),
-        ({"prompt_tokens": 10, "completion_tokens": 5}, Tokens(10, 0, 0, 5)),
-        ({"prompt_tokens": 10, "total_tokens": 10}, Tokens(10, 0, 0, 0)),
-        (usage(10_000, 1_000, 11_000), Tokens(10_000, 0, 0, 1_000)),
+        ("picture", 0, 1600),
+        ("picture", 10**7, 1600),
+        ("audio", 4_000_000, 10_000),
+        ("audio", 4, 1500),
+        ("document", 4_000_000, 500_000),
+        ("document", 4, 1500),
+        ("document", 0, 20_000),
     ],
 )
-def test_reported_tokens_by_class(reported: dict[str, Any], tokens: Tokens) -> None:
-    """Classes are disjoint; output is max(completion, total - prompt)."""
-    assert read_chat_usage(reported, LIMITS) == tokens
+def test_files_are_estimated_by_kind_and_size(kind: str, base64_chars: int, tokens: int) -> None:
+    assert estimate_file(kind, base64_chars) == tokens
 
 
-ABSURD: tuple[Any, ...] = (-1, 1.5, 5.0, True, "5", [], {}, 1e300, 10**40)
-
-
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("value", ABSURD, ids=repr)
-def test_a_usage_that_cannot_be_counts_as_none(field: str, value: Any) -> None:
-    assert read_chat_usage(usage() | {field: value}, LIMITS) is None
-
-
-@pytest.mark.parametrize("field", ["cached_tokens", "cache_write_tokens"])
-@pytest.mark.parametrize("value", [-1, 1.5, True, "5", [1], {"a": 1}], ids=repr)
-def test_absurd_details_make_the_usage_none(field: str, value: Any) -> None:
-    assert read_chat_usage(usage(**details(**{field: value})), LIMITS) is None
+REPORTED = Tokens(9, 2, 1, 5)
+EXPECTED = Expected(7, UsageLimits(10**6, 10**6, 50))
 
 
 @pytest.mark.parametrize(
-    "reported",
+    ("reported", "text_bytes", "complete", "tokens", "estimated"),
     [
-        None,
-        {},
-        usage(prompt=None),
-        usage(completion=None),
-        usage(10_001, 5, 10_006),
-        usage(10, 1_001, 1_011),
-        usage(10, 5, 1_011),
-        usage(prompt_tokens_details=[1]),
-        usage(prompt_cache_hit_tokens=-4),
-    ],
-    ids=repr,
-)
-def test_missing_and_implausible_usages_count_as_none(reported: dict[str, Any] | None) -> None:
-    assert read_chat_usage(reported, LIMITS) is None
-
-
-counts = st.integers(0, 2_000)
-plausible = st.fixed_dictionaries(
-    {"prompt_tokens": counts, "completion_tokens": counts},
-    optional={
-        "total_tokens": counts,
-        "prompt_cache_hit_tokens": counts,
-        "prompt_tokens_details": st.fixed_dictionaries(
-            {}, optional={"cached_tokens": counts, "cache_write_tokens": counts}
-        ),
-    },
-)
-
-
-@fuzz(150)
-@given(plausible)
-def test_input_classes_sum_to_the_prompt_and_none_is_negative(reported: Mapping[str, Any]) -> None:
-    tokens = read_chat_usage(reported, UsageLimits(10**6, 10**6))
-    assert tokens is not None
-    assert min(tokens.input, tokens.cached_input, tokens.cache_write, tokens.output) >= 0
-    assert tokens.input + tokens.cached_input + tokens.cache_write == reported["prompt_tokens"]
-    assert tokens.output >= reported["completion_tokens"]
-    total = reported.get("total_tokens", 0)
-    expected = max(total, reported["prompt_tokens"] + reported["completion_tokens"])
-    assert tokens.total == expected
-
-
-@fuzz(80)
-@given(st.dictionaries(st.sampled_from((*FIELDS, "prompt_tokens_details")), json_values))
-def test_no_json_breaks_the_reader(reported: dict[str, Any]) -> None:
-    tokens = read_chat_usage(reported, LIMITS)
-    if tokens is not None:
-        assert 0 <= tokens.output <= LIMITS.output
-        assert tokens.total - tokens.output <= LIMITS.input
-    repaired = maybe_repair_chat_usage(reported)
-    assert repaired is None or maybe_repair_chat_usage(repaired) is None
-
-
-@pytest.mark.parametrize(
-    ("reported", "repaired"),
-    [
-        (usage(12, 1, 303), usage(12, 291, 303)),
-        (usage(12, 9, 3), usage(12, 9, 21)),
-        (usage(12, 9, None), usage(12, 9, 21)),
-        (usage(12, 1, 303, cost_in_usd_ticks=7), usage(12, 291, 303, cost_in_usd_ticks=7)),
+        (None, 0, False, Tokens(7), True),
+        (None, 9, True, Tokens(7, output=3), True),
+        (REPORTED, 0, False, REPORTED, False),
+        (REPORTED, 20, False, REPORTED, False),
+        (REPORTED, 21, False, Tokens(9, 2, 1, 6), True),
+        (REPORTED, 21, True, REPORTED, False),
+        # Zeros beside a reply are no count.
+        (Tokens(), 400, True, Tokens(7, output=50), True),
+        (Tokens(output=5), 400, True, Tokens(7, output=50), True),
+        (Tokens(9), 4, True, Tokens(7, output=1), True),
+        (Tokens(9), 0, True, Tokens(9), False),
+        (Tokens(9), 4, False, Tokens(9, output=1), True),
+        # No estimate is above what the caller's limit and the model's cap allow.
+        (None, 10**9, True, Tokens(7, output=50), True),
+        (REPORTED, 10**9, False, Tokens(9, 2, 1, 50), True),
+        (Tokens(9, output=80), 10**9, False, Tokens(9, output=80), False),
     ],
 )
-def test_a_total_is_made_the_sum(reported: dict[str, Any], repaired: dict[str, Any]) -> None:
-    """Spec 2.4; all other fields and their order stay."""
-    before = dict(reported)
-    assert maybe_repair_chat_usage(reported) == repaired
-    assert list(maybe_repair_chat_usage(reported) or {}) == list(reported)
-    assert reported == before
-
-
-@pytest.mark.parametrize("reported", [usage(), usage(-1), usage("x"), {}, usage(completion=None)])
-def test_a_usage_that_is_well_or_unreadable_is_left(reported: dict[str, Any]) -> None:
-    assert maybe_repair_chat_usage(reported) is None
-
-
-@fuzz(100)
-@given(st.builds(Tokens, counts, counts, counts, counts))
-def test_a_made_usage_is_read_as_the_same_total(tokens: Tokens) -> None:
-    made = make_chat_usage(tokens)
-    assert made["prompt_tokens"] + made["completion_tokens"] == made["total_tokens"]
-    read = read_chat_usage(made, UsageLimits(10**6, 10**6))
-    assert read == Tokens(tokens.total - tokens.output, output=tokens.output)
-
-
-@pytest.mark.parametrize(
-    ("text_bytes", "files", "tokens"),
-    [(0, 0, 0), (1, 0, 1), (4, 0, 1), (5, 0, 2), (8, 0, 2), (0, 2, 2000), (9, 1, 1003)],
-)
-def test_four_bytes_are_a_token_rounded_up_and_a_file_a_thousand(
-    text_bytes: int, files: int, tokens: int
+def test_charged_is_the_report_or_what_was_delivered_before_it_is_complete(
+    reported: Tokens | None, text_bytes: int, tokens: Tokens, *, complete: bool, estimated: bool
 ) -> None:
-    assert estimate_tokens(text_bytes, files) == tokens
+    metered = meter(Reported(reported), text_bytes, EXPECTED, complete=complete)
+    assert (metered.tokens, metered.estimated) == (tokens, estimated)
+    assert metered.unreported == (complete and metered.tokens.input == EXPECTED.input_tokens)
+
+
+@pytest.mark.parametrize(
+    ("asked", "served", "terms", "estimated"),
+    [
+        (Terms(), Terms(), Terms(), False),
+        (Terms(), Terms("priority"), Terms("priority"), False),
+        (Terms("priority"), Terms("standard"), Terms("standard"), False),
+        (Terms("priority"), Terms(), Terms("priority"), True),
+        (Terms("standard"), Terms(), Terms(), False),
+        (Terms(speed="fast"), Terms("standard"), Terms("standard", "fast"), True),
+        (Terms(speed="fast"), Terms(speed="standard"), Terms(speed="standard"), False),
+        (Terms(inference_geo="us"), Terms(), Terms(inference_geo="us"), True),
+    ],
+)
+def test_charged_are_the_terms_served_or_else_those_asked_for(
+    asked: Terms, served: Terms, terms: Terms, *, estimated: bool
+) -> None:
+    expected = replace(EXPECTED, asked=Asked(asked))
+    metered = meter(Reported(REPORTED, terms=served), 0, expected, complete=True)
+    assert metered == Metered(REPORTED, estimated, terms=terms)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reported", "searches", "estimated"),
+    [(0, None, 0, False), (1, None, 1, True), (1, 0, 0, False), (1, 3, 3, False)],
+)
+def test_searches_are_those_reported_or_else_those_asked_for(
+    asked: int, reported: int | None, searches: int, *, estimated: bool
+) -> None:
+    expected = replace(EXPECTED, asked=Asked(web_searches=asked))
+    metered = meter(Reported(REPORTED, reported), 0, expected, complete=True)
+    assert metered == Metered(REPORTED, estimated, searches)
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [(0, 0), (7, 7), (-1, None), (True, None), (1.0, None), ("1", None), (None, None)],
+)
+def test_a_count_is_an_integer_that_is_not_negative(value: Any, count: int | None) -> None:
+    assert read_count(value) == count
+
+
+def test_text_is_counted_in_utf8_and_everything_else_not_at_all() -> None:
+    assert count_text() == 0
+    assert count_text("a", "é", "🎉", "\ud800", None, 7, ["a"]) == 1 + 2 + 4 + 3

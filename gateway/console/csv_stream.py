@@ -1,8 +1,9 @@
-"""A list as a CSV file of any length, in chunks: nobody waits behind it, and no memory holds it.
+"""Stream a list of any length as a CSV file.
 
-Each chunk is a visit to the books of its own and begins below the last row of the one before, the
-latest rows first; what comes in meanwhile is above the first chunk and moves nothing. A file that
-cannot be finished is cut off in the middle of a transfer, so no browser takes it for a whole one.
+The rows are read in chunks, the latest first, so the file is never in memory as a whole and other
+requests get the books' thread between two chunks. Each chunk begins below the last row of the one
+before; rows that are added meanwhile belong above the first chunk and move nothing. If the file
+cannot be finished the connection is reset, so that no browser takes it for a complete one.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from typing import Final, Generic, TypeVar
 
 from aiohttp import hdrs, web
 
-from gateway.console.headers import API_HEADERS
-from gateway.console.state import Visit
-from gateway.csv_text import Figure, csv_lines
-from gateway.ledger.books import Books
-from gateway.state import CALL, make_headers
+from gateway.admin import csv_text
+from gateway.api import CALL, make_headers
+from gateway.console.browser import API_HEADERS
+from gateway.console.state import ConsoleRequest
+from gateway.ledger import Books
 from gateway.times import DAY_MS, format_day
 
 log = logging.getLogger("gateway.console")
 
 CHUNK_ROWS: Final = 250
-"""A few milliseconds of the books' thread."""
+"""Reading this many takes the books' thread a few milliseconds."""
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-"""Linger, for 0 seconds."""
+"""SO_LINGER on, for 0 seconds: closing the socket sends a reset."""
 
 Place = TypeVar("Place")
 Json = Mapping[str, object]
@@ -41,30 +42,31 @@ Json = Mapping[str, object]
 @dataclass(frozen=True, slots=True)
 class Chunk(Generic[Place]):
     rows: Sequence[Json]
-    """As in the JSON list; of each the members that are columns."""
+    """The rows of the JSON list. Only members named as columns are written."""
     after: Place | None
-    """Where the next chunk begins; None after the last one."""
+    """Position of the last row, after which the next chunk begins; None after the last chunk."""
 
 
 async def stream_csv(
-    visit: Visit,
+    request: ConsoleRequest,
     topic: str,
     columns: Sequence[str],
     read: Callable[[Books, Place | None], Chunk[Place]],
 ) -> web.StreamResponse:
-    """Reply with `TOPIC-DAY.csv`: a line of `columns`, then all rows that `read` gives.
+    """Reply with `TOPIC-DAY.csv`: a line of `columns`, then all rows that `read` returns.
 
-    `read` runs on the desk's thread, with None first. What it raises then is an ordinary refusal.
+    `read` runs in the books' thread and gets None for the first chunk. Errors it raises there
+    become ordinary error replies, as the response has not begun.
     """
-    text, after = await visit.run(partial(_render, columns, read, None))
-    response = _make_response(visit, topic)
-    with _whole_or_cut(visit.request):
-        await response.prepare(visit.request)
-        if visit.request.method == hdrs.METH_HEAD:
+    text, after = await request.run(partial(_render, columns, read, None))
+    response = _make_response(request, topic)
+    with _whole_or_cut(request.http):
+        await response.prepare(request.http)
+        if request.http.method == hdrs.METH_HEAD:
             return response
-        await response.write((csv_lines([columns]) + text).encode())
+        await response.write((csv_text.csv_lines([columns]) + text).encode())
         while after is not None:
-            text, after = await visit.run(partial(_render, columns, read, after))
+            text, after = await request.run(partial(_render, columns, read, after))
             await response.write(text.encode())
         await response.write_eof()
     return response
@@ -77,7 +79,9 @@ def _render(
     books: Books,
 ) -> tuple[str, Place | None]:
     chunk = read(books, after)
-    return csv_lines([_cell(row, name) for name in columns] for row in chunk.rows), chunk.after
+    return csv_text.csv_lines(
+        [_cell(row, name) for name in columns] for row in chunk.rows
+    ), chunk.after
 
 
 def _cell(row: Json, name: str) -> str | int | None:
@@ -86,11 +90,11 @@ def _cell(row: Json, name: str) -> str | int | None:
         return "true" if value else "false"
     assert value is None or isinstance(value, str | int)
     is_amount = isinstance(value, str) and f"{name}_nano" in row
-    return Figure(value) if is_amount else value
+    return csv_text.Figure(value) if is_amount else value
 
 
-def _make_response(visit: Visit, topic: str) -> web.StreamResponse:
-    call = visit.request[CALL]
+def _make_response(request: ConsoleRequest, topic: str) -> web.StreamResponse:
+    call = request.http[CALL]
     day = format_day(call.started_ms // DAY_MS)
     headers = {
         **API_HEADERS,
@@ -103,24 +107,28 @@ def _make_response(visit: Visit, topic: str) -> web.StreamResponse:
 
 @contextmanager
 def _whole_or_cut(request: web.Request) -> Iterator[None]:
-    """Without its last chunk a reply is known to be unfinished; who left need not be told."""
+    """Reset the connection unless the whole body was written. A caller who left is not an error."""
     is_whole = False
     try:
         yield
         is_whole = True
     except ConnectionError:
-        log.info("%s: the caller left in the middle of a download", request[CALL].request_id)
+        log.info("%s: the caller left before the download was complete", request[CALL].request_id)
     finally:
         if not is_whole:
             _reset(request)
 
 
 def _reset(request: web.Request) -> None:
-    """Behind a proxy that speaks HTTP/1.0 there are no chunks: mere closing would be a clean end."""
+    """Reset the connection.
+
+    To a proxy that speaks HTTP/1.0 the body is not chunked, so a plain close would look like its
+    proper end.
+    """
     transport = request.transport
     if transport is None:
         return
-    with suppress(OSError):  # closed by the caller meanwhile
+    with suppress(OSError):  # the caller may have closed the connection
         socket_ = transport.get_extra_info("socket")
         socket_.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     transport.abort()

@@ -1,4 +1,4 @@
-"""The fields of a console request: each read with its type, or refused by its name."""
+"""Read the fields of a console request's body and query: each with its type, or an error naming it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
+from gateway.ledger import MAX_INTEGER
 from gateway.money import parse_amount_nano
 from gateway.times import DAY_MS, to_unix_ms
 
+T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 MAX_NAME_CHARS: Final = 100
-"""Of an unknown field, said back to whoever sent it."""
+"""How much of an unknown field's name the error repeats."""
 
-MAX_DIGITS: Final = 18
-"""SQLite's integers have 63 bits."""
+MAX_DIGITS: Final = len(str(MAX_INTEGER)) - 1
 
 
 class Fields:
-    """A JSON object, read field by field; `done` refuses what nobody asked for.
+    """A JSON object that is read field by field; `done` refuses fields that were not read.
 
-    A field that is absent or null reads as None; `has` tells absent from null.
+    An absent field and null both read as None; `has` tells them apart.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -38,22 +39,13 @@ class Fields:
         return name in self._values
 
     def text(self, name: str) -> str | None:
-        value = self._take(name)
-        if value is not None and not isinstance(value, str):
-            raise invalid_field(name, f"'{name}' must be a text.")
-        return value
+        return self._take_typed(name, str, "a text")
 
     def need_text(self, name: str) -> str:
-        value = self.text(name)
-        if not value:
-            raise invalid_field(name, f"'{name}' is missing.")
-        return value
+        return _need(name, self.text(name) or None)
 
     def boolean(self, name: str) -> bool | None:
-        value = self._take(name)
-        if value is not None and not isinstance(value, bool):
-            raise invalid_field(name, f"'{name}' must be true or false.")
-        return value
+        return self._take_typed(name, bool, "true or false")
 
     def integer(self, name: str, least: int, most: int) -> int | None:
         value = self._take(name)
@@ -64,13 +56,10 @@ class Fields:
         return value
 
     def need_integer(self, name: str, least: int, most: int) -> int:
-        value = self.integer(name, least, most)
-        if value is None:
-            raise invalid_field(name, f"'{name}' is missing.")
-        return value
+        return _need(name, self.integer(name, least, most))
 
     def amount_nano(self, name: str) -> int | None:
-        """A decimal string such as "0.25", perhaps signed; in nano-units."""
+        """Read a decimal string such as "0.25" or "-5" as nano-units."""
         value = self.text(name)
         if value is None:
             return None
@@ -80,13 +69,10 @@ class Fields:
             raise invalid_field(name, phrase(str(error))) from error
 
     def need_amount_nano(self, name: str) -> int:
-        amount_nano = self.amount_nano(name)
-        if amount_nano is None:
-            raise invalid_field(name, f"'{name}' is missing.")
-        return amount_nano
+        return _need(name, self.amount_nano(name))
 
     def moment_ms(self, name: str) -> int | None:
-        """ISO 8601 with an offset, or a day, which is its beginning in UTC."""
+        """Read an ISO 8601 time with an offset; a bare day means 00:00 UTC."""
         value = self.text(name)
         return None if value is None else parse_moment_ms(name, value)
 
@@ -99,10 +85,17 @@ class Fields:
         return tuple(value)
 
     def done(self) -> None:
+        """Raise ConsoleError if the object has a field that was not read."""
         for name in self._values:
             if name not in self._read:
                 short = name[:MAX_NAME_CHARS]
                 raise ConsoleError(400, "unknown_field", f"There is no field '{short}'.", short)
+
+    def _take_typed(self, name: str, kind: type[T], what: str) -> T | None:
+        value = self._take(name)
+        if value is not None and not isinstance(value, kind):
+            raise invalid_field(name, f"'{name}' must be {what}.")
+        return value
 
     def _take(self, name: str) -> Any:
         self._read.add(name)
@@ -110,15 +103,15 @@ class Fields:
 
 
 class Query:
-    """The query of a console request. Unknown names are left alone."""
+    """The query of a console request. Unknown names are ignored."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
 
     def text(self, name: str) -> str | None:
-        """None when it is absent or empty."""
+        """Return the value without surrounding spaces; None if it is absent or empty."""
         value = self._values.get(name, "").strip()
-        # At a NUL a pattern of SQLite's would end, and match too much.
+        # SQLite ends a pattern at a NUL, which would then match too much.
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}") or None
 
     def choice(self, name: str, words: Sequence[Word], default: Word) -> Word:
@@ -141,7 +134,7 @@ class Query:
         return int(value)
 
     def day(self, name: str) -> int | None:
-        """A UTC day, counted from the epoch."""
+        """Return a UTC day as the number of days since the epoch."""
         value = self.text(name)
         if value is None:
             return None
@@ -150,7 +143,7 @@ class Query:
         return parse_moment_ms(name, value) // DAY_MS
 
     def days(self) -> tuple[int | None, int | None]:
-        """`from` and `to`, both inclusive, either absent."""
+        """Return `from` and `to` as days, both inclusive; each may be absent."""
         first, last = self.day("from"), self.day("to")
         if first is not None and last is not None and first > last:
             raise invalid_field("from", "'from' must not be after 'to'.")
@@ -171,6 +164,12 @@ def parse_moment_ms(name: str, value: str) -> int:
             )
         moment = moment.replace(tzinfo=UTC)
     return to_unix_ms(moment)
+
+
+def _need(name: str, value: T | None) -> T:
+    if value is None:
+        raise invalid_field(name, f"'{name}' is missing.")
+    return value
 
 
 def _parse(body: bytes) -> dict[str, Any]:

@@ -1,33 +1,58 @@
-"""Where a request comes from: this site or another one, and which address. No I/O.
+"""Find where a request comes from: this site or another, which address, which device. No I/O.
 
-The Host header, which anybody can set, decides nothing here.
+The Host header is not used, as anybody can set it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from gateway.addresses import make_origin
-from gateway.config import Server
-from gateway.config_values import Network
+from gateway.config import Network, Server
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
-"""`none`: somebody typed the address, or used a bookmark."""
+"""Accepted values of Sec-Fetch-Site. `none` means a typed address or a bookmark."""
 
 LOCAL: Final = "local"
-"""Whoever comes by a UNIX socket without saying for whom."""
+"""The address of a client on a UNIX socket that forwards no other address."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - a comparison
 
+_BROWSERS: Final = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chromium/", "Chromium"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+"""The first match wins: most browsers also name the ones they descend from."""
+
+_SYSTEMS: Final = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("CrOS", "ChromeOS"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+_PRODUCT = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,29}")
+UNKNOWN_DEVICE: Final = "Unknown device"
+
 
 def is_same_site(headers: Mapping[str, str], own_origins: Collection[str]) -> bool:
-    """Whether the console's own page sent it, or no page at all.
+    """Return whether the console's own page sent the request, or a client that is no browser.
 
-    Browsers send one of the two headers with every unsafe request; a script sends neither, and
-    has no cookie that a site could borrow.
+    Browsers send one of the two headers with every unsafe request. A script sends neither; there
+    a foreign site cannot misuse the user's cookie.
     """
     site = headers.get("Sec-Fetch-Site")
     if site is not None:
@@ -37,10 +62,10 @@ def is_same_site(headers: Mapping[str, str], own_origins: Collection[str]) -> bo
 
 
 def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset[str]:
-    """The origins at which the console is: `public_url`, else the addresses of this machine.
+    """Return the console's origins: `public_url` if it is set, else those of the own addresses.
 
-    `local` is where the connection came in: the one address that is certain when the server
-    listens on all of them, on any free port, or on a socket that was passed to it.
+    `local` is the host and port at which the connection came in. It is the only certain address
+    if the server listens on all of them, on any free port, or on a socket that was passed to it.
     """
     if server.public_url is not None:
         return frozenset({server.public_url})
@@ -50,7 +75,7 @@ def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset
 
 
 def read_local(name: object) -> tuple[str, int] | None:
-    """Host and port of what a socket says of its own end; None for one without."""
+    """Return host and port of a socket's own name; None for a socket without (UNIX sockets)."""
     if not isinstance(name, tuple):
         return None
     address = _parse(name[0])
@@ -58,15 +83,15 @@ def read_local(name: object) -> tuple[str, int] | None:
 
 
 def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequence[Network]) -> str:
-    """Whom the request comes from.
+    """Return the address of the client that sent the request.
 
-    `forwarded` are all X-Forwarded-For headers. They are believed from the right, for as long as
-    trusted proxies wrote them; what cannot be read leaves it at the proxy that sent it. A UNIX
-    socket has no address: behind it is a proxy of this machine, and it is trusted.
+    `forwarded` are all X-Forwarded-For headers. They are read from the right for as long as
+    trusted proxies wrote the entries; if an entry is malformed, the result is the nearest proxy.
+    A UNIX socket has no address: its client is a proxy on this machine, which is trusted.
     """
     peer = _parse(remote)
     if remote and (peer is None or not _is_trusted(peer, trusted_proxies)):
-        return remote
+        return remote if peer is None else str(peer)
     nearest = LOCAL if peer is None else str(peer)
     found = nearest
     for entry in reversed([one for line in forwarded for one in line.split(",")]):
@@ -90,3 +115,22 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
+
+
+def describe_device(user_agent: str) -> str:
+    """Describe a browser, so that people recognise their own sessions.
+
+    The text is such as `Firefox on Linux`, or the product name that a script gives itself.
+    """
+    browser = _find(user_agent, _BROWSERS)
+    system = _find(user_agent, _SYSTEMS)
+    if browser is None:
+        product = _PRODUCT.match(user_agent)
+        browser = product[0] if product and product[0] != "Mozilla" else None
+    if browser and system:
+        return f"{browser} on {system}"
+    return browser or system or UNKNOWN_DEVICE
+
+
+def _find(user_agent: str, names: tuple[tuple[str, str], ...]) -> str | None:
+    return next((name for sign, name in names if sign in user_agent), None)

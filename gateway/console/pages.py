@@ -1,9 +1,9 @@
-"""The console's page: its files in memory, read once from the package, and where it answers.
+"""Serve the console's page from files that are read into memory once.
 
-Every path of the page answers the same `index.html`; what it shows is the browser's business. The
-files keep their names, for modules import each other by them and the content security policy
-forbids the inline script that an import map would be. So nothing is cached blindly: a browser asks
-each time and is told 304 by the ETag.
+Every path of the page gets the same `index.html`; scripts in the browser decide what to show. File
+names carry no hash: the scripts import each other by name, and the content security policy forbids
+the inline script that an import map needs. So browsers must not cache the files without asking;
+they ask each time and get a 304 by the ETag.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 from aiohttp import ETag, hdrs, web
 
-from gateway.console.headers import SECURITY_HEADERS
+from gateway.console.browser import SECURITY_HEADERS
 
 HOME: Final = "/console/"
 PATHS: Final = (
@@ -37,7 +37,7 @@ PATHS: Final = (
     "/console/health",
     "/console/audit",
 )
-"""Where there is a page, whoever asks: who may see what is decided by the API."""
+"""Paths that show a page to everybody. The API decides who may see which data."""
 
 INDEX: Final = "index.html"
 TYPES: Final = {
@@ -63,7 +63,7 @@ class File:
 
 
 def read_files() -> Mapping[str, File]:
-    """By name, all that there will ever be: no path of a request reaches the disk."""
+    """Read all files, by name. Requests are served from this mapping and never open a file."""
     folder = resources.files("gateway.console") / "static"
     return {one.name: _make_file(one.name, one.read_bytes()) for one in folder.iterdir()}
 
@@ -88,7 +88,7 @@ async def show_page(request: web.Request) -> web.Response:
 
 
 async def show_missing(request: web.Request) -> web.Response:
-    """The page as well, for it says so in words."""
+    """Reply 404 with the page, which tells people that the address does not exist."""
     return _reply(request, FILES[INDEX], status=404)
 
 
@@ -114,6 +114,6 @@ def _reply(request: web.Request, file: File, status: int = OK) -> web.Response:
     else:
         headers[hdrs.CONTENT_TYPE] = file.content_type
         response = web.Response(body=file.body, status=status, headers=headers)
-    # Weak: the same for both codings, as the text is.
+    # Weak, as the plain and the gzipped body share it.
     response.etag = ETag(file.etag, is_weak=True)
     return response

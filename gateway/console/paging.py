@@ -1,4 +1,4 @@
-"""Lists in pages: a cursor says where the next one begins, so rows that come in move nothing."""
+"""Lists in pages. A cursor names the last row shown, so new rows do not shift the next page."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from aiohttp import web
 from gateway.console.fields import Query
 from gateway.console.refusals import invalid_field
 from gateway.console.state import Answer
+from gateway.ledger import MAX_INTEGER
 
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
-
-MAX_NUMBER: Final = 2**63 - 1
-"""The largest that SQLite knows."""
 
 Position = tuple[str | int, ...]
 Row = TypeVar("Row")
@@ -27,14 +25,14 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is asked for: `limit` rows behind `after`, the position of the last one seen."""
+    """A requested page: `limit` rows after the position `after`; None means the first page."""
 
     limit: int
     after: Position | None
 
     @property
     def wanted(self) -> int:
-        """One row more than is shown tells whether there is a next page."""
+        """The number of rows to read: one more than is shown, to see whether there is a next page."""
         return self.limit + 1
 
     @property
@@ -47,7 +45,10 @@ class Page:
 
 
 def read_page(query: Query, kinds: tuple[type, ...]) -> Page:
-    """`kinds` are the types of a position's members: another list's cursor is refused."""
+    """Read `limit` and `cursor`. Raises ConsoleError.
+
+    `kinds` are the types of the members of a position; a cursor of another list is refused by them.
+    """
     limit = query.integer("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)
     cursor = query.text("cursor")
     return Page(limit, None if cursor is None else _decode(cursor, kinds))
@@ -55,7 +56,7 @@ def read_page(query: Query, kinds: tuple[type, ...]) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Row]):
-    """What a list is of: its name in replies, where in it a row stands, how a row is shown."""
+    """A list's JSON key, the cursor position of a row, and the JSON of a row."""
 
     name: str
     locate: Callable[[Row], Position]
@@ -64,7 +65,7 @@ class Listing(Generic[Row]):
     def answer(
         self, request: web.Request, page: Page, rows: Sequence[Row], figures: Mapping[str, object]
     ) -> Answer:
-        """The figures and the rows, the next cursor, and a Link to the next page."""
+        """Return the reply: `figures`, the rows, the next cursor and a Link to the next page."""
         shown = rows[: page.limit]
         cursor = _encode(self.locate(shown[-1])) if len(rows) > page.limit else None
         headers = {}
@@ -94,8 +95,8 @@ def _decode(cursor: str, kinds: tuple[type, ...]) -> Position:
 
 
 def _is_too_large(value: str | int) -> bool:
-    return isinstance(value, int) and abs(value) > MAX_NUMBER
+    return isinstance(value, int) and abs(value) > MAX_INTEGER
 
 
 def _bad_cursor() -> Exception:
-    return invalid_field("cursor", "This page of the list is not there. Begin at the first one.")
+    return invalid_field("cursor", "There is no such page of the list. Begin at the first page.")

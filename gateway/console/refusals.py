@@ -1,4 +1,4 @@
-"""What the console's API refuses, in words for the person who reads them on the page."""
+"""Error replies of the console's API, worded for the people who read them on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ConsoleError(Exception):
     code: str
     message: str
     field: str | None = None
-    """The field of the request that is to blame, if one is."""
+    """The field of the request that is to blame, if it is one."""
     retry_after_seconds: int | None = None
     more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further members of the error object."""
@@ -39,7 +39,8 @@ def not_found(what: str = "page") -> ConsoleError:
 
 
 def not_signed_in() -> ConsoleError:
-    return ConsoleError(401, "not_signed_in", "You are not signed in, or no longer. Sign in again.")
+    message = "You are not signed in, or your session has ended. Sign in again."
+    return ConsoleError(401, "not_signed_in", message)
 
 
 def unavailable(message: str) -> ConsoleError:
@@ -47,10 +48,10 @@ def unavailable(message: str) -> ConsoleError:
 
 
 def internal_error() -> ConsoleError:
-    message = "The gateway failed at this. Try again, and tell whoever runs it the request id."
+    message = "The gateway failed on this request. Try again; report its id if it fails again."
     return ConsoleError(500, "internal_error", message)
 
 
 def phrase(text: str) -> str:
-    """A verb's refusal as a sentence."""
+    """Turn the message of an operator's verb into a sentence."""
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")

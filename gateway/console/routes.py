@@ -1,4 +1,4 @@
-"""Every way into the console, and the application's share of it."""
+"""The console's routes, as two sub-applications: the JSON API and the page."""
 
 from __future__ import annotations
 
@@ -8,65 +8,51 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.console import (
-    accounts_api,
-    activity_api,
-    billing_api,
-    codes_api,
-    keys_api,
-    models_api,
-    operations_api,
-    overview_api,
-    pages,
-    session_api,
-    settings_api,
-    usage_api,
-)
-from gateway.console.desk import Desk
-from gateway.console.door import make_handler, refuse_method, refuse_path
-from gateway.console.state import CONSOLE, Console, Route
-from gateway.console.vitals import Vitals
-from gateway.state import Call, Gateway
+from gateway.api import GATEWAY, Call, Gateway, choose_by_header, make_front
+from gateway.console import pages
+from gateway.console.api import ROUTES
+from gateway.console.books_thread import BooksThread
+from gateway.console.dispatch import make_handler, refuse_method, refuse_path
+from gateway.console.process_state import ProcessState
+from gateway.console.state import CONSOLE, ConsoleState, Route
 from gateway.tasks import spawn
 
-ROUTES: Final[tuple[Route, ...]] = (
-    *session_api.ROUTES,
-    *overview_api.ROUTES,
-    *keys_api.ROUTES,
-    *usage_api.ROUTES,
-    *billing_api.ROUTES,
-    *activity_api.ROUTES,
-    *settings_api.ROUTES,
-    *models_api.ROUTES,
-    *accounts_api.ROUTES,
-    *codes_api.ROUTES,
-    *operations_api.ROUTES,
-)
+FRONT: Final = make_front(choose_by_header)
+PAGE_FRONT: Final = make_front(choose_by_header, logged=False)
+"""Not logged: showing the page takes two dozen files."""
+API_PREFIX: Final = "/console/api"
+PREFIX: Final = "/console"
 
 
 def add_console(app: web.Application, gateway: Gateway) -> None:
-    """The console's routes, and what its requests share, for as long as the application lives."""
-    console = Console(Desk(gateway.config.storage.path))
-    app[CONSOLE] = console
-    gateway.log_call = _note_errors(console.vitals, gateway.log_call)
-    app.cleanup_ctx.append(_live)
-    _add_api(app.router)
-    _add_pages(app.router)
+    """Add the console's API and its page to the application."""
+    console = ConsoleState(BooksThread(gateway.config.storage.path))
+    gateway.log_call = _note_errors(console.process, gateway.log_call)
+    api = web.Application(middlewares=(FRONT,))
+    api[GATEWAY] = gateway
+    api[CONSOLE] = console
+    api.cleanup_ctx.append(_run_console)
+    _add_api(api.router)
+    app.add_subapp(API_PREFIX, api)
+    shown = web.Application(middlewares=(PAGE_FRONT,))
+    shown[GATEWAY] = gateway
+    _add_pages(shown.router)
+    app.add_subapp(PREFIX, shown)
 
 
-async def _live(app: web.Application) -> AsyncIterator[None]:
+async def _run_console(app: web.Application) -> AsyncIterator[None]:
     console = app[CONSOLE]
-    watching = spawn(console.vitals.run(), name="loop-lag")
+    measuring = spawn(console.process.measure_loop_lag(), name="loop-lag")
     yield
-    watching.cancel()
-    await console.desk.close()
+    measuring.cancel()
+    await console.books_thread.close()
 
 
 def _note_errors(
-    vitals: Vitals, log_call: Callable[[Call, int], None]
+    process: ProcessState, log_call: Callable[[Call, int], None]
 ) -> Callable[[Call, int], None]:
     def note(call: Call, status: int) -> None:
-        vitals.note_call(call, status)
+        process.note_call(call, status)
         log_call(call, status)
 
     return note
@@ -77,12 +63,12 @@ def _add_api(router: web.UrlDispatcher) -> None:
     for route in ROUTES:
         by_path[route.path].append(route)
     for path, routes in by_path.items():
-        resource = router.add_resource(path)
+        resource = router.add_resource(path.removeprefix(API_PREFIX))
         for route in routes:
             resource.add_route(route.method, make_handler(route))
         allowed = ", ".join(route.method for route in routes)
         resource.add_route(hdrs.METH_ANY, refuse_method(allowed))
-    router.add_route(hdrs.METH_ANY, "/console/api/{rest:.*}", refuse_path)
+    router.add_route(hdrs.METH_ANY, "/{rest:.*}", refuse_path)
 
 
 def _add_pages(router: web.UrlDispatcher) -> None:
@@ -94,7 +80,7 @@ def _add_pages(router: web.UrlDispatcher) -> None:
         "/console/{rest:.*}": pages.show_missing,
     }
     for path, handler in handlers.items():
-        resource = router.add_resource(path)
+        resource = router.add_resource(path.removeprefix(PREFIX))
         for method in (hdrs.METH_GET, hdrs.METH_HEAD):
             resource.add_route(method, handler)
         resource.add_route(hdrs.METH_ANY, refuse_method("GET, HEAD"))

@@ -1,112 +1,110 @@
-"""What the console's requests share, and what each of them carries."""
+"""The console's shared state, and the records of one request: route, request, answer."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from aiohttp import web
 
-from gateway.console.desk import Desk
+from gateway.api import Gateway
+from gateway.console.books_thread import BooksThread
 from gateway.console.fields import Fields, Query
-from gateway.console.hasher import Hasher
 from gateway.console.origin import read_local
+from gateway.console.password_hashing import PasswordHasher
+from gateway.console.process_state import ProcessState
 from gateway.console.throttle import SignInThrottle, Tries
-from gateway.console.vitals import Vitals
-from gateway.ledger.book import Actor
-from gateway.ledger.books import Books
-from gateway.ledger.records import AccountView, SessionView
-from gateway.state import Gateway
+from gateway.ledger import AccountView, Actor, Books, SessionView
 
 T = TypeVar("T")
 
 TRIES_SECONDS: Final = 3600
 REDEEM_TRIES: Final = 10
 PASSWORD_TRIES: Final = 10
-"""For the current password, when it is changed."""
+"""Tries of the current password, which is asked for when it is changed."""
 MAX_CHANGES: Final = 600
 
 Role = Literal["none", "any", "operator"]
 
 
 @dataclass(frozen=True, slots=True)
-class Console:
-    """Lives as long as the application."""
+class ConsoleState:
+    """State that all console requests share, for as long as the application runs."""
 
-    desk: Desk
-    vitals: Vitals = field(default_factory=Vitals)
+    books_thread: BooksThread
+    process: ProcessState = field(default_factory=ProcessState)
     throttle: SignInThrottle = field(default_factory=SignInThrottle)
     redeem_tries: Tries = field(default_factory=lambda: Tries(REDEEM_TRIES, TRIES_SECONDS))
-    hasher: Hasher = field(default_factory=Hasher)
+    hasher: PasswordHasher = field(default_factory=PasswordHasher)
     password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
     changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
-    """Of holders: each change leaves rows that are kept for good."""
+    """Changes by holders. They are limited as each leaves rows that are never deleted."""
 
 
-CONSOLE: Final = web.AppKey("console", Console)
+CONSOLE: Final = web.AppKey("console", ConsoleState)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply before it is bytes."""
+    """A JSON reply that is not yet serialised."""
 
     body: Mapping[str, Any] | bytes | None = None
-    """None is a 204; bytes are JSON that was answered before."""
+    """None means 204; bytes are the JSON of an earlier reply that is repeated."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     session_token: str | None = field(default=None, repr=False)
-    """A new session's, for the cookie."""
+    """The token of a new session, to be set as the cookie."""
     ends_session: bool = False
-    """The cookie is to be forgotten."""
+    """Whether to delete the cookie."""
     kept: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What a repeated request may see of a body that has a secret in it."""
+    """The body to store for repeated requests, if `body` holds a secret that must not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """One console request, let in."""
+class ConsoleRequest:
+    """A console request that passed the checks of `dispatch`."""
 
-    request: web.Request
+    http: web.Request
+    """The request as aiohttp has it."""
     gateway: Gateway
-    console: Console
+    console: ConsoleState
     session: SessionView | None
     address: str
-    """Whom it comes from, behind proxies that are trusted."""
+    """The client's address; trusted proxies may name it in X-Forwarded-For."""
     body: bytes = field(repr=False)
 
     @property
     def account(self) -> AccountView:
-        """Who is signed in. For routes that need a session."""
+        """The account that is signed in; only for routes that need a session."""
         assert self.session is not None
         return self.session.account
 
     @property
     def fields(self) -> Fields:
-        """The request's JSON object, to be read once."""
+        """A reader of the request's JSON object."""
         return Fields(self.body)
 
     @property
     def query(self) -> Query:
-        return Query(self.request.query)
+        return Query(self.http.query)
 
     def segment(self, name: str) -> str:
-        """A part of the path, decoded."""
-        return self.request.match_info[name]
+        """Return a variable part of the path, decoded."""
+        return self.http.match_info[name]
 
     async def run(self, function: Callable[[Books], T]) -> T:
-        """On the desk's thread, in the name of who is signed in."""
+        """Run `function` in the books' thread, as the account that is signed in."""
         name = self.session.account.name if self.session else "nobody"
-        return await self.console.desk.run(Actor(name, self.address), function)
+        return await self.console.books_thread.run(Actor(name, self.address), function)
 
 
-Handler = Callable[[Visit], Awaitable[Answer | web.StreamResponse]]
+Handler = Callable[[ConsoleRequest], Awaitable[Answer | web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Who may do what: there is no way in but through one of these."""
+    """A method and path, the role it needs, and its handler."""
 
     method: Literal["GET", "POST", "PATCH", "DELETE"]
     path: str
@@ -115,19 +113,15 @@ class Route:
 
 
 def find_local(request: web.Request) -> tuple[str, int] | None:
-    """Host and port at which the connection came in; None where it has none."""
+    """Return host and port at which the connection came in; None for a UNIX socket."""
     transport = request.transport
     return read_local(transport and transport.get_extra_info("sockname"))
 
 
-def on_desk(function: Callable[[Books, Visit], Answer]) -> Handler:
-    """A handler that needs nothing but the books: it runs on their thread as a whole."""
+def in_books_thread(function: Callable[[Books, ConsoleRequest], Answer]) -> Handler:
+    """Make a handler of a function that needs only the books and runs in their thread."""
 
-    async def handle(visit: Visit) -> Answer:
-        return await visit.run(partial(_call, function, visit))
+    async def handle(request: ConsoleRequest) -> Answer:
+        return await request.run(lambda books: function(books, request))
 
     return handle
-
-
-def _call(function: Callable[[Books, Visit], Answer], visit: Visit, books: Books) -> Answer:
-    return function(books, visit)

@@ -1,7 +1,7 @@
-"""How often somebody may try: what is guessed by trying must be tried slowly. No I/O.
+"""Throttle what could be guessed by trying: passwords and codes. No I/O.
 
-All of it is in memory, bounded, and forgotten with the process. A try is counted when it is let
-in, not when it has failed: many at once would else all be let in.
+All counts are in memory, bounded, and lost when the process ends. A try is counted before it is
+made, not after it has failed; otherwise many concurrent tries would all be admitted.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, TypeVar
 
 MAX_KNOWN: Final = 10_000
-"""Names, or addresses. Beyond them the one that tried least lately is forgotten."""
+"""Names, or addresses, that are remembered. Above this the least recently used one is evicted."""
 
 FREE_FAILURES: Final = 5
 MAX_DELAY_SECONDS: Final = 15 * 60
 FORGET_SECONDS: Final = 24 * 3600
-"""A name that nobody tried for so long starts anew: slower for a guesser than the longest delay."""
+"""Failures of a name are forgotten after this pause. It is longer than MAX_DELAY_SECONDS, so that
+waiting for it does not make guessing faster."""
 
 ADDRESS_TRIES: Final = 100
 ADDRESS_SECONDS: Final = 15 * 60
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 class Tries:
-    """At most `count` tries in any `seconds`, by whatever they are counted for."""
+    """A sliding-window limit: at most `count` tries per key within any `seconds`."""
 
     def __init__(self, count: int, seconds: float, *, clock: Clock = time.monotonic) -> None:
         self._count = count
@@ -43,14 +44,14 @@ class Tries:
         self._times: OrderedDict[Hashable, deque[float]] = OrderedDict()
 
     def wait_seconds(self, key: Hashable) -> int:
-        """Whole seconds until there may be a try; 0 = now. Counts nothing."""
+        """Return the whole seconds until the next try is admitted; 0 means now. Counts nothing."""
         times = self._times.get(key)
         if times is None or len(times) < self._count:
             return 0
         return math.ceil(max(times[0] + self._seconds - self._clock(), 0))
 
     def take(self, key: Hashable) -> int:
-        """Count one try, or say how many seconds to wait for it (then it does not count)."""
+        """Count a try and return 0, or return the seconds to wait without counting it."""
         wait = self.wait_seconds(key)
         if wait == 0:
             times = self._times.setdefault(key, deque(maxlen=self._count))
@@ -59,7 +60,7 @@ class Tries:
         return wait
 
     def give_back(self, key: Hashable) -> None:
-        """The last one taken is not to count."""
+        """Remove the latest try from the count."""
         times = self._times.get(key)
         if times is not None:
             times.pop()
@@ -74,10 +75,10 @@ class _Failures:
 
 
 class SignInThrottle:
-    """Sign-ins with a password, by name (known or not: it is all the same) and by address.
+    """Throttles sign-ins with a password, by name and by address.
 
-    Whoever guesses at a name can keep its owner from signing in with a password; a sign-in link
-    is not counted here and always works.
+    Unknown names are throttled like known ones. Somebody who guesses at a name can keep its owner
+    from signing in with the password; a sign-in link is not throttled and always works.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -87,7 +88,7 @@ class SignInThrottle:
         self._notes = Tries(NOTED_FAILURES, NOTED_SECONDS, clock=clock)
 
     def take(self, name: str, address: str) -> int:
-        """Count one try, as failed until `succeed`, or say how many seconds to wait for it."""
+        """Count a try and return 0, or return the seconds to wait. A try is failed until `succeed`."""
         now, key, place = self._clock(), _key(name), _network_of(address)
         known = self._names.get(key)
         if known is not None and now - known.last >= FORGET_SECONDS:
@@ -100,16 +101,16 @@ class SignInThrottle:
         return wait
 
     def succeed(self, name: str, address: str) -> None:
-        """The try was right: the name starts anew, and the address has not tried."""
+        """Record that the password was right: reset the name, and take the try off the address."""
         self.clear(name)
         self._addresses.give_back(_network_of(address))
 
     def clear(self, name: str) -> None:
-        """Its owner came by another way."""
+        """Reset a name whose owner is signed in."""
         self._names.pop(_key(name), None)
 
     def take_note(self) -> bool:
-        """Whether this failure is to be written down: strangers must not fill the database."""
+        """Return whether to record this failure: strangers must not fill the database."""
         return self._notes.take(None) == 0
 
 
@@ -127,12 +128,12 @@ def _find_wait(known: _Failures | None, now: float) -> int:
 
 
 def _key(name: str) -> bytes:
-    """Of one size, and not what somebody typed: that may be a password."""
+    """Hash a name: people type passwords into the wrong field, and keys should have one size."""
     return hashlib.blake2b(name.encode(), digest_size=16).digest()
 
 
 def _network_of(address: str) -> str:
-    """An IPv6 address as its /64: everybody has 2^64 of them."""
+    """Return the /64 network of an IPv6 address, as one client has all of it; else the address."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,0 +1,46 @@
+"""The wire formats that callers and providers speak: bytes in, bytes out, and no I/O.
+
+    base        the seams: caller, upstream, translation, pipeline
+    records     what crosses them: requests, payloads, replies
+    exchanges   the tables of dialects and translations, and their product
+    composed    two translations in a row, where there is no direct one
+    wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
+    chat/  messages/                            a folder per dialect
+    chat_over_messages/  messages_over_chat/    a folder per translation, caller over upstream
+
+A new dialect is a folder and a row in the tables of `exchanges`; a new pair is a folder and a row.
+Imports are the leaves alone (`errors`, `money`, `prices`, `usage`), neither asyncio nor aiohttp. Other folders
+import from here. README.md has the facts of the formats that the code relies on.
+"""
+
+from __future__ import annotations
+
+from gateway.dialects.base import Caller as Caller
+from gateway.dialects.base import Pipeline as Pipeline
+from gateway.dialects.base import Translation as Translation
+from gateway.dialects.base import Upstream as Upstream
+from gateway.dialects.exchanges import BILLED_NAMES as BILLED_NAMES
+from gateway.dialects.exchanges import CALLERS as CALLERS
+from gateway.dialects.exchanges import COUNT_TOKENS as COUNT_TOKENS
+from gateway.dialects.exchanges import DEMO as DEMO
+from gateway.dialects.exchanges import EXCHANGES as EXCHANGES
+from gateway.dialects.exchanges import TRANSLATIONS as TRANSLATIONS
+from gateway.dialects.exchanges import UPSTREAMS as UPSTREAMS
+from gateway.dialects.exchanges import Exchange as Exchange
+from gateway.dialects.exchanges import Exchanges as Exchanges
+from gateway.dialects.exchanges import make_exchanges as make_exchanges
+from gateway.dialects.messages import edit_count as edit_count
+from gateway.dialects.records import CompletionRequest as CompletionRequest
+from gateway.dialects.records import Json as Json
+from gateway.dialects.records import ListedModel as ListedModel
+from gateway.dialects.records import MaxTokensField as MaxTokensField
+from gateway.dialects.records import Payload as Payload
+from gateway.dialects.records import Query as Query
+from gateway.dialects.records import RateLimit as RateLimit
+from gateway.dialects.records import Reasoning as Reasoning
+from gateway.dialects.records import Reply as Reply
+from gateway.dialects.records import ReplyContext as ReplyContext
+from gateway.dialects.records import Target as Target
+from gateway.dialects.wire import dump_request as dump_request
+from gateway.dialects.wire import looks_like_json as looks_like_json
+from gateway.dialects.wire import map_status as map_status

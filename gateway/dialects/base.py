@@ -1,75 +1,39 @@
-"""What a wire format has to say: the seams between `surface`, `relay` and the dialects. No I/O.
+"""The seams between the dialects and those who use them.
 
-A *caller dialect* decides what the caller sees: errors, ids, keep-alives, validation. An
-*exchange* joins a caller dialect to an upstream dialect: it writes the upstream's request and
-reads its reply. Equal dialects pass bytes; unequal ones translate. A pipeline is one stream on
-its way: `feed` bytes in, bytes out, `finish` gives the last bytes once the charge is committed.
+    Caller       the wire format that a caller speaks: validation, errors, keep-alives
+    Upstream     the wire format that a provider speaks: asking, reading, metering
+    Translation  a caller's format over another one of an upstream: requests, replies, events
+    Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
+
+An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if they differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
+from gateway.dialects.records import (
+    CompletionRequest,
+    Event,
+    Json,
+    ListedModel,
+    Query,
+    RateLimit,
+    Reasoning,
+    ReplyContext,
+    Target,
+    Usage,
+)
 from gateway.errors import GatewayError
 from gateway.money import Tokens
-from gateway.usage import UsageLimits
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionRequest:
-    """A validated request body and what the gateway has to know of it."""
-
-    body: dict[str, Any]
-    model: str
-    stream: bool
-    wants_usage: bool
-    """Whether the caller asked for the usage chunk of a stream."""
-    n: int
-    max_tokens: int | None
-    text_bytes: int
-    """UTF-8 bytes of text in messages, tools and system: four are a token."""
-    files: int
-    """Pictures, recordings and documents."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What writing an upstream's request takes to know of the route."""
-
-    upstream_model: str
-    ask_usage: bool = True
-    """Whether a stream's usage may be asked for (a provider's `stream_usage`)."""
-    max_output_tokens: int = 128_000
-    """The model's cap: what `max_tokens` becomes where the caller left out what the upstream needs."""
-    reasoning: Literal["effort", "budget", "none"] = "effort"
-    """How the model takes a reasoning effort that comes from the other dialect."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What a chat upstream calls the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A complete JSON reply, ready for the caller."""
-
-    body: bytes
-    tokens: Tokens
-    estimated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyContext:
-    """What turning an upstream's answer into the caller's takes besides the answer."""
-
-    request: CompletionRequest
-    request_id: str
-    limits: UsageLimits
-    input_estimate: int
+from gateway.prices import Asked
+from gateway.usage import Expected, Metered, Reported
 
 
 class Pipeline(Protocol):
-    """One stream, I/O-free. All properties are readable at any time.
+    """One stream. All properties can be read at any time.
 
     An instance belongs to one attempt; after `failure` is set nothing more is fed.
     """
@@ -80,11 +44,11 @@ class Pipeline(Protocol):
 
     @property
     def complete(self) -> bool:
-        """The upstream's terminal event was seen (or made up for): `finish` may be called."""
+        """The upstream's terminal event was seen, or a clean end stands for it: `finish` may be called."""
 
     @property
     def failure(self) -> GatewayError | None:
-        """The upstream said in its stream that it failed, or sent what is no stream."""
+        """The upstream said in its stream that it failed, or sent something that is no stream."""
 
     @property
     def mid_event(self) -> bool:
@@ -96,69 +60,199 @@ class Pipeline(Protocol):
 
     @property
     def delivered(self) -> bool:
-        """Whether any text, reasoning or arguments were among the events."""
+        """Anything that the model made was among the events, be it a call without arguments."""
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes from the upstream in, whole events for the caller out."""
+        """Take bytes from the upstream, return whole events for the caller."""
 
     def end(self) -> bytes:
-        """The upstream's clean end: what was left over; sets `complete` if nothing is missing."""
+        """Note the upstream's clean end, return what was left over; may set `complete`."""
 
     def finish(self) -> bytes:
-        """The last bytes (`data: [DONE]`, `message_stop`): sent after the charge is committed."""
+        """Return the last bytes (`data: [DONE]`, `message_stop`): they wait for the charge."""
 
-    def measure(self) -> tuple[Tokens, bool]:
-        """Tokens to charge, and whether they are estimated, as things stand."""
-
-
-class Exchange(Protocol):
-    """A caller dialect over an upstream dialect."""
-
-    @property
-    def path(self) -> str:
-        """What follows the provider's base URL, with its slash."""
-
-    def auth_headers(self, api_key: str) -> Mapping[str, str]:
-        """How this upstream dialect takes the provider's key; empty without one."""
-
-    @property
-    def passed_headers(self) -> tuple[str, ...]:
-        """The caller's headers that go on to the upstream, in lower case."""
-
-    def write_request(self, request: CompletionRequest, target: Target) -> bytes:
-        """The upstream's request body. Raises BadRequest for what cannot be carried over."""
-
-    def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
-        """A JSON reply. Raises UpstreamError when it is none."""
-
-    def replay_reply(self, body: bytes) -> bytes:
-        """A JSON reply to a request for a stream, as the stream it should have been."""
-
-    def open_pipeline(self, context: ReplyContext) -> Pipeline: ...
+    def measure(self) -> Metered:
+        """Return what to charge for if nothing more comes."""
 
 
-class ErrorDialect(Protocol):
-    """How a caller is told what went wrong: all that a route without completions needs."""
+class Caller(Protocol):
+    """The wire format that a caller speaks."""
 
     @property
     def name(self) -> str: ...
 
-    def render_error(self, error: GatewayError, request_id: str) -> bytes:
-        """The JSON body of an error reply."""
-
-    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
-        """The event that ends a stream which cannot go on."""
-
-    def reply_headers(self, request_id: str) -> Mapping[str, str]:
-        """Headers on every reply of this dialect."""
-
-
-class CallerDialect(ErrorDialect, Protocol):
-    """What the caller's wire format looks like."""
-
     @property
     def keep_alive(self) -> bytes:
-        """What is sent into a silent stream so that proxies in between wait on."""
+        """Sent into a silent stream so that proxies in between keep the connection."""
 
-    def parse_request(self, body: bytes) -> CompletionRequest:
-        """Validate. Raises BadRequest."""
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        """Validate a request. Raises BadRequest."""
+
+    def render_error(self, error: GatewayError, request_id: str) -> bytes:
+        """Write the JSON body of an error reply."""
+
+    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
+        """Write the event that ends a stream which cannot go on."""
+
+    def reply_headers(self, request_id: str) -> Mapping[str, str]:
+        """Return the headers of every reply."""
+
+    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> Mapping[str, str]:
+        """Return the headers that tell the limits of the key; `now_ms` is the wall clock's."""
+
+    def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:
+        """Write the list of models, or a page of it. Raises BadRequest for a bad query."""
+
+    def show_model(self, model: ListedModel) -> Json:
+        """Write one model of the list."""
+
+
+class Reader(Protocol):
+    """Reads the events of one upstream stream, for the stream that passes and for translations."""
+
+    @property
+    def usage(self) -> Json | None:
+        """The last usage reported."""
+
+    @property
+    def counted(self) -> bool:
+        """The usage covers the whole reply, given that the stream is complete."""
+
+    @property
+    def begun(self) -> bool:
+        """The reply has begun, so that a terminal event ends something."""
+
+    @property
+    def finished(self) -> bool:
+        """Every choice has its finish reason: a clean end may stand for the terminal event."""
+
+    @property
+    def ended(self) -> bool:
+        """The terminal event was read."""
+
+    @property
+    def keeps_comments(self) -> bool:
+        """Translations pass comments on, since providers show by them that they are alive."""
+
+    def read(self, event: Event) -> Sequence[Json]:
+        """Read an event as none, one or several in the shape of the dialect's schema.
+
+        Raises UpstreamError for an error, and for data that is no event of this dialect.
+        """
+
+    def close(self) -> Sequence[Json]:
+        """Return the events that are missing before the terminal one, which was read.
+
+        Raises UpstreamError for a reply that is cut short.
+        """
+
+    def is_end(self, rest: bytes) -> bool:
+        """Return whether bytes that are not a whole event yet end the stream all the same."""
+
+    def read_report(self, expected: Expected) -> Reported:
+        """Read `usage` and the terms on which the reply was served."""
+
+
+class Writer(Protocol):
+    """Writes one stream in the caller's dialect from the events that a `Reader` gives.
+
+    The order is `open`, any number of `write`, `flush`, `close`, `finish`; each but the last adds
+    events that `take` gives out. `write`, `flush` and `close` raise UpstreamError.
+    """
+
+    @property
+    def text_bytes(self) -> int:
+        """UTF-8 bytes of text, reasoning and arguments in the events so far."""
+
+    @property
+    def delivered(self) -> bool:
+        """Anything that the model made was among the events, be it a call without arguments."""
+
+    def open(self, usage: Usage) -> None:
+        """Begin the reply; `usage` is what has been reported by now."""
+
+    def write(self, event: Json) -> None: ...
+
+    def flush(self) -> None:
+        """Write what was held back: nothing more will come."""
+
+    def close(self, usage: Usage) -> None:
+        """Write the last events but the terminal one."""
+
+    def finish(self) -> bytes:
+        """Return the terminal event."""
+
+    def take(self) -> bytes:
+        """Return the events since the last call."""
+
+
+class Upstream(Protocol):
+    """The wire format that a provider speaks."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str:
+        """The path behind the provider's base URL, with its slash."""
+
+    @property
+    def default_reasoning(self) -> Reasoning:
+        """How its models take a reasoning effort, unless the configuration says otherwise."""
+
+    @property
+    def passed_headers(self) -> tuple[str, ...]:
+        """Headers of callers of the same dialect that go on to the upstream, in lower case."""
+
+    def auth_headers(self, api_key: str) -> Mapping[str, str]:
+        """Return the headers that carry the provider's key; without a key, those needed anyway."""
+
+    def ask(self, body: Json, target: Target) -> Json:
+        """Address a request in this dialect to the upstream's model, and ask for the usage.
+
+        Raises BadRequest for what changes the provider's bill and has no price.
+        """
+
+    def read_asked(self, body: Json, data: bytes) -> Asked:
+        """Read what changes the bill in a request as it is sent: the object, and its bytes."""
+
+    def read_reply(self, text: bytes) -> Json:
+        """Parse a JSON reply. Raises UpstreamError when it is none, or an error in a 200."""
+
+    def find_usage(self, reply: Json) -> Json | None:
+        """Find the usage object in a reply."""
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        """Read a reply's usage, and the terms on which it was served."""
+
+    def is_whole(self, reply: Json) -> bool:
+        """Return whether a reply says why it ended: one that does not is cut short."""
+
+    def has_content(self, reply: Json) -> bool:
+        """Return whether the model made anything, be it a call without arguments."""
+
+    def count_text(self, reply: Json) -> int:
+        """Count the UTF-8 bytes of text, reasoning and arguments in a reply."""
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        """Write a reply for a caller of the same dialect: its own bytes, but for what must change."""
+
+    def replay_reply(self, reply: Json) -> bytes:
+        """Write a reply as the stream it should have been: some upstreams ignore `stream`."""
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        """Begin a stream to a caller of the same dialect, which passes but for edits."""
+
+    def open_reader(self, context: ReplyContext) -> Reader:
+        """Begin a stream that is translated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A caller's dialect over another one of an upstream: two pure functions, and streams."""
+
+    translate_request: Callable[[CompletionRequest, Target], Json]
+    """Writes the upstream's request. Raises BadRequest for what cannot be carried over."""
+    translate_reply: Callable[[Json, ReplyContext, Usage], Json]
+    """Writes the caller's reply. Raises UpstreamError for what no reply can hold."""
+    open_writer: Callable[[ReplyContext], Writer]

@@ -1,29 +1,164 @@
-"""Which caller dialect can be served by which upstream dialect: one row a pair."""
+"""The tables of callers, upstreams and translations, and their product: who is served over whom."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from gateway.dialects.base import Exchange
-from gateway.dialects.chat import ChatOverChat
-from gateway.dialects.chat_over_messages import ChatOverMessages
-from gateway.dialects.messages import MessagesOverMessages
-from gateway.dialects.messages_over_chat import MessagesOverChat
+from gateway.dialects import chat, messages
+from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
+from gateway.dialects.chat import ChatCaller, ChatUpstream
+from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
+from gateway.dialects.composed import compose
+from gateway.dialects.messages import MessagesCaller, MessagesUpstream
+from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
+from gateway.dialects.records import CompletionRequest, Payload, Reply, ReplyContext, Target, Usage
+from gateway.dialects.wire import (
+    BILLED_TOOLS,
+    CollectedReply,
+    ReplayedReply,
+    TranslatedStream,
+    dump_request,
+    dumps_lenient,
+    too_deep,
+)
+from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.usage import meter
 
-_CHAT_OVER_CHAT: Final = ChatOverChat()
-_MESSAGES_OVER_CHAT: Final = MessagesOverChat()
+Translations = Mapping[tuple[str, str], Translation]
+"""Keys are the names of the caller's dialect and the upstream's."""
+Exchanges = Mapping[str, Mapping[str, "Exchange"]]
+"""Keys are the name of the caller's dialect, then a provider's `dialect`."""
 
-EXCHANGES: Final[Mapping[str, Mapping[str, Exchange]]] = {
-    "chat": {
-        "chat": _CHAT_OVER_CHAT,
-        "messages": ChatOverMessages(),
-        "demo": _CHAT_OVER_CHAT,
-    },
-    "messages": {
-        "chat": _MESSAGES_OVER_CHAT,
-        "messages": MessagesOverMessages(),
-        "demo": _MESSAGES_OVER_CHAT,
-    },
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A caller's dialect over an upstream's. Equal ones pass bytes; others are translated."""
+
+    caller: Caller
+    upstream: Upstream
+    translation: Translation | None = None
+    """None between equal dialects."""
+
+    @property
+    def passed_headers(self) -> tuple[str, ...]:
+        """The caller's headers that go on to the upstream, in lower case."""
+        return self.upstream.passed_headers if self.translation is None else ()
+
+    def write_request(self, request: CompletionRequest, target: Target) -> Payload:
+        """Write the upstream's request.
+
+        Raises BadRequest for what cannot be carried over, and for what has no price.
+        """
+        body = request.body
+        if self.translation is not None:
+            try:
+                body = self.translation.translate_request(request, target)
+            except RecursionError as error:  # documents within documents, hundreds of levels
+                raise too_deep() from error
+        asked = self.upstream.ask(body, target)
+        data = dump_request(asked)
+        return Payload(data, self.upstream.read_asked(asked, data))
+
+    def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
+        """Turn a JSON reply into the caller's.
+
+        Raises UpstreamError when it is none.
+        """
+        upstream, text = self.upstream, body.strip()
+        reply = upstream.read_reply(text)
+        expected, made = context.expected, upstream.has_content(reply)
+        metered = meter(
+            upstream.read_report(reply, expected),
+            upstream.count_text(reply),
+            expected,
+            complete=upstream.is_whole(reply),
+            delivered=made,
+        )
+        if not upstream.is_whole(reply):
+            if not made and upstream.find_usage(reply) is None:
+                raise UpstreamError("The upstream provider's reply is empty.")
+            failure = UndeliverableReply("The upstream provider's reply is cut short.")
+            return Reply(b"", metered, failure)
+        try:
+            if self.translation is None:
+                out = upstream.edit_reply(text, reply, context, metered.tokens)
+            else:
+                usage = Usage(metered.tokens, metered.estimated, upstream.find_usage(reply))
+                out = dumps_lenient(self.translation.translate_reply(reply, context, usage))
+        except UndeliverableReply as error:
+            return Reply(b"", metered, error)
+        return Reply(out, metered)
+
+    def replay_reply(self, body: bytes) -> bytes:
+        """Write a JSON reply as the upstream's stream it should have been. Raises UpstreamError."""
+        return self.upstream.replay_reply(self.upstream.read_reply(body.strip()))
+
+    def open_reply(self, context: ReplyContext) -> Pipeline:
+        """Begin a JSON reply, which `finish` gives as a whole."""
+        return CollectedReply(lambda body: self.read_reply(body, context), context.expected)
+
+    def open_replay(self, context: ReplyContext) -> Pipeline:
+        """Begin a stream that the upstream answers with a JSON reply."""
+        return ReplayedReply(self.open_stream(context), self.replay_reply, context.expected)
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        """Begin a stream."""
+        if self.translation is None:
+            return self.upstream.open_stream(context)
+        reader = self.upstream.open_reader(context)
+        return TranslatedStream(context, reader, self.translation.open_writer(context))
+
+
+CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}
+
+DEMO: Final = "demo"
+"""The `dialect` of the embedded provider, which speaks chat."""
+UPSTREAMS: Final[Mapping[str, Upstream]] = {
+    "chat": ChatUpstream(),
+    "messages": MessagesUpstream(),
+    DEMO: ChatUpstream(),
 }
-"""By the caller's dialect, then by the provider's (the demo speaks chat)."""
+"""Keys are a provider's `dialect` in the configuration."""
+
+TRANSLATIONS: Final[Translations] = {
+    ("chat", "messages"): CHAT_OVER_MESSAGES,
+    ("messages", "chat"): MESSAGES_OVER_CHAT,
+}
+
+BILLED_NAMES: Final = frozenset({*chat.BILLED, *messages.BILLED, *BILLED_TOOLS})
+"""Everything that a model's `allow` can name."""
+
+PIVOT: Final = "chat"
+"""The dialect through which pairs without a translation of their own are joined."""
+
+
+def make_exchanges(
+    callers: Mapping[str, Caller], upstreams: Mapping[str, Upstream], translations: Translations
+) -> Exchanges:
+    """Join every caller to every upstream that it can be served over."""
+    pivot = callers[PIVOT], upstreams[PIVOT]
+
+    def find_translation(caller: str, upstream: str) -> Translation | None:
+        if (caller, upstream) in translations:
+            return translations[caller, upstream]
+        outer, inner = translations.get((caller, PIVOT)), translations.get((PIVOT, upstream))
+        return compose(outer, inner, pivot) if outer and inner else None
+
+    exchanges: dict[str, dict[str, Exchange]] = {name: {} for name in callers}
+    for name, caller in callers.items():
+        for provider, upstream in upstreams.items():
+            if caller.name == upstream.name:
+                exchanges[name][provider] = Exchange(caller, upstream)
+            elif translation := find_translation(caller.name, upstream.name):
+                exchanges[name][provider] = Exchange(caller, upstream, translation)
+    return exchanges
+
+
+EXCHANGES: Final = make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
+
+COUNT_TOKENS: Final = Exchange(
+    MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
+)
+"""Counting the tokens of a messages request at a messages upstream."""

@@ -1,0 +1,122 @@
+"""Accounts, keys, holds and charges. No other folder knows how they are stored.
+
+    base             the contract of a serving ledger, its records and errors
+    books            the contract of the operator's books
+    records          records and errors that several parts of the books share
+    key_records  code_records  usage_records   those of one part each
+    sqlite/          the implementation: one SQLite file, one writer; README.md has its rules
+
+The life of money:
+
+    1. `hold` checks the balance and sets the expected cost aside, in one synchronous step.
+    2. The request's row is committed before the caller's first byte (`wait_admitted`).
+    3. `settle` queues the charge, or the void if nothing is owed; the hold is raised to it.
+    4. The charge is committed: one entry per request, however often `settle` is called.
+    5. Balances in memory are assigned from the commit, and the hold is dropped.
+    6. Only then the caller gets the last bytes of the reply.
+    7. If commits fail, nobody is admitted; charges of delivered streams wait in the queue.
+    8. A crash interrupts what is pending: nothing is charged, nothing is held.
+    9. The operator credits and corrects through the books, in entries of the same table.
+    10. The audit proves that each balance is the sum of its entries.
+
+Other folders import from here, never from the modules. May import: the leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from gateway.ledger.base import COMMIT_SECONDS as COMMIT_SECONDS
+from gateway.ledger.base import Account as Account
+from gateway.ledger.base import Admission as Admission
+from gateway.ledger.base import Correction as Correction
+from gateway.ledger.base import Hold as Hold
+from gateway.ledger.base import Key as Key
+from gateway.ledger.base import Ledger as Ledger
+from gateway.ledger.base import LedgerError as LedgerError
+from gateway.ledger.base import LedgerLocked as LedgerLocked
+from gateway.ledger.base import LedgerMismatch as LedgerMismatch
+from gateway.ledger.base import Outcome as Outcome
+from gateway.ledger.base import Receipt as Receipt
+from gateway.ledger.base import Settlement as Settlement
+from gateway.ledger.base import Spent as Spent
+from gateway.ledger.books import Books as Books
+from gateway.ledger.code_records import CodeStatus as CodeStatus
+from gateway.ledger.code_records import CodeTerms as CodeTerms
+from gateway.ledger.code_records import CodeView as CodeView
+from gateway.ledger.code_records import InvalidCode as InvalidCode
+from gateway.ledger.code_records import NewCodes as NewCodes
+from gateway.ledger.key_records import KeyChanges as KeyChanges
+from gateway.ledger.key_records import KeyTerms as KeyTerms
+from gateway.ledger.key_records import KeyView as KeyView
+from gateway.ledger.key_records import NewKey as NewKey
+from gateway.ledger.records import HOLDER_IDLE_MS as HOLDER_IDLE_MS
+from gateway.ledger.records import MAX_INTEGER as MAX_INTEGER
+from gateway.ledger.records import OPERATOR_IDLE_MS as OPERATOR_IDLE_MS
+from gateway.ledger.records import SESSION_MS as SESSION_MS
+from gateway.ledger.records import AccountDetail as AccountDetail
+from gateway.ledger.records import AccountView as AccountView
+from gateway.ledger.records import Actor as Actor
+from gateway.ledger.records import AuditReport as AuditReport
+from gateway.ledger.records import CallFilter as CallFilter
+from gateway.ledger.records import CallView as CallView
+from gateway.ledger.records import Conflict as Conflict
+from gateway.ledger.records import EntryFilter as EntryFilter
+from gateway.ledger.records import EntryKind as EntryKind
+from gateway.ledger.records import EntryView as EntryView
+from gateway.ledger.records import EventView as EventView
+from gateway.ledger.records import InterruptedView as InterruptedView
+from gateway.ledger.records import NotFound as NotFound
+from gateway.ledger.records import OpenedBy as OpenedBy
+from gateway.ledger.records import Opening as Opening
+from gateway.ledger.records import OtherRequest as OtherRequest
+from gateway.ledger.records import Refused as Refused
+from gateway.ledger.records import RepeatableRequest as RepeatableRequest
+from gateway.ledger.records import SessionView as SessionView
+from gateway.ledger.records import StandingView as StandingView
+from gateway.ledger.records import StoredReply as StoredReply
+from gateway.ledger.records import StoredSecret as StoredSecret
+from gateway.ledger.usage_records import ChartUnit as ChartUnit
+from gateway.ledger.usage_records import KeyLabel as KeyLabel
+from gateway.ledger.usage_records import OverviewView as OverviewView
+from gateway.ledger.usage_records import Usage as Usage
+from gateway.ledger.usage_records import UsageFilter as UsageFilter
+from gateway.ledger.usage_records import UsageGroup as UsageGroup
+from gateway.ledger.usage_records import UsagePoint as UsagePoint
+from gateway.ledger.usage_records import UsageReport as UsageReport
+from gateway.ledger.usage_records import sum_usage as sum_usage
+from gateway.times import unix_ms
+
+
+def open_ledger(
+    path: Path,
+    *,
+    create: bool = True,
+    clock: Callable[[], int] = unix_ms,
+    commit_seconds: float = COMMIT_SECONDS,
+) -> AbstractAsyncContextManager[Ledger]:
+    """Open the ledger of a serving process; leaving it commits what is queued.
+
+    Opening recovers from a crash and audits what is new since the last checkpoint.
+
+    Raises:
+        LedgerLocked: another process serves from it.
+        LedgerMismatch: the audit failed.
+        LedgerError: it cannot be used; the text says why.
+    """
+    from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
+
+    return SqliteLedger.open(path, create=create, clock=clock, commit_seconds=commit_seconds)
+
+
+def open_books(path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms) -> Books:
+    """Open the operator's books, whether or not a server runs.
+
+    Raises:
+        LedgerError: there is no ledger at `path`, or it cannot be used.
+    """
+    from gateway.ledger.sqlite.books.books import SqliteBooks  # only the opener needs SQLite
+
+    return SqliteBooks(path, create=create, clock=clock)

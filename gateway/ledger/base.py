@@ -1,41 +1,41 @@
-"""What a ledger is: the protocol, and the records that cross it. Nothing outside `ledger/` knows SQL.
+"""The contract of a serving ledger: its protocol, records and errors.
 
 Hold, then settle. `hold` is one synchronous step with its check, so no two requests pass on the
-same money. `settle` queues the charge (or the void) synchronously and gives back a future that is
-done once it is committed; the caller's last bytes wait for it. Both are at most once per hold.
+same money. `settle` queues the charge (or the void) synchronously and returns an awaitable that
+ends once it is committed; the caller's last bytes wait for it. Both are at most once per hold.
 
     pending --settle(cost)--> posted      (one charge entry, unique per request)
             --void()--------> voided      (no entry)
 
-The life of money in memory: `Account.balance_nano` is *assigned* from what was committed, never
-subtracted from; `Account.held_nano` is the sum of the unsettled holds.
+In memory `Account.balance_nano` is *assigned* from what was committed, never subtracted from, and
+`Account.held_nano` is the sum of the unsettled holds.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from gateway.ledger.key_records import KeyTerms
 from gateway.money import Price, Tokens
 
 Outcome = Literal[
     "pending",  # in flight
-    "complete",  # the reply was made whole
+    "complete",  # the reply is complete
     "caller_left",  # the caller went away
     "upstream_error",  # the provider failed, refused or broke off
-    "upstream_timeout",  # a deadline of ours passed
-    "rejected",  # the upstream found fault with the caller's request
+    "upstream_timeout",  # a deadline of the gateway passed
+    "rejected",  # the upstream rejected the caller's request
     "ledger_error",  # the charge could not be written
     "shutdown",  # the gateway was stopped
-    "internal_error",  # our fault
-    "interrupted",  # the gateway died; found at the next start
+    "internal_error",  # a fault of the gateway
+    "interrupted",  # the gateway died; noticed at the next start
 ]
 
 
 class LedgerError(Exception):
-    """The ledger cannot be opened or used as it is; the text names the file and what to do."""
+    """The ledger cannot be opened or used; the text names the file and what to do."""
 
 
 class LedgerLocked(LedgerError):
@@ -43,12 +43,12 @@ class LedgerLocked(LedgerError):
 
 
 class LedgerMismatch(LedgerError):
-    """The audit found that balances and entries disagree: nothing may be served from it."""
+    """The audit found that balances and entries disagree, so the ledger must not be served from."""
 
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """An account as the server knows it; the ledger alone writes to it."""
+    """An account as the server knows it; only the ledger writes to it."""
 
     id: int
     name: str
@@ -63,36 +63,26 @@ class Account:
 
 @dataclass(slots=True, eq=False)
 class Key:
-    """A key as the server knows it (never the key itself); the ledger alone writes to it.
-
-    `rpm`, `tpm` and `concurrency`: None means the default of `[limits]`, 0 means none.
-    """
+    """A key as the server knows it, without the secret; only the ledger writes to it."""
 
     id: str
     account: Account
-    name: str
-    models: frozenset[str] | None
-    requests_per_minute: int | None
-    tokens_per_minute: int | None
-    concurrency: int | None
-    cap_nano: int | None
-    expires_ms: int | None
-    revoked_ms: int | None
+    terms: KeyTerms
+    revoked_ms: int | None = None
     spent_nano: int = 0
     held_nano: int = 0
 
     def is_live(self, now_ms: int) -> bool:
-        """Whether the key is neither revoked nor expired (a rotated key expires)."""
-        return (self.revoked_ms is None or now_ms < self.revoked_ms) and (
-            self.expires_ms is None or now_ms < self.expires_ms
-        )
+        """Return whether the key is neither revoked nor expired, like `KeyView.status`."""
+        return self.revoked_ms is None and not self.terms.has_expired(now_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What is known of a request when its hold is taken."""
+    """The facts of a request when its hold is taken."""
 
     request_id: str
+    """Ids sort by the time of the request, see `request_ids`."""
     model: str
     provider: str
     price: Price
@@ -104,7 +94,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How a request ended and what it used. `cost_nano` 0 with outcome other than complete voids."""
+    """The end of a request. A cost of 0 and an outcome other than complete mean a void."""
 
     outcome: Outcome
     provider: str
@@ -112,54 +102,50 @@ class Settlement:
     status: int
     """The status the caller got; 200 for a stream that broke later."""
     tokens: Tokens
+    web_searches: int
+    price: Price
+    """The price that applied: `cost_nano` is computed from it."""
+    price_rule: str
+    """The conditions that chose it; "" for the base price."""
     cost_nano: int
     estimated: bool
     first_byte_ms: int | None
-    """From admission to the first byte for the caller; None when there was none."""
+    """Time from admission to the caller's first byte; None if there was none."""
     ended_ms: int
     """Wall clock, Unix milliseconds."""
 
     @property
     def is_posted(self) -> bool:
-        """Whether there is a charge (0 for a free model); otherwise the request is voided."""
+        """Return True for a charge (0 for a free model), False for a void."""
         return self.cost_nano != 0 or self.outcome == "complete"
 
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """Money set aside for one request in flight; the ledger alone writes to it."""
+    """Money set aside for one request in flight; only the ledger writes to it."""
 
     admission: Admission
     account: Account
     key: Key
     amount_nano: int
-    """The hold, raised to the true cost the moment that is known."""
-    recorded: bool = False
-    """Whether the request's row is in the database."""
+    """The hold, raised to the true cost as soon as that is known."""
     resolved: bool = False
-    """Whether nothing is held any more: settled and committed, or failed."""
-    settlement: Settlement | None = None
-    admitted: asyncio.Future[None] | None = field(default=None, repr=False)
-    """Who waits for the request's row; made on demand."""
-    settled: asyncio.Future[None] | None = field(default=None, repr=False)
-    """Who waits for the settlement; made by `settle`."""
-    waiting_since_seconds: float = 0
-    """When someone last began to wait, on the event loop's clock."""
+    """True when nothing is held any more: the settlement is committed, or it failed for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What was put right of a request's charge afterwards, by hand."""
+    """A correction that the operator made to a request's charge."""
 
     amount_nano: int
-    """Added to the balance; below 0 it was taken from it."""
+    """Positive amounts were added to the balance."""
     note: str
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the ledger says of one request, for who made it."""
+    """The ledger's record of one request, for its caller."""
 
     request_id: str
     key_id: str
@@ -172,85 +158,100 @@ class Receipt:
     hold_nano: int
     started_ms: int
     attempts: int | None = None
-    """How many routes were tried; None where nobody knows: pending and interrupted requests."""
+    """How many routes were tried; None if the request is pending or interrupted."""
     status: int | None = None
-    """None of pending and interrupted requests."""
+    """None if the request is pending or interrupted."""
     tokens: Tokens = field(default_factory=Tokens)
+    web_searches: int = 0
+    price_rule: str = ""
+    """The conditions that chose `price`; "" for the model's base price."""
     cost_nano: int = 0
     estimated: bool = False
     first_byte_ms: int | None = None
-    """From admission to the first byte for the caller."""
+    """Time from admission to the caller's first byte."""
     ended_ms: int | None = None
-    """Of an interrupted request: when it was found."""
+    """For interrupted requests, the time of the recovery."""
     corrections: tuple[Correction, ...] = ()
-    """The earliest first."""
+    """Oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a key was charged for requests that ended in the last UTC days, today included."""
+    """Charges of a key for requests that ended in the last UTC days, including today."""
 
     today_nano: int
     week_nano: int
-    """7 days."""
+    """The last 7 days."""
     month_nano: int
-    """30 days."""
+    """The last 30 days."""
 
 
 class Ledger(Protocol):
-    """Accounts, keys, holds and charges. One instance per serving process, one event loop."""
+    """Accounts, keys, holds and charges of one serving process, on one event loop."""
 
     @property
     def writable(self) -> bool:
-        """False while commits fail (disk full, read-only, I/O error): nothing may be admitted."""
+        """Return False while commits fail (disk full, read-only, I/O error): admit nothing."""
 
     def find_key(self, digest: bytes) -> Key | None:
-        """From memory; a revoked or expired key is still found, see `Key.is_live`."""
+        """Look a key up in memory; revoked and expired keys are found too, see `Key.is_live`."""
 
     def accounts(self) -> Iterable[Account]:
-        """All accounts, from memory."""
+        """Return all accounts from memory."""
 
     def hold(self, key: Key, admission: Admission) -> Hold:
-        """Take a hold: check and reservation in one synchronous step, the row queued.
+        """Check and reserve in one synchronous step, and queue the request's row.
 
         Raises:
+            ValueError: the hold is negative.
             InsufficientBalance: the balance is not positive, or the key's cap is spent.
             BalanceHeld: the balance (or the cap's rest) is positive but held by others.
             LedgerUnavailable: commits fail at the moment.
         """
 
+    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
+        """Hold more, in memory: the request has used more than was expected."""
+
     async def wait_admitted(self, hold: Hold) -> None:
-        """Return once the request's row is committed: before the caller's first byte.
+        """Return once the request's row is committed. Await it before the caller's first byte.
 
-        Raises LedgerUnavailable when it could not be within `COMMIT_SECONDS`.
+        Raises:
+            LedgerUnavailable: the row could not be committed within `COMMIT_SECONDS`.
+            InternalError: the ledger refused this row for good.
         """
 
-    def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
-        """Queue the charge; the hold is raised to it at once and dropped when it is committed.
+    def settle(self, hold: Hold, settlement: Settlement) -> Awaitable[None]:
+        """Queue the charge or the void, in this call; awaiting the result waits for the commit.
 
-        The future is done once it is committed. It fails with LedgerUnavailable when that took
-        longer than `COMMIT_SECONDS`; the charge of a stream stays queued until the ledger is
-        back, that of a JSON reply (nothing was delivered) is withdrawn and its request voided.
-        A second call changes nothing and gives the first one's future; a handler that is
-        cancelled while it waits takes nothing back.
+        The hold is raised to the charge at once and dropped when it is committed. Nobody has to
+        await the result, and cancelling who does takes nothing back. A second call changes
+        nothing; its result ends as the first one's does.
+
+        Awaiting raises LedgerUnavailable if the commit takes longer than `COMMIT_SECONDS`. The
+        charge of a stream then stays queued until commits work again; that of a JSON reply, of
+        which nothing was delivered, is withdrawn and its request voided. Awaiting raises
+        InternalError if the ledger refused this request for good.
         """
+
+    async def wait_ended(self) -> None:
+        """Return when nothing will be committed any more; unless it was closed, that is a bug."""
 
     async def refresh(self) -> None:
-        """Return once what others have committed until now is in force here."""
+        """Return once everything that others have committed so far is in force here."""
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
-        """What became of a request; None when there is none of that id.
+        """Return the receipt of a request, or None if there is no request of that id.
 
-        A request that is in flight, or whose end cannot be committed just now, is pending.
-        Raises LedgerUnavailable when the ledger cannot be read.
+        A request that is in flight, or whose end cannot be committed at present, is pending.
+        Raises LedgerUnavailable if the ledger cannot be read.
         """
 
     async def read_spent(self, key: Key, today: int) -> Spent:
-        """`today` is counted in days from the epoch, in UTC.
+        """Return what a key was charged; `today` is counted in UTC days from the epoch.
 
-        Raises LedgerUnavailable when the ledger cannot be read.
+        Raises LedgerUnavailable if the ledger cannot be read.
         """
 
 
 COMMIT_SECONDS: Final = 5
-"""How long a caller waits for a commit before it is told that the ledger is out of order."""
+"""How long a caller waits for a commit before it gets an error."""

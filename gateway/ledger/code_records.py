@@ -1,16 +1,18 @@
-"""What is shown of top-up codes."""
+"""Records of top-up codes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gateway.ledger.records import Refused
+
 CodeStatus = Literal["open", "redeemed", "void", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
 class CodeView:
-    """A top-up code without the code."""
+    """A top-up code without its secret."""
 
     id: str
     batch: str
@@ -27,7 +29,7 @@ class CodeView:
 
     @property
     def display(self) -> str:
-        """Enough to tell codes apart."""
+        """Return a text that tells codes apart."""
         return f"····-{self.last4}"
 
     def status(self, now_ms: int) -> CodeStatus:
@@ -40,11 +42,32 @@ class CodeView:
 
 @dataclass(frozen=True, slots=True)
 class NewCodes:
-    """Codes just made, alike but for themselves."""
+    """A batch of new codes."""
 
     batch: str
     codes: tuple[str, ...] = field(repr=False)
-    """The codes themselves: shown once, kept nowhere."""
+    """The secrets; they are shown once and stored nowhere."""
     amount_nano: int
     expires_ms: int | None
     created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTerms:
+    """The terms that all codes of a batch share."""
+
+    batch: str
+    amount_nano: int
+    expires_ms: int | None
+    note: str
+
+
+class InvalidCode(Refused):
+    """There is no such code, or it is used, void or expired; the caller is not told which."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this code is mistyped, used, void or expired; check it, or ask whoever gave it to you",
+            code="code_invalid",
+            field="code",
+        )

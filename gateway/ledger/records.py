@@ -1,19 +1,24 @@
-"""What the operator's side is given: views of rows, never rows; and what it is refused with."""
+"""Records and errors of the operator's books that several parts share.
+
+Views are copies: changing one changes nothing in the ledger.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Final, Literal
 
 from gateway.ledger.base import Outcome
-from gateway.ledger.batch import EntryKind
+from gateway.ledger.key_records import KeyView
 from gateway.money import Tokens
+from gateway.times import DAY_MS
 
 
 class Refused(Exception):
-    """A verb was given something it cannot do; the text says what and why.
+    """A verb cannot do what it was asked; the text tells people what and why.
 
-    For programs, `code` says it in a word, and `field` names what was given wrong, if one thing was.
+    For programs, `code` is the reason in one word and `field` the name of the wrong input, if
+    there is one.
     """
 
     word = "refused"
@@ -25,15 +30,64 @@ class Refused(Exception):
 
 
 class NotFound(Refused):
-    """The file, account, key or request named is not there."""
+    """The file, account, key, session or request does not exist."""
 
     word = "not_found"
 
 
 class Conflict(Refused):
-    """It was done before, in another way."""
+    """Conflicts with something already done or stored."""
 
     word = "conflict"
+
+
+class OtherRequest(Conflict):
+    """The idempotency key was used for another request."""
+
+
+EntryKind = Literal["credit", "code", "charge", "correction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The one who acts: an account's name or `cli`, and the address it acts from."""
+
+    name: str
+    address: str | None = None
+
+
+MAX_INTEGER: Final = 2**63 - 1
+"""The largest integer that the ledger stores."""
+
+CLI: Final = Actor("cli")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """The stored part of a new key or code. Ids of codes sort by time."""
+
+    id: str
+    digest: bytes = field(repr=False)
+    last4: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatableRequest:
+    """The identity of a request that may be repeated."""
+
+    account_id: int
+    route: str
+    idempotency_key: str
+    request: bytes
+    """SHA-256 of the request's body."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """A reply as it was first given."""
+
+    status: int
+    reply: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,66 +98,8 @@ class AccountView:
     suspended: bool
     balance_nano: int
     held_nano: int
-    """The holds of requests that are pending in the database."""
+    """The holds of pending requests."""
     created_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionView:
-    """Someone signed in to the console; its token is known to the browser alone."""
-
-    id: str
-    account: AccountView
-    opened_by: Literal["password", "link"]
-    device: str
-    """Such as `Firefox on Linux`."""
-    address: str
-    created_ms: int
-    last_seen_ms: int
-    expires_ms: int
-
-
-KeyStatus = Literal["active", "cap_spent", "expired", "revoked"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyView:
-    """Limits: None is the default of the configuration, 0 is none."""
-
-    id: str
-    account: str
-    name: str
-    display: str
-    """`sk-ru-…a1b2`: enough to tell keys apart."""
-    models: tuple[str, ...] | None
-    requests_per_minute: int | None
-    tokens_per_minute: int | None
-    concurrency: int | None
-    cap_nano: int | None
-    spent_nano: int
-    created_ms: int
-    expires_ms: int | None
-    revoked_ms: int | None
-    last_used_ms: int | None
-    """When a request was last charged to it."""
-    replaced_by: str | None
-    """The key that it was rotated to."""
-
-    def status(self, now_ms: int) -> KeyStatus:
-        if self.revoked_ms is not None:
-            return "revoked"
-        if self.expires_ms is not None and self.expires_ms <= now_ms:
-            return "expired"
-        if self.cap_nano is not None and self.spent_nano >= self.cap_nano:
-            return "cap_spent"
-        return "active"
-
-
-@dataclass(frozen=True, slots=True)
-class NewKey:
-    key: KeyView
-    secret: str = field(repr=False)
-    """The key itself: shown once, kept nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +128,21 @@ class EntryFilter:
     kind: EntryKind | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    """Exclusive."""
+    """The end; it is exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRun:
-    """Some entries in a row, the latest first."""
+    """Consecutive entries, the latest first."""
 
     entries: tuple[EntryView, ...]
     next_id: int | None
-    """Older ones are looked for below this one; None when there are none."""
+    """The next run is below this id; None at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
-    """Days are those in which a call began, counted from the epoch in UTC; both are inclusive."""
+    """A filter for calls by the UTC day they began, counted from the epoch; both are inclusive."""
 
     account_id: int
     request_id: str | None = None
@@ -158,14 +154,14 @@ class CallFilter:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One request and what became of it; never what was said in it."""
+    """One request and its end, without prompt and completion."""
 
     request_id: str
     started_ms: int
     ended_ms: int | None
     model: str
     provider: str
-    """Who served it, or is asked just now."""
+    """The provider that served it or is serving it."""
     key_id: str
     key_name: str
     key_display: str
@@ -177,71 +173,43 @@ class CallView:
     cost_nano: int
     estimated: bool
     first_byte_ms: int | None
-    """From admission to the first byte for the caller."""
+    """Time from admission to the caller's first byte."""
 
     @property
     def total_ms(self) -> int | None:
-        """None while it is pending; 0 when the clock was set back meanwhile."""
+        """Return None while it is pending; 0 if the clock was set back meanwhile."""
         return None if self.ended_ms is None else max(self.ended_ms - self.started_ms, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class UsageRow:
-    group: str
-    requests: int
-    tokens: Tokens
-    cost_nano: int
-
-
-@dataclass(frozen=True, slots=True)
 class InterruptedView:
-    """A request that a crash cut off and no correction has settled."""
+    """A request that a crash interrupted and no correction has settled."""
 
     request_id: str
     account: str
     model: str
     provider: str
     hold_nano: int
-    """What it was expected to cost."""
+    """The cost that was expected."""
     started_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
+    """The counts are 0 where the file is too damaged to count."""
+
     ok: bool
-    accounts: int
-    entries: int
-    """How many were proven: all, or those since the last checkpoint."""
-    pending: int
-    interrupted: int
-    """All that crashes ever cut off."""
-    unsettled: int
-    """Those of them that no correction names."""
-    to_settle: tuple[InterruptedView, ...]
+    problems: tuple[str, ...] = ()
+    accounts: int = 0
+    entries: int = 0
+    """The number that was proven: all, or those since the last checkpoint."""
+    pending: int = 0
+    interrupted: int = 0
+    """All requests that crashes have interrupted."""
+    unsettled: int = 0
+    """Interrupted requests that no correction names."""
+    to_settle: tuple[InterruptedView, ...] = ()
     """The newest of the unsettled, from a full audit."""
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyTerms:
-    """What a key may do; the same for a new key and for the one that replaces it."""
-
-    name: str
-    models: tuple[str, ...] | None
-    requests_per_minute: int | None
-    tokens_per_minute: int | None
-    concurrency: int | None
-    cap_nano: int | None
-    expires_ms: int | None
-
-
-class KeyChanges(TypedDict, total=False):
-    """What of a key's terms is to change; None clears."""
-
-    name: str
-    models: tuple[str, ...] | None
-    cap_nano: int | None
-    expires_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +218,9 @@ class StandingView:
 
     account: AccountView
     spent_nano: int
-    """On the last days that were asked for."""
+    """Charges since the day that was asked for."""
     keys: int
-    """That work now."""
+    """Keys that work at present."""
     last_used_ms: int | None
     has_password: bool
 
@@ -266,7 +234,43 @@ class EventView:
     actor: str
     action: str
     account: str | None
-    """Whom it concerns."""
+    """The name of the account it concerns."""
     target: str | None
     detail: str
     address: str | None
+
+
+OPERATOR_IDLE_MS: Final = 30 * 60_000
+HOLDER_IDLE_MS: Final = 7 * DAY_MS
+"""A session ends when it was not used for this time."""
+SESSION_MS: Final = 30 * DAY_MS
+"""The longest a session can last."""
+
+OpenedBy = Literal["password", "link"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session in the console; only the browser knows its token."""
+
+    id: str
+    account: AccountView
+    opened_by: OpenedBy
+    device: str
+    """For example `Firefox on Linux`."""
+    address: str
+    created_ms: int
+    last_seen_ms: int
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A session about to be opened, apart from its account."""
+
+    id: str
+    digest: bytes = field(repr=False)
+    device: str
+    address: str
+    replaces: str | None = None
+    """The browser's earlier session, which ends."""

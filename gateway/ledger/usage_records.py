@@ -1,16 +1,20 @@
-"""What is asked of the sums by hour and day, and what they answer."""
+"""Records of usage: filters and sums."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gateway.money import Tokens
+
+UsageGroup = Literal["day", "model", "key"]
+ChartUnit = Literal["day", "hour"]
 
 
 @dataclass(frozen=True, slots=True)
 class UsageFilter:
-    """Days are those in which calls ended, counted from the epoch in UTC; both are inclusive."""
+    """A filter by the UTC day of the end, counted from the epoch; both days are inclusive."""
 
     account_id: int
     first_day: int
@@ -20,7 +24,7 @@ class UsageFilter:
 
 
 class Usage(NamedTuple):
-    """A sum of posted requests. A tuple, like the next: a chart has thousands."""
+    """A sum of posted requests. It is a tuple because a chart has thousands."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -34,8 +38,12 @@ class Usage(NamedTuple):
         return Tokens(*self[1:5])
 
 
+def sum_usage(usages: Iterable[Usage]) -> Usage:
+    return Usage(*map(sum, zip(*usages, strict=True)))
+
+
 class UsagePoint(NamedTuple):
-    """One model within one day or hour, counted from the epoch."""
+    """The sum of one model in one day or hour, counted from the epoch."""
 
     at: int
     model: str
@@ -51,24 +59,24 @@ class KeyLabel:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """All of it from one state of the database, so that its sums are equal."""
+    """Sums read from one state of the ledger, so that they agree with each other."""
 
     points: tuple[UsagePoint, ...]
-    """By days or hours, the oldest first; only those with calls."""
+    """Days or hours with calls, the oldest first."""
     keys: tuple[tuple[KeyLabel, Usage], ...]
-    """The dearest first; only asked for by key."""
+    """The most expensive first; empty unless asked for by key."""
     models: tuple[str, ...]
-    """Those that were used, whichever model was asked for."""
+    """All models that were used, whichever model was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewView:
     days: dict[int, Usage]
-    """The last days with calls."""
+    """Days with calls."""
     active_keys: int
     has_key: bool
-    """Or had one, which is revoked or expired since."""
+    """True also if all its keys are revoked or expired."""
     has_call: bool
-    """Whether one was ever charged."""
+    """True if a call was ever charged."""
     expiring: tuple[tuple[KeyLabel, int], ...]
-    """Keys that work now and soon expire, and when, in Unix milliseconds; those first to go first."""
+    """Working keys that expire soon, with the time in Unix milliseconds; the earliest first."""

@@ -1,6 +1,6 @@
-"""What the gateway is measured against: a pass-through proxy as anyone writes it with aiohttp.
+"""The yardstick of the bench: a simple pass-through proxy with aiohttp.
 
-It knows no keys, no balances and no prices; nothing is tuned.
+It has no keys, balances or prices, and nothing is tuned.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def make_app(upstream: str) -> web.Application:
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
-    """The loop that the gateway would run on here too."""
+    """Make the event loop that the gateway would use."""
     try:
         import uvloop  # type: ignore[import-not-found,unused-ignore] # an optional extra
     except ImportError:

@@ -1,4 +1,4 @@
-"""The gateway's side of the bench: its configuration, its one caller, and the proof afterwards."""
+"""The gateway's side of the bench: its configuration, its one caller, and the final check."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import wire
-from processes import ROOT
-
-from gateway import accounts
+from gateway.admin import accounts, keys
+from gateway.ledger import KeyTerms
+from tests import ROOT
+from tests.bench import wire
 
 ACCOUNT: Final = "bench"
 CREDIT_NANO: Final = 10**15
 INPUT_NANO: Final = 150_000_000
 OUTPUT_NANO: Final = 600_000_000
-"""Per million tokens, as PRICE says it."""
+"""Nano-units per million tokens, equal to PRICE."""
 PRICE: Final = "{ input = 0.15, output = 0.60 }"
 COST_NANO: Final = -(
     -(wire.PROMPT_TOKENS * INPUT_NANO + wire.OUTPUT_TOKENS * OUTPUT_NANO) // 1_000_000
 )
-"""Of every request: the provider always reports the same tokens."""
+"""The cost of every request, as the provider always reports the same tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the ledger says after the load."""
+    """The ledger's figures after the load."""
 
     charges: int
     charged_nano: int
     audit_ok: bool
 
     def is_exact(self, requests: int) -> bool:
-        """Whether every request was charged once, and what it cost."""
+        """Return whether every request was charged once, at its cost."""
         charged = (self.charges, self.charged_nano) == (requests, requests * COST_NANO)
         return charged and self.audit_ok
 
@@ -58,15 +58,15 @@ def write_config(folder: Path, port: int, upstream_port: int) -> Path:
 
 
 def add_caller(config: Path) -> str:
-    """An account with plenty of money; its key, which has no limits."""
+    """Add an account with plenty of money and return its key, which has no limits."""
     with accounts.open_books(_find_database(config), create=True) as books:
         accounts.add_account(books, ACCOUNT, credit_nano=CREDIT_NANO)
-        new = accounts.add_key(books, ACCOUNT, requests_per_minute=0, concurrency=0)
+        new = keys.add_key(books, ACCOUNT, KeyTerms(requests_per_minute=0, concurrency=0))
     return new.secret
 
 
 def prove(config: Path) -> Proof:
-    """Count the charges, and let the gateway's own `audit` judge."""
+    """Count the charges, and run the gateway's own `audit`."""
     connection = sqlite3.connect(f"file:{_find_database(config)}?mode=ro", uri=True)
     try:
         charges, total = connection.execute(

@@ -1,4 +1,4 @@
-"""From tallies to figures: rates, quantiles, cost, ratios; as a table and as JSON."""
+"""Compute figures from tallies: rates, quantiles, cost, ratios; as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from load import Tally
-from wire import Mode
+from tests.bench.load import Tally
+from tests.bench.wire import Mode
 
 GOALS: Final[dict[str, float]] = {"json": 1.0, "paced": 0.9}
-"""The gateway's share of the bare proxy's work per CPU-second, at the most connections."""
+"""The least ratio of gateway to bare proxy in work per CPU-second, at the most connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one target did in one slot, and what it took."""
+    """The work and cost of one target in one slot."""
 
     tally: Tally
     cpu_seconds: float
 
     @property
     def work_per_cpu_second(self) -> float:
-        """Events of streams, else requests."""
+        """Return events per CPU-second for streams, else requests."""
         work = self.tally.events or self.tally.requests
         return work / max(self.cpu_seconds, 0.01)
 
@@ -60,7 +60,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Gateway to bare proxy, work per CPU-second: over all rounds, and the least and most of one."""
+    """Gateway to bare proxy in work per CPU-second: over all rounds, least and most of one."""
 
     scenario: str
     ratio: float

@@ -1,4 +1,4 @@
-"""The callers: closed loops over kept connections, as lean as the provider, that check each reply."""
+"""The callers of the bench: closed loops on kept connections that check each reply cheaply."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-import wire
-from wire import Mode
+from tests.bench import wire
+from tests.bench.wire import Mode
 
 MAX_REQUESTS: Final = 100_000
-"""Of one slot, whatever its time."""
+"""The most requests of a slot, whatever its time."""
+MAX_SECONDS: Final = 120.0
+"""The longest time of a slot that ends by its count."""
 REPLY_SECONDS: Final = 30.0
-"""After a slot's time: how long the last replies are waited for."""
+"""Time for the last replies after the end of a slot."""
 
 
 class WrongReply(Exception):
-    """A reply that is not the whole, right answer: the figures would mean nothing."""
+    """A reply is wrong or incomplete, so the figures would mean nothing."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came back in one slot."""
+    """The replies of one slot."""
 
     latencies_ms: list[float] = field(default_factory=list)
     events: int = 0
     reads: int = 0
-    """How often bytes came in; per event it tells how single events arrive."""
+    """The number of reads; per event it tells whether events arrive one by one."""
     seconds: float = 0.0
 
     @property
@@ -38,18 +40,19 @@ class Tally:
 
 @dataclass(slots=True)
 class Slot:
-    """One target under one load for some time: what is asked, and what must come back."""
+    """One target under one load for some time: the request, and the reply to expect."""
 
     port: int
     request: bytes
     mode: Mode
     events: int
     stop_at: float = 0.0
+    max_requests: int = MAX_REQUESTS
     tally: Tally = field(default_factory=Tally)
     _known: bytes | None = None
 
     def check(self, head: bytes, raw_body: bytes) -> None:
-        """Count a reply. Raises WrongReply. The first is read, the others are held against it."""
+        """Count a reply. The first one is parsed, the others compared to it. Raises WrongReply."""
         if not head.startswith(b"HTTP/1.1 200 "):
             raise WrongReply(f"{head!r} {raw_body[:500]!r}")
         body = raw_body
@@ -77,7 +80,7 @@ class Caller(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._tail = b""
         self._missing: int | None = None
-        """Bytes of the reply that are still to come; None where only its last chunk tells."""
+        """Bytes of the reply still to come; None if only the last chunk shows its end."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -102,7 +105,7 @@ class Caller(asyncio.Protocol):
             self._take()
 
     def _read_head(self, data: bytes) -> bool:
-        """Whether a length is known now. Both proxies send a head in one piece."""
+        """Return whether the length is known. Both proxies send a head in one piece."""
         if self._pieces:
             return False
         end = data.find(wire.HEAD_END)
@@ -127,7 +130,7 @@ class Caller(asyncio.Protocol):
             self._fail(error)
             return
         tally.latencies_ms.append((now - self._began) * 1000)
-        if now < self._slot.stop_at and tally.requests < MAX_REQUESTS:
+        if now < self._slot.stop_at and tally.requests < self._slot.max_requests:
             self._ask()
         elif not self.done.done():
             self.done.set_result(None)
@@ -142,7 +145,7 @@ class Caller(asyncio.Protocol):
 
 
 async def run_slot(slot: Slot, connections: int, seconds: float) -> Tally:
-    """Load one target; return when the last reply is here. Raises WrongReply."""
+    """Load one target and return when the last reply has come. Raises WrongReply."""
     loop = asyncio.get_running_loop()
     began = time.perf_counter()
     slot.stop_at = began + seconds
@@ -162,8 +165,14 @@ async def run_slot(slot: Slot, connections: int, seconds: float) -> Tally:
     return slot.tally
 
 
+async def run_requests(slot: Slot, count: int) -> None:
+    """Send so many requests on one connection. Raises WrongReply."""
+    slot.max_requests = count
+    await run_slot(slot, 1, MAX_SECONDS)
+
+
 def read_reply(body: bytes, mode: Mode, events: int) -> None:
-    """Hold a reply to what the provider sent. Raises WrongReply."""
+    """Compare a reply with the provider's. Raises WrongReply."""
     if mode == "json":
         text = json.loads(body)["choices"][0]["message"]["content"]
         if text != wire.make_text(wire.JSON_FRAGMENTS):

@@ -1,4 +1,4 @@
-"""The processes under measurement: started, looked at from outside, stopped by their own id."""
+"""The measured processes: started, observed from outside, stopped by their own id."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-HERE: Final = Path(__file__).resolve().parent
+from tests import ROOT
+
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
@@ -34,13 +34,13 @@ class Target:
         return f"127.0.0.1:{self.port}"
 
     def read_cpu_seconds(self) -> float:
-        """User and system time so far, all threads."""
+        """Return user and system time so far, of all threads."""
         stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
         fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
     def read_memory_mib(self, field: str) -> float:
-        """`VmRSS` or `VmHWM`."""
+        """Return `VmRSS` or `VmHWM`."""
         for line in Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")
             if name == field:
@@ -50,8 +50,8 @@ class Target:
 
 @contextlib.contextmanager
 def run_script(name: str, *words: str) -> Iterator[Target]:
-    """A script of this folder, which prints its port once it listens."""
-    command = [sys.executable, str(HERE / f"{name}.py"), *words]
+    """Start a module of this package, which prints its port once it listens."""
+    command = [sys.executable, "-m", f"tests.bench.{name}", *words]
     with _run(command) as process:
         assert process.stdout is not None
         port = process.stdout.readline()
@@ -61,11 +61,11 @@ def run_script(name: str, *words: str) -> Iterator[Target]:
 
 
 @contextlib.contextmanager
-def run_gateway(config: Path, port: int) -> Iterator[Target]:
-    """The gateway as its operator starts it."""
+def run_gateway(config: Path, port: int, module: str = "gateway") -> Iterator[Target]:
+    """Start the gateway like an operator does, or another module that runs it."""
     log = config.with_name("gateway.log")
     with log.open("wb") as err:
-        command = [sys.executable, "-m", "gateway", "--config", str(config)]
+        command = [sys.executable, "-m", module, "--config", str(config)]
         with _run(command, stderr=err.fileno()) as process:
             deadline = time.monotonic() + START_SECONDS
             while not _accepts(port):

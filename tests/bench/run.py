@@ -1,10 +1,10 @@
-"""The gateway beside a bare aiohttp proxy: `python tests/bench/run.py`, about a minute.
+"""Compare the gateway with a bare aiohttp proxy: `python -m tests.bench.run`, about a minute.
 
-Both stand in front of the same cheap provider, on the loopback, and are loaded in turn (A B A B),
-so that what else the machine does meets both. The gateway does its whole job: key, hold, edits,
-usage, and a charge on disk before the last bytes. Every reply is checked, and at the end the
-ledger has to show one charge for each of them. CPU time is that of the proxy's process alone.
-Exit 1 when a reply or the ledger is wrong; a goal that is missed is printed, not an error.
+Both stand in front of the same cheap provider on the loopback and are loaded in turn (A B A B), so
+that other load on the machine affects both. The gateway does its whole work: key, hold, edits,
+usage, and a charge on disk before the last bytes. Every reply is checked, and at the end the ledger
+must have one charge for each. CPU time is that of the proxy's process alone. The exit code is 1 if
+a reply or the ledger is wrong; a missed goal is printed, not an error.
 """
 
 from __future__ import annotations
@@ -23,25 +23,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from processes import ROOT, Target, find_free_port, run_gateway, run_script
-
-sys.path.insert(0, str(ROOT))  # so that it runs from a checkout that is not installed
-
-import books
-import figures
-import load
-import wire
-from figures import Round, Scenario
+from tests.bench import books, figures, load, wire
+from tests.bench.figures import Round, Scenario
+from tests.bench.processes import Target, find_free_port, run_gateway, run_script
 
 DISK_FOLDER: Final = "/var/tmp"
 WARM_UP_SECONDS: Final = 0.5
 MAX_SECONDS, MAX_ROUNDS, MAX_CONNECTIONS, MAX_EVENTS = 60.0, 20, 512, 10_000
-"""The bench is bounded whatever is asked for."""
+"""Limits of the bench's options."""
 
 
 @dataclass(slots=True)
 class Bench:
-    """The processes and what has been sent to them."""
+    """The processes, and the number of requests sent to them."""
 
     bare: Target
     gateway: Target
@@ -156,7 +150,7 @@ def read_memory(bench: Bench) -> dict[str, dict[str, float]]:
 
 
 def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Start everything, load it, prove the ledger; the report as one object."""
+    """Start everything, apply the load, check the ledger; return the report as one object."""
     began = time.monotonic()
     with ExitStack() as stack:
         upstream = stack.enter_context(

@@ -1,8 +1,8 @@
-"""A provider that costs next to nothing: ready-made answers over a bare asyncio protocol.
+"""A provider of very low cost: ready-made replies over a bare asyncio protocol.
 
-At one event a tick a proxy that keeps up gets them one by one, however fast it is. At one a turn
-of the loop the provider outruns it, and the slower a proxy is the more it gets at once, which makes
-each event cheaper: there the rate is what tells, not the cost of an event.
+With one event per tick, a proxy that keeps up gets the events one by one, however fast it is. With
+one per turn of the loop the provider outruns it, and a slower proxy gets more events at once, which
+makes each event cheaper: there compare the rates, not the cost of an event.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-import wire
+from tests.bench import wire
 
 BACKLOG: Final = 1024
 """Connections that may wait to be accepted."""
@@ -22,7 +22,7 @@ BACKLOG: Final = 1024
 
 @dataclass(slots=True)
 class Answers:
-    """What is answered, and to whom an event is due at the next tick."""
+    """The replies, and the streams that get an event at the next tick."""
 
     events: int
     tick_seconds: float
@@ -59,7 +59,7 @@ class Answers:
 
 
 class Provider(asyncio.Protocol):
-    """One connection: a request at a time, for as long as the other side likes."""
+    """One connection, with one request at a time."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers

@@ -1,4 +1,4 @@
-"""What goes over the bench's wires: the requests, the replies to them, and how both are read."""
+"""The bytes of the bench: requests, replies, and how both are read."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any, Final, Literal, get_args
 
 Mode = Literal["json", "paced", "turns", "burst"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-"""How the provider answers: one JSON object, or a stream whose events leave one a tick (the same
-tick for all streams), one a turn of its loop, or all at once."""
+"""How the provider replies: one JSON object, or a stream whose events leave one per tick (the same
+tick for all streams), one per turn of its loop, or all at once.
+"""
 UPSTREAM_MODEL: Final = "model-of-the-upstream"
-"""What the provider calls the model: another name, so the gateway has to edit every event."""
+"""The provider's name of the model. It differs, so the gateway has to edit every event."""
 CHAT_PATH: Final = "/v1/chat/completions"
 
 PROMPT_TOKENS: Final = 120
 OUTPUT_TOKENS: Final = 198
 JSON_FRAGMENTS: Final = 200
-"""Of the text of a JSON reply."""
+"""Fragments of the text of a JSON reply."""
 HEAD_END: Final = b"\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 DONE: Final = b"data: [DONE]\n\n"
@@ -44,17 +45,17 @@ _IDENTITY: Final[dict[str, Any]] = {
 
 
 def name_model(mode: Mode) -> str:
-    """The model by which a caller, and the gateway's route, ask for a mode."""
+    """Return the model by which a caller, and the gateway's route, ask for a mode."""
     return f"bench-{mode}"
 
 
 def read_mode(body: bytes) -> Mode:
-    """Which mode a request asks for."""
+    """Read the mode that a request asks for."""
     return next((mode for mode in MODES if f'"bench-{mode}"'.encode() in body), "json")
 
 
 def make_request(host: str, key: str, mode: Mode) -> bytes:
-    """One request of a caller, head and body."""
+    """Make one request of a caller, head and body."""
     body = json.dumps(
         {
             "model": name_model(mode),
@@ -85,7 +86,7 @@ def _make_fragments(count: int) -> list[str]:
 
 
 def make_json_reply() -> bytes:
-    """A complete answer, head and body."""
+    """Make a complete JSON reply, head and body."""
     text = make_text(JSON_FRAGMENTS)
     reply = {
         "object": "chat.completion",
@@ -108,7 +109,7 @@ def make_json_reply() -> bytes:
 
 
 def make_stream_writes(events: int, *, with_usage: bool) -> list[bytes]:
-    """A streamed answer as the writes of its upstream: the head, each event, the end."""
+    """Make a stream as its upstream's writes: the head, each event, the end."""
     texts = _make_fragments(events - 2)
     deltas: list[dict[str, Any]] = [
         {"role": "assistant", "content": "", "refusal": None},
@@ -163,7 +164,7 @@ def _frame(data: bytes) -> bytes:
 
 
 def read_content_length(head: bytes) -> int | None:
-    """Of a head whose names may be written in any case; None when there is none."""
+    """Read the length from a head with names in any case; None if there is none."""
     lowered = head.lower()
     at = lowered.find(b"\r\ncontent-length:")
     if at < 0:
@@ -173,7 +174,7 @@ def read_content_length(head: bytes) -> int | None:
 
 
 def join_chunks(framed: bytes) -> bytes:
-    """The body in a whole chunked message. Raises ValueError when its framing is wrong."""
+    """Return the body of a whole chunked message. Raises ValueError if its framing is wrong."""
     pieces: list[bytes] = []
     position = 0
     while True:

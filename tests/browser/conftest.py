@@ -1,4 +1,4 @@
-"""One browser for all tests of a worker; a gateway for each module."""
+"""One browser for all tests of a worker; one gateway for each module."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from console_kit import Console, start_console
 from playwright.async_api import Browser
 
-from browser.kit import Site, Witness, launch
+from tests.browser.kit import Site, Witness, launch
+from tests.console.kit import Console, start_console
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -20,7 +20,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
-    """Three accounts: holder, other, operator. What one test does there the next one finds."""
+    """A gateway with the accounts holder, other and operator. The tests of a module share it."""
     async with start_console(tmp_path_factory.mktemp("console")) as console:
         yield console
 

@@ -1,7 +1,7 @@
-"""The browser, and a witness beside every page it opens.
+"""The browser, and a witness of errors for every page it opens.
 
-A test asks its `Site` for pages, signed in as somebody. When it ends, no page may have logged an
-error, violated the content security policy or asked another host for anything.
+A test asks its `Site` for pages, signed in as an account. At its end no page may have logged an
+error, violated the content security policy or sent a request to another host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from functools import cache
 from typing import Any, Final
 
 import pytest
-from console_kit import OPERATOR, Console
 from playwright.async_api import (
     Browser,
     BrowserContext,
@@ -26,6 +25,8 @@ from playwright.async_api import (
     Request,
     async_playwright,
 )
+
+from tests.console.kit import OPERATOR, Console
 
 PLACES: Final = ("/usr/bin/chromium", "chromium", "chromium-browser")
 TIMEOUT_MS: Final = 10_000
@@ -62,9 +63,9 @@ async def launch() -> AsyncIterator[Browser]:
 
 @dataclass
 class Witness:
-    """Notes what a page does that none should.
+    """Records errors of a page that must not happen.
 
-    Without slots: Playwright leaves a note on whatever a handler is bound to.
+    It has no slots, as Playwright sets an attribute on the objects that its handlers are bound to.
     """
 
     home: str
@@ -74,7 +75,7 @@ class Witness:
 
     @contextmanager
     def expecting(self, *statuses: int, absent: bool = False) -> Iterator[None]:
-        """Refusals that the test is about; `absent`: the gateway may not answer at all."""
+        """Expect error replies that the test provokes; `absent`: the gateway may be away."""
         before = self._expected, self._is_absent
         self._expected, self._is_absent = self._expected | set(statuses), absent
         yield
@@ -117,7 +118,7 @@ class Site:
     async def enter(
         self, as_: str | None = OPERATOR, *, watched: bool = True, **options: Any
     ) -> BrowserContext:
-        """A window of one's own; `as_` None is nobody."""
+        """Open a separate window; with `as_` None nobody is signed in."""
         options.setdefault("viewport", {"width": WIDE, "height": HEIGHT})
         options.setdefault("reduced_motion", "reduce")
         context = await self.browser.new_context(base_url=self.home, **options)
@@ -131,7 +132,7 @@ class Site:
         return context
 
     async def sign_in(self, context: BrowserContext, name: str) -> None:
-        """A session of its own, as a sign-in link opens it."""
+        """Open a new session by a sign-in link."""
         known = self.console.cookies.get(name)
         await self.console.sign_in(name)
         cookie, _, value = self.console.cookies[name].partition("=")
@@ -140,7 +141,7 @@ class Site:
         await context.add_cookies([{"name": cookie, "value": value, "url": self.home}])
 
     async def open(self, path: str, as_: str | None = OPERATOR, **options: Any) -> Page:
-        """A page of the console, once it shows what it is about."""
+        """Open a page of the console and wait until it is complete."""
         context = await self.enter(as_, **options)
         page = await context.new_page()
         await go(page, path)
@@ -158,7 +159,7 @@ async def go(page: Page, path: str) -> None:
 
 
 async def settle(page: Page) -> None:
-    """Until the page shows something and nothing is loading."""
+    """Wait until the page shows something and nothing is loading."""
     await page.locator("main h1").first.wait_for()
     await page.locator("main:not([aria-busy])").wait_for()
 
@@ -172,7 +173,7 @@ async def wait_for_title(page: Page, title: str) -> None:
 
 
 async def download(page: Page, name: str) -> str:
-    """The text behind a link, as a person saves it."""
+    """Download a link's file as a person does and return its text."""
     async with page.expect_download() as event:
         await page.get_by_role("link", name=name).click()
     path = await (await event.value).path()
@@ -180,7 +181,7 @@ async def download(page: Page, name: str) -> str:
 
 
 async def read_table(page: Page, caption: str) -> list[dict[str, str]]:
-    """A table as a screen reader has it: each row's cells by the heads of their columns."""
+    """Read a table like a screen reader: each row's cells by their column headings."""
     rows: list[dict[str, str]] = await page.evaluate(
         """(caption) => {
             const region = document.querySelector(`[role=region][aria-label="${caption}"]`);

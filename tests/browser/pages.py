@@ -1,4 +1,4 @@
-"""Where the pages are, and what they are called."""
+"""The addresses and titles of the pages."""
 
 from __future__ import annotations
 

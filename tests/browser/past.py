@@ -1,4 +1,4 @@
-"""Calls that were made before the gateway started, settled by the ledger itself."""
+"""Requests from before the gateway's start, written through the ledger itself."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from console_kit import HOLDER, OTHER, Console, start_console
-from ledger_kit import PRICE
-
-from gateway import accounts, apikeys, codes, signin
-from gateway.ledger.base import Admission, Outcome, Settlement
-from gateway.ledger.books import Books
-from gateway.ledger.sqlite import SqliteLedger
-from gateway.money import NANO, Tokens
+from gateway import apikeys
+from gateway.admin import accounts, codes, keys, signin
+from gateway.ledger import Admission, KeyTerms, Outcome, Settlement, open_ledger
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.money import NANO, Price, Tokens
+from tests.console.kit import HOLDER, OTHER, Console, start_console
+from tests.ledger.kit import PRICE
 
 DAY_MS: Final = 86_400_000
 SEED: Final = 7
@@ -31,7 +30,7 @@ MODELS: Final = {
     "claude-haiku-4-5": 5_000,
     "deepseek-v4-flash": 280,
 }
-"""With what an output token costs, in nano-units."""
+"""Models, with the price of an output token in nano-units."""
 MODELS_TOML: Final = "\n".join(
     f'[models."{name}"]\nroutes = ["demo/{name}"]\n'
     f"price = {{ input = {nano / 6000:.3f}, output = {nano / 1000:.3f} }}"
@@ -55,19 +54,19 @@ class Call:
     estimated: bool = False
 
 
-def write_calls(books: Books, calls: Sequence[Call]) -> None:
-    """Into the database of the books, which nobody serves yet; from a thread, for it has a loop."""
+def write_calls(books: SqliteBooks, calls: Sequence[Call]) -> None:
+    """Write requests into a database not yet served, in a thread as it needs its own loop."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, _settle(find_path(books), calls)).result()
 
 
-def find_path(books: Books) -> Path:
+def find_path(books: SqliteBooks) -> Path:
     with books.reading() as connection:
         return Path(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
 async def _settle(path: Path, calls: Sequence[Call]) -> None:
-    async with SqliteLedger.open(path) as ledger:
+    async with open_ledger(path) as ledger:
         settled = []
         for number, call in enumerate(calls):
             key = ledger.find_key(apikeys.digest(call.secret))
@@ -81,6 +80,9 @@ async def _settle(path: Path, calls: Sequence[Call]) -> None:
                 attempts=1,
                 status=call.status,
                 tokens=call.tokens,
+                web_searches=0,
+                price=Price(0, 0, 0, 0, call.cost_nano),
+                price_rule="",
                 cost_nano=call.cost_nano,
                 estimated=call.estimated,
                 first_byte_ms=call.total_ms // 4,
@@ -90,16 +92,16 @@ async def _settle(path: Path, calls: Sequence[Call]) -> None:
         await asyncio.gather(*settled)
 
 
-def seed_past(books: Books) -> None:
-    """A month as a small team might have it: weekdays, five models, a few things gone wrong."""
+def seed_past(books: SqliteBooks) -> None:
+    """Write a month of a small team: weekdays, five models, a few failures."""
     chance = random.Random(SEED)
     now_ms = time.time_ns() // 1_000_000
     secrets = [
-        accounts.add_key(books, HOLDER, name="notebook").secret,
-        accounts.add_key(books, HOLDER, name="CI", cap_nano=20 * NANO).secret,
+        keys.add_key(books, HOLDER, KeyTerms(name="notebook")).secret,
+        keys.add_key(books, HOLDER, KeyTerms(name="CI", cap_nano=20 * NANO)).secret,
     ]
-    accounts.add_key(
-        books, HOLDER, name="workshop", cap_nano=5 * NANO, expires_ms=now_ms + 20 * DAY_MS
+    keys.add_key(
+        books, HOLDER, KeyTerms(name="workshop", cap_nano=5 * NANO, expires_ms=now_ms + 20 * DAY_MS)
     )
     calls = []
     for days_ago in range(40, -1, -1):
@@ -115,7 +117,7 @@ def seed_past(books: Books) -> None:
     made = codes.make_codes(books, 10 * NANO, 4, note="Workshop")
     codes.redeem(books, OTHER, made.codes[0])
     open_ones = codes.list_codes(books, "open")
-    codes.void_code(books, open_ones[0].id)
+    books.codes.void(open_ones[0].id)
 
 
 def _make_call(chance: random.Random, secrets: Sequence[str], ended_ms: int) -> Call:

@@ -8,12 +8,12 @@ from typing import Any, Final, Literal
 
 import pytest
 import pytest_asyncio
-from console_kit import HOLDER, MODEL, OPERATOR, Console
 from playwright.async_api import Page
-from support.waiting import until
 
-from browser.kit import HEIGHT, NARROW, WIDE, Site, go, read_title, wait_for_title
-from browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
+from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, read_title, wait_for_title
+from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
+from tests.console.kit import HOLDER, MODEL, OPERATOR, Console
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -25,9 +25,9 @@ RUN_AXE: Final = """async (rules) => {
         ({ id: one.id, impact: one.impact, nodes: one.nodes.map((node) => node.html.slice(0, 200)) }));
 }"""
 ZOOMED: Final = WIDE // 2
-"""What 200 % leaves of a wide screen."""
+"""The width that 200 % zoom leaves of a wide screen."""
 RULES_OF_COLOUR: Final = ("color-contrast", "link-in-text-block")
-"""What a theme can break."""
+"""Rules whose result depends on the theme."""
 
 Theme = Literal["light", "dark"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
@@ -35,7 +35,7 @@ THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def lived_in(console: Console) -> AsyncIterator[None]:
-    """The holder has a key, calls and a code; there are codes of each kind."""
+    """A gateway whose holder has a key, requests and a code; codes of each kind exist."""
     made = await console.post("/console/api/keys", {"name": "laptop", "cap": "5"})
     for words in ("one", "two"):
         await console.complete(made.json["secret"], words, model=MODEL)
@@ -47,7 +47,7 @@ async def lived_in(console: Console) -> AsyncIterator[None]:
 
 
 async def find_grave(page: Page, rules: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """What axe calls serious or critical, by all its rules or by those."""
+    """Return axe's serious and critical findings, by all rules or by the given ones."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE)
     found: list[dict[str, Any]] = await page.evaluate(RUN_AXE, rules)
@@ -55,7 +55,7 @@ async def find_grave(page: Page, rules: Sequence[str] = ()) -> list[dict[str, An
 
 
 async def find_cuts(page: Page) -> list[str]:
-    """Why the page as a whole scrolls sideways; tables may, in a region of their own."""
+    """Return why the page as a whole scrolls sideways; tables may, in a region of their own."""
     found: list[str] = await page.evaluate(
         """() => {
             const { clientWidth, scrollWidth } = document.documentElement;
@@ -69,7 +69,7 @@ async def find_cuts(page: Page) -> list[str]:
 
 
 async def inspect(page: Page, path: str) -> dict[str, Any]:
-    """What is wrong with a page, wide and narrow, in light and in the dark."""
+    """Return the problems of a page, wide and narrow, in both themes."""
     faults = {
         f"{path} at {width} px, {theme}: {what}": found
         for width in (NARROW, WIDE)
@@ -93,8 +93,8 @@ async def look(page: Page, width: int, theme: Theme, *, has_axe: bool = True) ->
 
 
 @pytest.mark.parametrize("who", [HOLDER, OPERATOR])
-async def test_b4_pages(site: Site, who: str) -> None:
-    """The holder's pages with something in them; the operator's own, and theirs that are empty."""
+async def test_axe_finds_no_fault_on_any_page(site: Site, who: str) -> None:
+    """The holder's pages with data, and the operator's pages with and without data."""
     pages = HOLDER_PAGES if who == HOLDER else {**OPERATOR_PAGES, "": "Overview", "keys": "Keys"}
     page = await site.open("", who)
     faults: dict[str, Any] = {}
@@ -110,7 +110,7 @@ async def visit(page: Page, site: Site, path: str) -> None:
         await go(page, path)
 
 
-async def test_b4_sign_in_and_dialogs(site: Site) -> None:
+async def test_axe_finds_no_fault_in_sign_in_and_dialogs(site: Site) -> None:
     faults: dict[str, Any] = {}
     context = await site.enter(None)
     for path, title in OUTSIDE.items():
@@ -132,8 +132,8 @@ async def test_b4_sign_in_and_dialogs(site: Site) -> None:
     assert faults == {}
 
 
-async def test_b4_error_is_tied_to_its_field(site: Site) -> None:
-    """The summary on top has the focus; the field says that it is wrong, and why."""
+async def test_error_is_tied_to_its_field(site: Site) -> None:
+    """The summary on top has the focus; the field is marked invalid and names the reason."""
     page = await site.open("keys?new=1", HOLDER)
     dialog = page.get_by_role("dialog")
     cap = dialog.get_by_label("Cap, USD")
@@ -152,8 +152,8 @@ async def test_b4_error_is_tied_to_its_field(site: Site) -> None:
     assert await cap.evaluate("(field) => field === document.activeElement")
 
 
-async def test_b4_chart_has_its_table(site: Site) -> None:
-    """The picture is one image with a conclusion; what it shows is in the table under it."""
+async def test_chart_has_its_table(site: Site) -> None:
+    """The picture is one image with a conclusion; the table under it has its data."""
     page = await site.open("usage", HOLDER)
     chart = page.locator(".plot svg[role=img]")
     await chart.wait_for()
@@ -169,8 +169,8 @@ async def test_b4_chart_has_its_table(site: Site) -> None:
     assert await page.get_by_role("table", name="Usage by day").is_visible()
 
 
-async def test_b6_policy(site: Site) -> None:
-    """Every page has the same strict policy, and the browser keeps to it; the witness counts."""
+async def test_every_page_has_the_same_strict_policy(site: Site) -> None:
+    """Every page has the same strict policy, and the browser reports no violation."""
     page = await site.open("", OPERATOR)
     policies = set()
     for path in [*HOLDER_PAGES, *OPERATOR_PAGES, *OUTSIDE, "static/app.js"]:

@@ -1,18 +1,18 @@
-"""B3: a script does by the API what people do on the page, with the same results and refusals."""
+"""A script does by the API what people do on the page, with the same results and errors."""
 
 from __future__ import annotations
 
 import pytest
-from console_kit import API, HOLDER, OPERATOR, Console
 from playwright.async_api import Page
 
-from browser.kit import Site, go, read_table, wait_for_title
+from tests.browser.kit import Site, go, read_table, wait_for_title
+from tests.console.kit import API, HOLDER, OPERATOR, Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_b3_holder_tasks(site: Site, console: Console) -> None:
-    """Keys, a code, the password, sessions: done without the page, and the page shows them."""
+async def test_what_a_holder_does_by_the_api_is_on_the_page(site: Site, console: Console) -> None:
+    """Keys, a code, the password and sessions: done by the API, then shown by the page."""
     made = await console.post(f"{API}/keys", {"name": "script", "cap": "3"})
     key = made.json["key"]["id"]
     assert (await console.patch(f"{API}/keys/{key}", {"name": "robot"})).status == 200
@@ -20,9 +20,9 @@ async def test_b3_holder_tasks(site: Site, console: Console) -> None:
     assert (await console.complete(made.json["secret"])).status == 401
     assert (await console.complete(turned.json["secret"])).status == 200
     terms = {"amount": "4", "count": 1}
-    codes = await console.post(f"{API}/codes", terms, as_=OPERATOR, key="b3")
+    codes = await console.post(f"{API}/codes", terms, as_=OPERATOR, key="script")
     code = {"code": codes.json["codes"][0]}
-    redeemed = await console.post(f"{API}/billing/redeem", code, key="b3")
+    redeemed = await console.post(f"{API}/billing/redeem", code, key="script")
     overview = await console.get(f"{API}/overview")
     page = await site.open("", HOLDER)
     shown = await page.locator("data.big").get_attribute("value")
@@ -43,7 +43,9 @@ async def test_b3_holder_tasks(site: Site, console: Console) -> None:
         await wait_for_title(page, "Sign in")
 
 
-async def test_b3_operator_tasks(site: Site, console: Console) -> None:
+async def test_what_an_operator_does_by_the_api_is_on_the_page(
+    site: Site, console: Console
+) -> None:
     added = await console.post(
         f"{API}/accounts", {"name": "acme", "credit": "9", "note": "hi"}, as_=OPERATOR, key="add"
     )
@@ -77,8 +79,8 @@ async def refusal_on_page(page: Page, submit: str) -> str:
     return await alert.inner_text()
 
 
-async def test_b3_same_refusals(site: Site, console: Console) -> None:
-    """What the page says is the API's own sentence."""
+async def test_the_page_shows_the_refusals_of_the_api(site: Site, console: Console) -> None:
+    """The page shows the API's own error message."""
     page = await site.open("keys?new=1", OPERATOR)
     with site.witness.expecting(400, 409):
         await page.get_by_label("Cap, USD").fill("lots")

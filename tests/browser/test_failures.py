@@ -1,4 +1,4 @@
-"""B15: the gateway restarts, its database is locked, an answer is a mess: the page says so, calmly."""
+"""The page explains restarts, a locked database and malformed replies."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 from typing import Final
 
 import pytest
-from console_kit import API, HOLDER, Console
 from playwright.async_api import Page, Route
-from support.process import GatewayProcess
 
-from browser.kit import Site, go, settle, wait_for_title
+from tests.browser.kit import Site, go, settle, wait_for_title
+from tests.console.kit import API, HOLDER, Console
+from tests.support.process import GatewayProcess
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -21,7 +21,7 @@ INNARDS: Final = ("Traceback", "sqlite", "Error:", ".py", "undefined", "[object"
 
 
 async def assert_friendly(page: Page) -> None:
-    """A sentence and a way on; nothing of the inside."""
+    """Check for a sentence and a way to go on, without internal details."""
     await wait_for_title(page, FAILED)
     text = await page.inner_text("main")
     assert [one for one in INNARDS if one in text] == []
@@ -38,8 +38,10 @@ def stopped(process: GatewayProcess) -> Iterator[None]:
         process.start()
 
 
-async def test_b15_restart(site: Site, console: Console) -> None:
-    """While it is away the page says so, and goes on where it was when it is back."""
+async def test_the_page_goes_on_after_a_restart_of_the_gateway(
+    site: Site, console: Console
+) -> None:
+    """The page reports that the gateway is away, and goes on where it was when it is back."""
     page = await site.open("keys", HOLDER)
     process = console.process
     assert process is not None
@@ -53,8 +55,8 @@ async def test_b15_restart(site: Site, console: Console) -> None:
     assert page.url == f"{site.home}/console/usage"
 
 
-async def test_b15_restart_on_a_page_that_is_loaded(site: Site, console: Console) -> None:
-    """Its modules are here already, so that its figures alone are missing."""
+async def test_a_loaded_page_survives_a_restart(site: Site, console: Console) -> None:
+    """The page's modules are loaded already, so only its data is missing."""
     process = console.process
     assert process is not None
     page = await site.open("billing", HOLDER)
@@ -66,8 +68,8 @@ async def test_b15_restart_on_a_page_that_is_loaded(site: Site, console: Console
     assert page.url == f"{site.home}/console/billing?kind=credit"
 
 
-async def test_b15_restart_under_a_form(site: Site, console: Console) -> None:
-    """What was typed stays, and the second try succeeds."""
+async def test_a_form_survives_a_restart(site: Site, console: Console) -> None:
+    """The text in the form stays, and the second try succeeds."""
     process = console.process
     assert process is not None
     page = await site.open("keys?new=1", HOLDER)
@@ -81,8 +83,8 @@ async def test_b15_restart_under_a_form(site: Site, console: Console) -> None:
     await wait_for_title(page, "Key created")
 
 
-async def test_b15_locked_database(site: Site, console: Console) -> None:
-    """Somebody holds the database: reading goes on, writing is refused in words and then works."""
+async def test_a_locked_database_can_be_read(site: Site, console: Console) -> None:
+    """While another process holds the lock, reading works and writing gets a clear error."""
     page = await site.open("keys?new=1", HOLDER)
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Name").fill("waiting")
@@ -111,8 +113,8 @@ async def test_b15_locked_database(site: Site, console: Console) -> None:
     ],
     ids=["503", "500", "502", "200"],
 )
-async def test_b15_bad_answers(site: Site, status: int, body: str) -> None:
-    """Whatever a proxy in between makes of it, the page has a sentence for it."""
+async def test_a_bad_answer_is_shown_as_a_sentence(site: Site, status: int, body: str) -> None:
+    """Whatever a proxy makes of a reply, the page shows a sentence for it."""
     page = await site.open("", HOLDER)
 
     async def answer(route: Route) -> None:
@@ -128,7 +130,7 @@ async def test_b15_bad_answers(site: Site, status: int, body: str) -> None:
     await wait_for_title(page, "Billing")
 
 
-async def test_b15_unknown_pages_say_so(site: Site) -> None:
+async def test_unknown_pages_say_so(site: Site) -> None:
     page = await site.open("", HOLDER)
     for path in ("nowhere", "accounts/nobody", "keys/x/y", "accounts/%E0%A4%A"):
         with site.witness.expecting(404):

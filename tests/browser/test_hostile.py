@@ -1,4 +1,4 @@
-"""B7 names that are markup stay text; B8 other sites change nothing; B9 other accounts' ids are 404."""
+"""Markup in names stays text; other sites change nothing; other accounts' ids are 404."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from console_kit import API, HOLDER, OPERATOR, OTHER, Console, start_console
 from playwright.async_api import Page
-from support.waiting import until
 
-from browser.kit import Site, go, read_title
-from browser.pages import HOLDER_PAGES, OPERATOR_PAGES
-from gateway import accounts
-from gateway.ledger.books import Books
+from gateway.admin import accounts, keys
+from gateway.ledger import Books, KeyTerms
 from gateway.money import NANO
+from tests.browser.kit import Site, go, read_title
+from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES
+from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, start_console
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -41,8 +41,8 @@ MODELS: Final = "\n".join(
 def seed(books: Books) -> None:
     for name in HOSTILE:
         accounts.add_account(books, name, credit_nano=NANO, note=name)
-        accounts.add_key(books, HOLDER, name=name)
-        accounts.add_key(books, name, name=name)
+        keys.add_key(books, HOLDER, KeyTerms(name=name))
+        keys.add_key(books, name, KeyTerms(name=name))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -54,7 +54,7 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 
 
 async def assert_only_text(page: Page) -> None:
-    """Nothing of the names became an element or an attribute that acts."""
+    """Check that the names created no element and no active attribute."""
     found = await page.evaluate(
         """() => [...document.querySelectorAll("img, iframe, object, embed, base, svg[onload]"),
             ...[...document.querySelectorAll("script")].filter((one) => !one.src),
@@ -67,8 +67,8 @@ async def assert_only_text(page: Page) -> None:
     assert found == []
 
 
-async def test_b7_names_stay_text(site: Site) -> None:
-    """On every page where a name can stand, and on the pages of the accounts themselves."""
+async def test_names_stay_text(site: Site) -> None:
+    """Checked on every page that shows names, and on the pages of the accounts themselves."""
     page = await site.open("", HOLDER)
     for path in HOLDER_PAGES:
         with site.witness.expecting(404):
@@ -109,7 +109,7 @@ async def test_b7_names_stay_text(site: Site) -> None:
         "%2f%2fevil.example",
     ],
 )
-async def test_b7_sign_in_leads_nowhere_else(site: Site, console: Console, next_: str) -> None:
+async def test_sign_in_leads_nowhere_else(site: Site, console: Console, next_: str) -> None:
     page = await site.open(f"signin?next={next_}", None)
     token = console.make_link_token(OTHER)
     await page.goto(f"/console/signin?next={next_}#token={token}")
@@ -152,7 +152,7 @@ SEND_FETCH: Final = """([url, body]) => fetch(url, {
 
 @asynccontextmanager
 async def serve_other_site() -> AsyncIterator[str]:
-    """An origin of its own; `localhost`, where the console is 127.0.0.1, is another site as well."""
+    """Serve another origin; `localhost` is also another site than the console's 127.0.0.1."""
 
     async def show(request: web.Request) -> web.Response:
         del request
@@ -171,7 +171,7 @@ async def serve_other_site() -> AsyncIterator[str]:
 
 
 def read_state(console: Console) -> list[tuple[object, ...]]:
-    """What must not change: accounts with balances, keys, codes, sessions."""
+    """Read what must not change: accounts with balances, keys, codes, sessions."""
     with console.open_books() as books, books.reading() as connection:
         return [
             connection.execute(f"SELECT count(*), {what} FROM {table}").fetchone()
@@ -185,8 +185,8 @@ def read_state(console: Console) -> list[tuple[object, ...]]:
         ]
 
 
-async def test_b8_other_sites_change_nothing(site: Site, console: Console) -> None:
-    """Forms and fetches of another origin, with an operator signed in: 403 for all of them."""
+async def test_other_sites_change_nothing(site: Site, console: Console) -> None:
+    """Forms and fetches of another origin, with an operator signed in: all get 403."""
     context = await site.enter(OPERATOR, watched=False)
     before = read_state(console)
     process = console.process
@@ -205,8 +205,8 @@ async def test_b8_other_sites_change_nothing(site: Site, console: Console) -> No
     assert read_state(console) == before
 
 
-async def test_b8_foreign_origin_without_fetch_metadata(console: Console) -> None:
-    """Browsers of before 2023 send an Origin alone."""
+async def test_a_foreign_origin_alone_is_refused(console: Console) -> None:
+    """Browsers from before 2023 send only Origin."""
     for path, body in ATTACKS:
         reply = await console.ask(
             "POST",
@@ -219,7 +219,7 @@ async def test_b8_foreign_origin_without_fetch_metadata(console: Console) -> Non
         assert reply.refusal[:2] == (403, "cross_site"), path
 
 
-async def test_b8_page_is_never_framed(site: Site) -> None:
+async def test_page_is_never_framed(site: Site) -> None:
     context = await site.enter(OPERATOR, watched=False)
     async with serve_other_site() as other:
         page = await context.new_page()
@@ -237,8 +237,8 @@ async def test_b8_page_is_never_framed(site: Site) -> None:
         assert frames == []
 
 
-async def test_b9_ids_of_others(site: Site, console: Console) -> None:
-    """The other holder's key, call, statement and account are not there for this one."""
+async def test_ids_of_others_are_unknown(site: Site, console: Console) -> None:
+    """Another holder's key, request, statement and account get a 404."""
     made = await console.post(f"{API}/keys", {"name": "private"}, as_=OTHER)
     call = await console.complete(made.json["secret"])
     request_id, key = call.headers["x-request-id"], made.json["key"]["id"]

@@ -1,4 +1,4 @@
-"""B5: everything a mouse does, by keys alone; the focus is seen and goes where one reads."""
+"""Everything works by keyboard; the focus is visible and follows the reading order."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 import pytest
-from console_kit import HOLDER, OPERATOR, Console
 from playwright.async_api import Page
 
-from browser.kit import Site, go, wait_for_title
+from tests.browser.kit import Site, go, wait_for_title
+from tests.console.kit import HOLDER, OPERATOR, Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -28,7 +28,7 @@ FOCUSED: Final = """() => {
 
 
 async def tab_to(page: Page, name: str) -> None:
-    """Press Tab until that is in focus; wherever it comes by, it shows."""
+    """Press Tab until the element has the focus; the focus must be visible at each step."""
     passed = []
     for _ in range(MAX_STEPS):
         await page.keyboard.press("Tab")
@@ -44,8 +44,8 @@ async def tab_to(page: Page, name: str) -> None:
     raise AssertionError(f"{name} is out of reach: {passed}")
 
 
-async def test_b5_keys(site: Site) -> None:
-    """Create, cap, rotate, revoke."""
+async def test_a_key_is_created_capped_rotated_and_revoked(site: Site) -> None:
+    """Create, cap, rotate and revoke keys."""
     page = await site.open("keys", HOLDER)
     keys = page.keyboard
     await tab_to(page, "Create a key")
@@ -92,7 +92,7 @@ async def test_b5_keys(site: Site) -> None:
     await page.get_by_text("1 key", exact=True).wait_for()
 
 
-async def test_b5_redeem(site: Site, console: Console) -> None:
+async def test_a_code_is_redeemed_as_it_was_typed(site: Site, console: Console) -> None:
     terms = {"amount": "2.50", "count": 1}
     made = await console.post("/console/api/codes", terms, as_=OPERATOR, key="by hand")
     page = await site.open("billing", HOLDER)
@@ -102,8 +102,8 @@ async def test_b5_redeem(site: Site, console: Console) -> None:
     await page.get_by_text("$2.50 added.").first.wait_for()
 
 
-async def test_b5_skip_link_and_menu(site: Site) -> None:
-    """The first stop leads past the menu; on a small screen the menu opens by a key."""
+async def test_the_first_stop_skips_the_menu(site: Site) -> None:
+    """The first stop skips the menu; on a small screen the menu opens by a key."""
     page = await site.open("usage", HOLDER)
     await page.keyboard.press("Tab")
     assert (await page.evaluate(FOCUSED))["name"] == "Skip to content"
@@ -121,8 +121,8 @@ async def test_b5_skip_link_and_menu(site: Site) -> None:
     assert await menu.get_attribute("aria-expanded") == "false"
 
 
-async def test_b5_stops_are_in_reading_order(site: Site) -> None:
-    """Tab goes down the document, and each page starts at its title."""
+async def test_stops_are_in_reading_order(site: Site) -> None:
+    """Tab follows the document, and each page starts at its title."""
     page = await site.open("", OPERATOR)
     for path in ("keys", "usage", "accounts", "settings"):
         await go(page, path)

@@ -1,12 +1,12 @@
-"""B10: a double click, a refresh, an answer that got lost: money moves once."""
+"""A double click, a refresh or a lost reply moves money once."""
 
 from __future__ import annotations
 
 import pytest
-from console_kit import API, HOLDER, OPERATOR, Console
 from playwright.async_api import Route
 
-from browser.kit import Site, go, settle, wait_for_title
+from tests.browser.kit import Site, go, settle, wait_for_title
+from tests.console.kit import API, HOLDER, OPERATOR, Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -23,7 +23,7 @@ async def count_moves(console: Console, kind: str, as_: str = HOLDER) -> int:
     return found
 
 
-async def test_b10_redeem_by_double_click(site: Site, console: Console) -> None:
+async def test_a_double_click_redeems_once(site: Site, console: Console) -> None:
     before = await count_moves(console, "code")
     page = await site.open("billing", HOLDER)
     await page.get_by_label("Top-up code").fill(await make_code(console, "double"))
@@ -34,8 +34,8 @@ async def test_b10_redeem_by_double_click(site: Site, console: Console) -> None:
     assert await count_moves(console, "code") == before + 1
 
 
-async def test_b10_redeem_after_a_lost_answer(site: Site, console: Console) -> None:
-    """The gateway did it, the answer never came: the second try gets the first one's reply."""
+async def test_a_code_whose_answer_was_lost_is_redeemed_once(site: Site, console: Console) -> None:
+    """The gateway redeemed the code, but the reply was lost: the second try gets the same reply."""
     before = await count_moves(console, "code")
     page = await site.open("billing", HOLDER)
     await page.get_by_label("Top-up code").fill(await make_code(console, "lost"))
@@ -53,7 +53,7 @@ async def test_b10_redeem_after_a_lost_answer(site: Site, console: Console) -> N
     assert await count_moves(console, "code") == before + 1
 
 
-async def test_b10_credit_by_double_click_and_refresh(site: Site, console: Console) -> None:
+async def test_double_click_and_refresh_credit_once(site: Site, console: Console) -> None:
     page = await site.open(f"accounts/{HOLDER}", OPERATOR)
     before = await count_moves(console, "credit")
     await page.get_by_role("button", name="Credit", exact=True).click()
@@ -69,8 +69,8 @@ async def test_b10_credit_by_double_click_and_refresh(site: Site, console: Conso
     assert await count_moves(console, "credit") == before + 1
 
 
-async def test_b10_the_same_credit_again_is_meant(site: Site, console: Console) -> None:
-    """A new dialog is a new move, though its figures are the same."""
+async def test_the_same_credit_again_is_meant(site: Site, console: Console) -> None:
+    """A new dialog is a new credit, even with the same values."""
     before = await count_moves(console, "credit")
     page = await site.open(f"accounts/{HOLDER}", OPERATOR)
     for number in (1, 2):
@@ -84,7 +84,7 @@ async def test_b10_the_same_credit_again_is_meant(site: Site, console: Console) 
     assert await count_moves(console, "credit") == before + 2
 
 
-async def test_b10_rotate_by_double_click(site: Site, console: Console) -> None:
+async def test_a_double_click_rotates_once(site: Site, console: Console) -> None:
     await console.post(f"{API}/keys", {"name": "spun"})
     page = await site.open("keys", HOLDER)
     await page.get_by_role("button", name="Rotate spun").click()

@@ -1,8 +1,8 @@
-"""B14: pictures of every page, for a person to look at before a release.
+"""Pictures of every page, for a person to look at before a release.
 
-    CONSOLE_SCREENSHOTS=folder .venv/bin/python -m pytest tests/browser/test_screenshots.py
+    CONSOLE_SCREENSHOTS=folder .venv/bin/python -m pytest -m browser tests/browser/test_screenshots.py
 
-They go into that folder; without the variable into one that pytest throws away, one size alone.
+The variable names their folder. Without it one size is taken, into a folder that pytest deletes.
 `overview.png`, which README shows, is `readme-light.png` with fewer colours.
 """
 
@@ -15,19 +15,19 @@ from typing import Final, Literal
 
 import pytest
 import pytest_asyncio
-from console_kit import HOLDER, OPERATOR, Console
 from playwright.async_api import Page
 
-from browser.kit import HEIGHT, NARROW, WIDE, Site, go, wait_for_title
-from browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
-from browser.past import start_with_past
+from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, wait_for_title
+from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
+from tests.browser.past import start_with_past
+from tests.console.kit import HOLDER, OPERATOR, Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 FOLDER: Final = os.environ.get("CONSOLE_SCREENSHOTS")
 Theme = Literal["light", "dark"]
 EXAMPLES: Final = (("light", WIDE), ("dark", WIDE), ("light", NARROW), ("dark", NARROW))
-"""All that one looks at."""
+"""Themes and sizes of the pictures."""
 OPENING_BYTES: Final = b"\x89PNG"
 
 
@@ -48,7 +48,9 @@ def name_file(path: str) -> str:
 
 
 @pytest.mark.parametrize(("theme", "width"), EXAMPLES if FOLDER else EXAMPLES[:1])
-async def test_b14_pictures(site: Site, tmp_path: Path, theme: Theme, width: int) -> None:
+async def test_every_page_can_be_pictured_in_both_themes(
+    site: Site, tmp_path: Path, theme: Theme, width: int
+) -> None:
     folder = Path(FOLDER) if FOLDER else tmp_path
     folder.mkdir(parents=True, exist_ok=True)
     look = {"color_scheme": theme, "viewport": {"width": width, "height": HEIGHT}}

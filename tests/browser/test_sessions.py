@@ -1,6 +1,4 @@
-"""B13: a session that idles out, is ended elsewhere, or whose password changes leads to the sign-in,
-and from there back to where one was.
-"""
+"""Ended sessions lead to the sign-in and back: expired, ended elsewhere, new password."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from console_kit import HOLDER, OPERATOR, Console
 from playwright.async_api import Page
 
-from browser.kit import Site, go, settle, wait_for_title
-from gateway import signin
+from gateway.admin import signin
+from tests.browser.kit import Site, go, settle, wait_for_title
+from tests.console.kit import HOLDER, OPERATOR, Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -28,7 +26,7 @@ def set_password(console: Console, name: str, password: str = PASSWORD) -> None:
 
 
 def idle_out(database: Path) -> None:
-    """All sessions were last used a month ago."""
+    """Make the last use of all sessions a month old."""
     with closing(sqlite3.connect(database, timeout=5)) as connection, connection:
         connection.execute("UPDATE sessions SET last_seen_ms = last_seen_ms - ?", (MONTH_MS,))
 
@@ -40,7 +38,7 @@ async def sign_in(page: Page, name: str, password: str = PASSWORD) -> None:
     await page.get_by_role("button", name="Sign in").click()
 
 
-async def test_b13_idle_session_comes_back(site: Site, console: Console) -> None:
+async def test_idle_session_comes_back(site: Site, console: Console) -> None:
     set_password(console, HOLDER)
     page = await site.open("keys", HOLDER)
     idle_out(console.database)
@@ -51,8 +49,8 @@ async def test_b13_idle_session_comes_back(site: Site, console: Console) -> None
     assert page.url == f"{site.home}/console/billing"
 
 
-async def test_b13_filters_survive_the_sign_in(site: Site, console: Console) -> None:
-    """The way back is the whole address, from a reload too."""
+async def test_filters_survive_the_sign_in(site: Site, console: Console) -> None:
+    """After the sign-in the whole address is restored, also after a reload."""
     set_password(console, HOLDER)
     page = await site.open("usage?by=model&show=tokens", HOLDER)
     idle_out(console.database)
@@ -64,8 +62,8 @@ async def test_b13_filters_survive_the_sign_in(site: Site, console: Console) -> 
     assert await page.get_by_label("Table by").input_value() == "model"
 
 
-async def test_b13_session_ends_under_a_form(site: Site, console: Console) -> None:
-    """A form that is sent too late changes nothing, and its dialog goes away with its page."""
+async def test_a_form_sent_after_the_session_changes_nothing(site: Site, console: Console) -> None:
+    """A form that is sent too late changes nothing, and its dialog closes."""
     set_password(console, HOLDER)
     page = await site.open("keys?new=1", HOLDER)
     await page.get_by_role("dialog").get_by_label("Name").fill("too late")
@@ -79,7 +77,7 @@ async def test_b13_session_ends_under_a_form(site: Site, console: Console) -> No
     assert await page.get_by_text("too late").count() == 0
 
 
-async def test_b13_revoked_elsewhere(site: Site, console: Console) -> None:
+async def test_a_session_revoked_elsewhere_ends_here(site: Site, console: Console) -> None:
     set_password(console, HOLDER)
     here = await site.open("activity", HOLDER)
     elsewhere = await site.open("settings", HOLDER)
@@ -96,8 +94,8 @@ async def test_b13_revoked_elsewhere(site: Site, console: Console) -> None:
     assert await sessions.count() == 3  # the heads, this one, the one that came back
 
 
-async def test_b13_password_change(site: Site, console: Console) -> None:
-    """On the page itself: the own session goes on under a new id, all others end."""
+async def test_a_password_change_ends_the_other_sessions(site: Site, console: Console) -> None:
+    """The own session continues under a new id, all others end."""
     set_password(console, HOLDER)
     here = await site.open("signin", None)
     await sign_in(here, HOLDER)
@@ -127,8 +125,8 @@ async def test_b13_password_change(site: Site, console: Console) -> None:
         await wait_for_title(elsewhere, "Overview")
 
 
-async def test_b13_signing_out(site: Site) -> None:
-    """The way back of a browser shows nothing of the one who left."""
+async def test_signing_out_leaves_nothing_behind_the_back_button(site: Site) -> None:
+    """The browser's back button shows nothing of the account that signed out."""
     page = await site.open("billing", OPERATOR)
     with site.witness.expecting(401):
         await page.get_by_role("button", name="Sign out").click()
@@ -138,7 +136,7 @@ async def test_b13_signing_out(site: Site) -> None:
     assert await page.context.cookies() == []
 
 
-async def test_b13_used_link(site: Site, console: Console) -> None:
+async def test_a_used_link_is_refused(site: Site, console: Console) -> None:
     """A link works once, and previews of it do not use it up."""
     token = console.make_link_token(OPERATOR)
     preview = await site.open(f"signin#token={token}", None)
@@ -148,6 +146,6 @@ async def test_b13_used_link(site: Site, console: Console) -> None:
     await wait_for_title(page, "Overview")
     with site.witness.expecting(401):
         await preview.get_by_role("button", name="Sign in with this link").click()
-        await preview.get_by_role("alert").get_by_text("This link does not work").wait_for()
+        await preview.get_by_role("alert").get_by_text("This link is not valid").wait_for()
     await preview.get_by_role("link", name="Use a password instead").click()
     await preview.get_by_label("Password").wait_for()

@@ -1,17 +1,21 @@
-"""What the black-box tests share. Of the server, only `accounts` is imported, to seed databases.
+"""Helpers of the black-box tests. Of the package they import what writes seeds and configurations.
 
-upstream   ScriptedUpstream: a raw TCP server that plays what a provider might do
-replies    the bytes it plays: JSON replies, streams, cut and broken ones
-client     a byte-exact HTTP client: one connection, one request, what came back
+upstream   ScriptedUpstream: a raw TCP server that plays a provider, good or broken
+replies    the bytes it sends: JSON replies, streams, cut and broken ones
+client     a byte-exact HTTP client: one connection, one request, one reply
 config     the gateway.toml of the test gateways
-seed       the accounts and keys they know
-process    GatewayProcess: start, log, stop, secrets found where they should not be
-running    a gateway with its callers and its books; stage: that, with two upstreams
+seed       their accounts and keys
+process    GatewayProcess: starts and stops a gateway, reads its log, searches for secrets
+running    a gateway with its callers and books
+stage      a gateway with two upstreams
 books      the gateway's database, read from outside
-chat       requests, prices, the error envelopes, the rules of a stream
-messages   the same of the other dialect, and what its providers send
-told       what a reply says whatever its dialect
+chat       chat requests, prices, error envelopes, rules of a stream
+messages   the same for the messages dialect, and its providers' replies
+told       the content of a reply, independent of the dialect
 pairs      real SDKs and scripted providers of both dialects, in all four pairs
-recorded   recorded streams and an independent account of what they say
-waiting    for what has no event
+said       the content of a chat stream, read independently of the gateway
+waiting    polls for conditions that have no event
+cli        runs the command line in this process
+settings   test configurations, written and loaded
+fuzz       settings of the property tests
 """

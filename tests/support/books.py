@@ -1,4 +1,4 @@
-"""The gateway's database from outside: read-only, by another connection than the server's."""
+"""Read the gateway's database from outside, read-only, through another connection."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from support.waiting import until
+from tests.support.waiting import until
 
-SETTLE_SECONDS: Final = 5.0
+SETTLE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """What the ledger says of one request."""
+    """The ledger's row of one request."""
 
     state: str
     cost_nano: int
@@ -35,7 +35,7 @@ class Books:
     path: Path
 
     async def settled(self, request_id: str) -> RequestRow:
-        """The request's row once it is no longer pending."""
+        """Wait until the request is no longer pending and return its row."""
         await until(
             lambda: (row := self.request(request_id)) is not None and row.state != "pending",
             f"{request_id} to be settled",
@@ -46,7 +46,7 @@ class Books:
         return row
 
     async def charge_nano(self, request_id: str) -> int:
-        """What the request was charged, held against the entries of its account."""
+        """Return the charge of a request, checked against the entries of its account."""
         row = await self.settled(request_id)
         charges = self._all("SELECT amount_nano FROM entries WHERE request_id = ?", request_id)
         assert len(charges) <= 1, charges
@@ -64,8 +64,12 @@ class Books:
         state, cost, estimated, outcome, *tokens = rows[0]
         return RequestRow(str(state), int(cost or 0), bool(estimated), str(outcome), *tokens)
 
+    def hold_nano(self, request_id: str) -> int:
+        ((held,),) = self._all("SELECT hold_nano FROM requests WHERE id = ?", request_id)
+        return held
+
     def balance_nano(self, account: str) -> int:
-        """The sum of the account's entries, not the cached column."""
+        """Return the sum of the account's entries, not the cached column."""
         ((total,),) = self._all(
             "SELECT coalesce(sum(e.amount_nano), 0) FROM entries e"
             " JOIN accounts a ON a.id = e.account_id WHERE a.name = ?",
@@ -78,7 +82,7 @@ class Books:
         return int(cached)
 
     async def wait_for_settled(self, account: str, count: int) -> None:
-        """Return once that many requests of the account are settled, where no reply names them."""
+        """Wait until so many requests of the account are settled, if no reply names their ids."""
         await until(
             lambda: self.count_settled(account) >= count,
             f"{count} settled requests of {account}",

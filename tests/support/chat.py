@@ -1,24 +1,26 @@
-"""The chat surface as a caller knows it: requests, prices, errors, and the rules of a stream."""
+"""The chat API from outside: requests, prices, errors, and the rules of a stream."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from support.client import Reply
-from support.recorded import Said, accumulate
+from tests.support.client import Reply
+from tests.support.said import Said, accumulate
 
 INPUT_PRICE: Final = 137_000_500
 CACHED_PRICE: Final = 13_100_700
 WRITTEN_PRICE: Final = 171_250_700
 OUTPUT_PRICE: Final = 731_000_900
-"""Nano-units per million tokens of every test model: odd, so that rounding shows."""
+"""Nano-units per million tokens of every test model: an odd number, so that rounding shows."""
 PRICE_TOML: Final = (
     "{ input = 0.1370005, cached_input = 0.0131007, cache_write = 0.1712507, output = 0.7310009 }"
 )
 MAX_OUTPUT_TOKENS: Final = 4096
+HOLD_OUTPUT_TOKENS: Final = 1024
+"""The default of `billing.hold_output_tokens`."""
 
 ERRORS: Final[dict[str | None, tuple[frozenset[int], frozenset[str]]]] = {
     "model_not_found": (frozenset({400, 404}), frozenset({"invalid_request_error"})),
@@ -38,22 +40,27 @@ ERRORS: Final[dict[str | None, tuple[frozenset[int], frozenset[str]]]] = {
     "upstream_unavailable": (frozenset({503}), frozenset({"service_unavailable_error"})),
     "internal_error": (frozenset({500}), frozenset({"server_error"})),
 }
-"""Statuses and types that belong to each code; other codes are those of a 400."""
+"""Statuses and types that belong to each code; all other codes belong to a 400."""
 WAITABLE: Final = frozenset({429, 503})
 COMPLETION_ID: Final = re.compile(r"chatcmpl-[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Tokens as a chat provider reports them: `cached` and `written` are inside `prompt`."""
+    """Tokens as a chat provider reports them: `cached` and `written` are part of `prompt`."""
 
     prompt: int
     completion: int
     cached: int = 0
     written: int = 0
 
+    def of(self, sent: bytes) -> Used:
+        """Put the estimate of what a provider was sent in the place of `SENT`."""
+        return replace(self, prompt=estimate_sent(sent)) if self.prompt == SENT else self
+
     @property
     def cost_nano(self) -> int:
+        assert self.prompt != SENT
         scaled = (
             (self.prompt - self.cached - self.written) * INPUT_PRICE
             + self.cached * CACHED_PRICE
@@ -63,21 +70,28 @@ class Used:
         return -(-scaled // 1_000_000)
 
 
+SENT: Final = -1
+"""Stands for the estimate of a request's input, which depends on what its provider is sent."""
 NOTHING: Final = Used(0, 0)
 
 
 def say(model: str, text: str = "Say hello, please.", **extra: Any) -> dict[str, Any]:
-    """A request with one user message; extra fields are added to it."""
+    """Make a request with one user message and extra fields."""
     return {"model": model, "messages": [{"role": "user", "content": text}]} | extra
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text that nobody counted: a quarter of its UTF-8 bytes, rounded up."""
+    """Estimate the tokens of a text: a quarter of its UTF-8 bytes, rounded up."""
     return -(-len(text.encode()) // 4)
 
 
+def estimate_sent(body: bytes) -> int:
+    """Tokens of a request without files: everything that is sent counts as text."""
+    return -(-len(body) // 4)
+
+
 def check_error(reply: Reply, status: int, code: str | None, *, param: str | None = None) -> str:
-    """Hold an error reply to design.md §3 in the chat dialect; its message is returned."""
+    """Check an error reply of the chat dialect and return its message."""
     assert (reply.status, reply.body) == (status, reply.body)
     assert reply.complete
     assert reply.headers["content-type"].startswith("application/json")
@@ -94,7 +108,7 @@ def check_error(reply: Reply, status: int, code: str | None, *, param: str | Non
 
 
 def check_error_object(error: dict[str, Any]) -> None:
-    """All four keys, the types OpenAI's schema gives them, and type and code that go together."""
+    """Check the four keys, their types by OpenAI's schema, and that type and code fit together."""
     assert set(error) == {"message", "type", "param", "code"}
     assert isinstance(error["message"], str)
     assert error["message"]
@@ -106,7 +120,7 @@ def check_error_object(error: dict[str, Any]) -> None:
 
 
 def check_retry_headers(reply: Reply) -> None:
-    """429 and 503 say when to come back, in both units, at most a minute away."""
+    """Check that 429 and 503 have Retry-After in both units, of at most a minute."""
     if reply.status in WAITABLE:
         assert re.fullmatch(r"\d+", reply.headers["retry-after"])
         assert 0 <= int(reply.headers["retry-after"]) <= 60
@@ -115,7 +129,7 @@ def check_retry_headers(reply: Reply) -> None:
 
 
 def check_messages_error(reply: Reply, status: int, kind: str) -> None:
-    """Hold an error reply to the messages dialect."""
+    """Check an error reply of the messages dialect."""
     assert (reply.status, reply.body) == (status, reply.body)
     assert reply.headers["content-type"].startswith("application/json")
     assert set(reply.json) == {"type", "error", "request_id"}
@@ -127,7 +141,7 @@ def check_messages_error(reply: Reply, status: int, kind: str) -> None:
 
 
 def split_events(body: bytes) -> list[bytes]:
-    """The data of every event: each one line `data: …` and an empty line; comments are let pass."""
+    """Return the data of every event; each is a line `data: …` and an empty line. Skip comments."""
     body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # all three end lines in SSE
     assert body.endswith(b"\n\n") or body == b"", body[-80:]
     payloads = []
@@ -142,7 +156,7 @@ def split_events(body: bytes) -> list[bytes]:
 
 
 def read_stream(body: bytes, model: str, *, usage_asked: bool = False) -> Said:
-    """Hold a whole stream to the specification's parts 2.5 and 6, and return what it says."""
+    """Check that a stream keeps the rules of chat streams, and return its content."""
     payloads = split_events(body)
     assert payloads[-1] == b"[DONE]"
     assert payloads.count(b"[DONE]") == 1
@@ -155,7 +169,7 @@ def read_stream(body: bytes, model: str, *, usage_asked: bool = False) -> Said:
 
 
 def read_broken_stream(body: bytes, model: str, code: str) -> Said:
-    """Hold a stream that failed to its rules: whole events, one error event, no `[DONE]`."""
+    """Check the rules of a failed stream: whole events, one error event, no `[DONE]`."""
     payloads = split_events(body)
     *said, last = [json.loads(payload) for payload in payloads]
     assert set(last) == {"error"}
@@ -205,7 +219,7 @@ def _check_choice(chunks: list[dict[str, Any]], index: int, *, finished: bool) -
 
 
 def _check_usage_chunks(chunks: list[dict[str, Any]], *, usage_asked: bool) -> None:
-    """A chunk without choices carries the usage, comes last, and only to who asked for it."""
+    """Check that usage comes last, in a chunk without choices, and only to callers that asked."""
     bare = [number for number, chunk in enumerate(chunks) if not chunk["choices"]]
     if not usage_asked:
         assert bare == []

@@ -1,4 +1,4 @@
-"""Commands run in this process: words in; exit code, stdout and stderr out."""
+"""Run commands in this process: words in; exit code, stdout and stderr out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.cli import main
+from gateway.cli.main import main
 
 CONFIG = """
 [billing]
@@ -29,7 +29,7 @@ price = { input = 0.15, output = 0.60 }
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Cli:
-    """The command line over a folder with a gateway.toml; a provider's key is out of reach."""
+    """The command line in a folder with a gateway.toml, whose provider's key cannot be read."""
 
     folder: Path
     capture: pytest.CaptureFixture[str]
@@ -63,13 +63,13 @@ class Cli:
         return Answer(code, captured.out, captured.err)
 
     def done(self, *words: str) -> Answer:
-        """A command that must succeed."""
+        """Run a command that must succeed."""
         answer = self.run(*words)
         assert answer.code == 0, answer.err
         return answer
 
     def add_key(self, account: str, *words: str) -> tuple[str, str]:
-        """A new key: its id and the key itself."""
+        """Make a key and return its id and the key itself."""
         made = self.done("key", "add", account, *words, "--json").json
         return made["id"], made["secret"]
 

@@ -1,4 +1,4 @@
-"""A client of raw bytes: it sees cut replies, header order and 100 Continue as they are."""
+"""A client of raw bytes, which shows cut replies, header order and 100 Continue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-DEADLINE_SECONDS: Final = 10.0
-"""No test may hang: every read has this deadline."""
+DEADLINE_SECONDS: Final = 30.0
+"""The deadline of every read, so that no test hangs."""
 LINE_BYTES: Final = 2**16
 
 
@@ -22,7 +22,7 @@ class Cut(Exception):
 
 @dataclass(slots=True)
 class Reply:
-    """What came back. `complete` is False when the body was cut off."""
+    """A reply. `complete` is False if the body was cut off."""
 
     status: int
     headers: dict[str, str]
@@ -58,7 +58,7 @@ class Call:
 
     @classmethod
     async def open(cls, port: int, *, forbidden: Sequence[bytes] = ()) -> Self:
-        """Connect. A reply with one of the `forbidden` byte strings in it fails the test."""
+        """Connect. A reply that contains one of the `forbidden` byte strings fails the test."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
         return cls(reader, writer, forbidden)
 
@@ -68,7 +68,7 @@ class Call:
             await self._writer.drain()
 
     async def read_head(self) -> None:
-        """Status and headers of the next message (an interim one too)."""
+        """Read status and headers of the next message, interim ones included."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             try:
                 raw = await self._reader.readuntil(b"\r\n\r\n")
@@ -88,7 +88,7 @@ class Call:
             self._left, self._chunked = 0, False
 
     async def read_piece(self) -> bytes:
-        """The next bytes of the body, b"" at its end.
+        """Read the next bytes of the body; b"" at its end.
 
         Raises:
             Cut: the connection ended or was reset before the message's end.
@@ -117,7 +117,7 @@ class Call:
         return data
 
     async def read_all(self) -> Reply:
-        """The rest of the reply, head included if it was not read yet."""
+        """Read the rest of the reply, with its head if that was not read yet."""
         if self.status < 200:
             await self.read_head()
         reply = Reply(self.status, self.headers)
@@ -131,7 +131,7 @@ class Call:
         return reply
 
     async def read_to_close(self) -> bytes:
-        """Everything until the gateway closes the connection."""
+        """Read everything until the gateway closes the connection."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             try:
                 data = await self._reader.read(-1)
@@ -144,7 +144,7 @@ class Call:
         self._writer.write_eof()
 
     def reset(self) -> None:
-        """Leave with RST."""
+        """Close the connection with a reset."""
         raw = self._writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
@@ -174,7 +174,7 @@ def request(
     headers: Sequence[tuple[str, str]] | Mapping[str, str] = (),
     body: bytes | None = None,
 ) -> bytes:
-    """One request as bytes; a body gets its Content-Length unless the headers frame it."""
+    """Write one request as bytes; a body gets a Content-Length unless the headers frame it."""
     pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
     names = {name.lower() for name, _ in pairs}
     if "host" not in names:

@@ -1,7 +1,7 @@
-"""The gateway.toml of the test gateways: scripted providers, one of its own for every test.
+"""The gateway.toml of the test gateways, with scripted providers.
 
-A provider that fails again and again is shut off by the breaker, so every test that plays faults
-takes a model nobody used before: the shared configuration holds a row of each kind.
+The breaker shuts off a provider that fails repeatedly, so every test that plays faults takes a
+model that no other test uses: the shared configuration has a row of models of each kind.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from support.chat import MAX_OUTPUT_TOKENS, PRICE_TOML
+from tests.support.chat import MAX_OUTPUT_TOKENS, PRICE_TOML
 
 UPSTREAM_NAME: Final = "up-model"
-"""What the provider calls the model; no caller may ever see it."""
+"""The provider's name of the model, which no caller may ever see."""
 BRISK_SECONDS: Final = 0.4
 """Time-outs of the providers that play hanging upstreams."""
 CONNECT_SECONDS: Final = 0.3
@@ -25,7 +25,8 @@ MAX_BODY_MB: Final = 1
 PATIENT: Final = "connect_timeout = 2\nfirst_byte_timeout = 20\nidle_timeout = 20"
 BRISK: Final = (
     f"connect_timeout = {CONNECT_SECONDS}\nfirst_byte_timeout = {BRISK_SECONDS}\n"
-    f"idle_timeout = {BRISK_SECONDS}\ntotal_timeout = {TOTAL_SECONDS}"
+    f"idle_timeout = {BRISK_SECONDS}\ntotal_timeout = {TOTAL_SECONDS}\n"
+    'on_disconnect = "abort"'
 )
 
 
@@ -36,13 +37,13 @@ MESSAGES_THEN_CHAT: Final[tuple[Dialect, ...]] = ("messages", "chat")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of model: where its routes lead, in order, and how its providers are set."""
+    """A kind of model: its routes in order, and the settings of its providers."""
 
     places: tuple[str, ...]
     count: int
     options: str = PATIENT
     dialects: tuple[Dialect, ...] = ()
-    """Of the provider at each place; chat where none is named."""
+    """The dialect of the provider of each route; chat by default."""
     model_options: str = ""
 
 
@@ -55,7 +56,8 @@ KINDS: Final[dict[str, Kind]] = {
     "nameless": Kind(("nameless",), 2, BRISK),
     "black-hole": Kind(("black-hole",), 2, BRISK),
     "tls": Kind(("tls",), 2, BRISK),
-    "drain": Kind(("alpha",), 16, PATIENT + '\non_disconnect = "drain"'),
+    "drain": Kind(("alpha",), 16, PATIENT),
+    "abort": Kind(("alpha",), 40, PATIENT + '\non_disconnect = "abort"'),
     "no-usage": Kind(("alpha",), 6, PATIENT + "\nstream_usage = false"),
     "messages": Kind(("alpha",), 450, dialects=("messages",)),
     "messages-brisk": Kind(("alpha",), 24, BRISK, ("messages",)),
@@ -69,20 +71,22 @@ KINDS: Final[dict[str, Kind]] = {
         model_options='reasoning = "effort"',
     ),
     "budget": Kind(("alpha",), 4, PATIENT, ("messages",), 'reasoning = "budget"'),
+    "streams": Kind(("alpha",), 1),
+    "message-streams": Kind(("alpha",), 1, dialects=("messages",)),
     "demo": Kind(("demo",), 1, "", ("demo",)),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Base URLs by the name used in KINDS, and the secret each provider is called with."""
+    """Base URLs by the name used in KINDS, and the secret of each provider."""
 
     urls: Mapping[str, str]
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_places(ports: Mapping[str, int]) -> Places:
-    """Where the providers are: scripted ones, and ports where nothing good happens."""
+    """Choose the providers' addresses: scripted ones, and ports that fail."""
     urls = {name: f"http://127.0.0.1:{port}/v1" for name, port in ports.items()}
     urls["tls"] = f"https://127.0.0.1:{ports['alpha']}/v1"
     urls["nameless"] = "http://no-such-host.invalid/v1"
@@ -97,10 +101,11 @@ def write_config(
     server: str = "",
     billing: str = "",
 ) -> str:
-    """The whole file as text."""
+    """Return the whole file as text."""
     listen = f'host = "127.0.0.1"\nport = {port}'
+    drain = "" if "drain_seconds" in server else "drain_seconds = 2"
     parts = [
-        f"[server]\n{listen}\nmax_body_mb = {MAX_BODY_MB}\ndrain_seconds = 2\n{server}",
+        f"[server]\n{listen}\nmax_body_mb = {MAX_BODY_MB}\n{drain}\n{server}",
         '[storage]\npath = "gateway.db"',
         f'[billing]\ncurrency = "USD"\n{billing}',
         "[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0",

@@ -1,4 +1,4 @@
-"""The messages dialect as callers and providers know it: replies, events, and the rules of a stream."""
+"""The messages API for callers and providers: replies, events, and the rules of a stream."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from support.chat import Used
-from support.client import Reply
-from support.replies import Json, dumps
+from tests.support.chat import Used
+from tests.support.client import Reply
+from tests.support.replies import Json, dumps
 
 UPSTREAM_ID: Final = "msg_upstream0001"
 UPSTREAM_MODEL: Final = "upstream-claude-2026"
@@ -33,7 +33,7 @@ BLOCK_KEYS: Final = {
     "thinking": {"type", "thinking", "signature"},
     "tool_use": {"type", "id", "name", "input", "caller"},
 }
-"""What the published schema marks required."""
+"""Keys that the published schema marks required."""
 DELTAS: Final = {
     "text": {"text_delta"},
     "thinking": {"thinking_delta", "signature_delta"},
@@ -42,7 +42,7 @@ DELTAS: Final = {
 
 
 def ask(model: str, text: str = "Say hello, please.", **extra: Any) -> Json:
-    """A request with one user message; extra fields are added to it."""
+    """Make a request with one user message and extra fields."""
     body: Json = {
         "model": model,
         "max_tokens": 100,
@@ -64,7 +64,7 @@ def thinking(thought: str) -> Json:
 
 
 def make_usage(used: Used) -> Json:
-    """The classes are disjoint here."""
+    """Make a usage object; its classes are disjoint."""
     return {
         "input_tokens": used.prompt - used.cached - used.written,
         "cache_creation_input_tokens": used.written,
@@ -83,7 +83,7 @@ def make_message(
     stop: str | None = "end_turn",
     **extra: Any,
 ) -> Json:
-    """A complete reply; `extra` adds to or overrides the top level."""
+    """Make a complete reply; `extra` adds to or overrides the top level."""
     blocks = [text(content)] if isinstance(content, str) else list(content)
     reply: Json = {
         "id": UPSTREAM_ID,
@@ -105,7 +105,7 @@ def make_events(
     stop: str = "end_turn",
     sequence: str | None = None,
 ) -> list[Json]:
-    """A whole stream; the output is counted at its end alone."""
+    """Make a whole stream; it reports its output tokens only at the end."""
     start = make_message([], usage=usage | {"output_tokens": 1}, stop=None)
     blocks = [text(content)] if isinstance(content, str) else content
     events: list[Json] = [{"type": "message_start", "message": start}]
@@ -146,7 +146,7 @@ def frame(event: Json) -> bytes:
 
 
 def frame_line(line: bytes) -> bytes:
-    """The line's JSON as an event of its type."""
+    """Frame a JSON line as an event of its type."""
     return b"event: %b\ndata: %b\n\n" % (json.loads(line)["type"].encode(), line)
 
 
@@ -155,7 +155,7 @@ def frames(events: Iterable[Json]) -> list[bytes]:
 
 
 def read_events(body: bytes) -> list[Json]:
-    """Each event exactly a name, data of that type and an empty line; pings are left out."""
+    """Read events: each a name, data of that type and an empty line; pings are left out."""
     assert body == b"" or body.endswith(b"\n\n"), body[-80:]
     events: list[Json] = []
     for block in body.split(b"\n\n")[:-1]:
@@ -168,7 +168,7 @@ def read_events(body: bytes) -> list[Json]:
 
 
 def read_stream(body: bytes, model: str) -> list[Json]:
-    """Hold a whole stream that the gateway made to the order and the schema of the dialect."""
+    """Check the order and schema of a whole stream that the gateway made."""
     events = read_events(body)
     for event in events:
         EVENTS.validate_python(event, strict=True)
@@ -183,7 +183,7 @@ def read_stream(body: bytes, model: str) -> list[Json]:
 
 
 def read_broken_stream(body: bytes, model: str, kind: str, request_id: str) -> list[Json]:
-    """Hold a stream that failed to its rules: one error event at the end, no `message_stop`."""
+    """Check a failed stream: one error event at the end, no `message_stop`."""
     *said, error = read_events(body)
     assert set(error) == {"type", "error", "request_id"}
     assert (error["type"], error["error"]["type"]) == ("error", kind)
@@ -207,7 +207,7 @@ def _check_begun(events: list[Json], model: str, *, finished: bool) -> None:
 
 
 def _check_blocks(events: list[Json], *, finished: bool) -> None:
-    """Indexes from 0 without a gap, one block open at a time, deltas of its kind."""
+    """Check that indexes are contiguous from 0, one block is open at a time, and deltas fit it."""
     index, kind = -1, None
     for event in events:
         match event["type"]:
@@ -228,7 +228,7 @@ def _check_blocks(events: list[Json], *, finished: bool) -> None:
 
 
 def check_reply(reply: Reply, model: str) -> Message:
-    """Hold a message that the gateway made to the published schema."""
+    """Check a message that the gateway made against the published schema."""
     assert (reply.status, reply.body) == (200, reply.body)
     value = reply.json
     message = Message.model_validate(value, strict=True)

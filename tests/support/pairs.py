@@ -1,6 +1,6 @@
 """The four pairs of caller and provider: real SDKs on one side, a scripted provider on the other.
 
-Both sides speak of `Told`, so one test serves every pair.
+Both sides use `Told`, so one test serves every pair.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pytest
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ParsedChatCompletion
 
-from support import messages
-from support.chat import Used
-from support.replies import (
+from tests.support import messages
+from tests.support.chat import Used
+from tests.support.replies import (
     DONE,
     chunk,
     completion,
@@ -27,9 +27,9 @@ from support.replies import (
     sse_reply,
     text_chunks,
 )
-from support.stage import Stage
-from support.told import FINISH, Told, ToolCall, read_usage
-from support.upstream import Script
+from tests.support.stage import Stage
+from tests.support.told import FINISH, Told, ToolCall, read_usage
+from tests.support.upstream import Script
 
 Json = dict[str, Any]
 STOP_REASONS: Final = {
@@ -41,16 +41,16 @@ STOP_REASONS: Final = {
 
 
 class Provider(Protocol):
-    """How a provider of one dialect says something."""
+    """How a provider of one dialect sends some content."""
 
     dialect: str
     kind: str
-    """Of models, in the configuration."""
+    """The kind of its models in the configuration."""
 
     def reply(self, told: Told) -> Script: ...
 
     def events(self, told: Told) -> list[bytes]:
-        """Its stream, the terminal event included."""
+        """Make its stream, with the terminal event."""
 
     def error_event(self, message: str) -> bytes: ...
 
@@ -141,7 +141,7 @@ def _write_call(call: ToolCall) -> Json:
 
 
 class Clients:
-    """The real packages, with nothing changed but base address and key; made when first used."""
+    """The real SDKs, changed only in base address and key; created on first use."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -165,19 +165,19 @@ class Clients:
 
 
 class Caller(Protocol):
-    """How a caller of one dialect asks, by its SDK, and what it understood."""
+    """How a caller of one dialect asks through its SDK, and what it reads."""
 
     dialect: str
     error: type[Exception]
-    """What its SDK raises for a failure the gateway tells of."""
+    """The exception by which its SDK reports a failure in a stream."""
 
     async def complete(self, clients: Clients, body: Json) -> Told: ...
 
     async def stream(self, clients: Clients, body: Json) -> Told:
-        """By the stream helper."""
+        """Ask through the stream helper."""
 
     async def iterate(self, clients: Clients, body: Json) -> int:
-        """By `stream=True`; the number of events."""
+        """Ask with `stream=True` and return the number of events."""
 
 
 class ChatCaller(Caller):
@@ -192,7 +192,7 @@ class ChatCaller(Caller):
         async with clients.chat.chat.completions.stream(**body) as stream:
             async for _ in stream:
                 pass
-            # The helper's final completion would raise for one that was cut or filtered.
+            # The helper's final completion raises if the reply was cut or filtered.
             return of_completion(stream.current_completion_snapshot)
 
     async def iterate(self, clients: Clients, body: Json) -> int:

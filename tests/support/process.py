@@ -1,4 +1,4 @@
-"""The gateway as its operator runs it: a process of its own, a configuration file, a log."""
+"""The gateway like an operator runs it: its own process, a configuration file, a log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from support import client
-from support.client import Call, Reply
-from support.config import KINDS
+from tests import ROOT
+from tests.support import client
+from tests.support.client import Call, Reply
+from tests.support.config import KINDS
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-START_SECONDS: Final = 20.0
-STOP_SECONDS: Final = 20.0
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 60.0
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
 COUNT_TOKENS: Final = "/v1/messages/count_tokens"
@@ -31,7 +31,7 @@ COUNT_TOKENS: Final = "/v1/messages/count_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -51,7 +51,7 @@ def free_port() -> int:
 
 @dataclass(slots=True)
 class GatewayProcess:
-    """A running gateway; `start` before, `stop` after."""
+    """A running gateway; call `start` first and `stop` last."""
 
     folder: Path
     port: int
@@ -90,7 +90,7 @@ class GatewayProcess:
         return kept | {"GATEWAY_CONFIG": str(self.config), "PYTHONUNBUFFERED": "1"}
 
     def start(self) -> None:
-        """Start serving and return once the port accepts."""
+        """Start the gateway and return once the port accepts connections."""
         with self.log_path.open("ab") as err, (self.folder / "stdout.log").open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gateway", "--config", str(self.config)],
@@ -112,7 +112,7 @@ class GatewayProcess:
         return False
 
     def stop(self) -> None:
-        """SIGTERM: it ends by itself, with 0, and left no traceback and no secret behind."""
+        """Send SIGTERM; check that it exits with 0 and leaves no traceback or secret."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -126,7 +126,7 @@ class GatewayProcess:
         assert self.find_canaries() == []
 
     def find_canaries(self) -> list[str]:
-        """Where a secret stands that should not: file by file, the configuration left out."""
+        """List the files that contain a secret, except the configuration."""
         found = []
         for path in sorted(self.folder.rglob("*")):
             if not path.is_file() or path == self.config:
@@ -136,7 +136,7 @@ class GatewayProcess:
         return found
 
     def fresh(self, kind: str) -> str:
-        """A model of that kind which no test used before."""
+        """Return a model of that kind which no test has used yet."""
         number = next(self._numbers.setdefault(kind, count()))
         assert number < KINDS[kind].count, f"the configuration needs more models like {kind}"
         return f"{kind}/{number}"
@@ -155,7 +155,7 @@ class GatewayProcess:
         headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         body: bytes | None = None,
     ) -> Reply:
-        """One request on a connection of its own, read to its end."""
+        """Send one request on its own connection and read the whole reply."""
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
         if key is not None:
             pairs.append(("Authorization", f"Bearer {key}"))
@@ -166,27 +166,27 @@ class GatewayProcess:
     async def chat(
         self, key: str | None, body: object, *, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """A chat completion; bytes are sent as they are."""
+        """Ask for a chat completion; bytes are sent unchanged."""
         return await self.post(CHAT, key, body, headers=headers)
 
     async def post(
         self, path: str, key: str | None, body: object, *, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """JSON to any path; bytes are sent as they are."""
+        """Post JSON to any path; bytes are sent unchanged."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         pairs = {"Content-Type": "application/json"} | dict(headers or {})
         return await self.ask("POST", path, key=key, headers=pairs, body=data)
 
     @contextlib.asynccontextmanager
     async def chatting(self, key: str, body: object, path: str = CHAT) -> AsyncIterator[Call]:
-        """A completion that was asked for; the test reads it piece by piece, or leaves."""
+        """Ask for a completion that the test reads piece by piece or abandons."""
         pairs = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
         async with self.connect() as call:
             await call.send(client.request("POST", path, pairs, json.dumps(body).encode()))
             yield call
 
     async def run(self, *words: str) -> Verb:
-        """One command of the operator's, while the server runs."""
+        """Run a command of the operator while the server runs."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -1,4 +1,4 @@
-"""What a provider sends: completions, chunks, and the HTTP round them, whole or broken."""
+"""Providers' bytes: completions, chunks, and the HTTP around them, whole or broken."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from support.upstream import Script, Step
+from tests.support.upstream import Script, Step
 
 UPSTREAM_ID: Final = "chatcmpl-upstream0001"
 UPSTREAM_MODEL: Final = "upstream-model-2026"
@@ -19,7 +19,7 @@ Framing = Literal["length", "chunked", "close"]
 
 
 def dumps(value: object) -> bytes:
-    """Compact, as providers write it."""
+    """Write compact JSON like providers do."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -30,7 +30,7 @@ def head(
     headers: Mapping[str, str] | None = None,
     reason: str = "Said",
 ) -> bytes:
-    """Status line and headers without a word on the length, and without the empty line."""
+    """Write status line and headers, without a length and without the empty line."""
     lines = [f"HTTP/1.1 {status} {reason}"]
     if content_type is not None:
         lines.append(f"Content-Type: {content_type}")
@@ -46,7 +46,7 @@ def http(
     headers: Mapping[str, str] | None = None,
     framing: Framing = "length",
 ) -> bytes:
-    """One whole reply; `close` frames it by the end of the connection (the script has to end it)."""
+    """Write a whole reply; with `close` it ends with the connection, which the script closes."""
     start = head(status, content_type=content_type, headers=headers)
     if framing == "length":
         return start + b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -74,7 +74,7 @@ def error_reply(
 
 
 def completion(text: str | None = "Hello, world!", *, usage: object = USAGE, **extra: Any) -> Json:
-    """A chat completion; `usage=None` leaves it out, `extra` adds to or overrides the top level."""
+    """Make a chat completion; `usage=None` leaves it out, `extra` changes the top level."""
     value: Json = {
         "id": UPSTREAM_ID,
         "object": "chat.completion",
@@ -95,7 +95,7 @@ def completion(text: str | None = "Hello, world!", *, usage: object = USAGE, **e
 
 
 def usage(prompt: int, completion_tokens: int, total: int | None = None, **details: int) -> Json:
-    """A usage object; `details` are those of the prompt's tokens."""
+    """Make a usage object; `details` are those of the prompt's tokens."""
     value: Json = {
         "prompt_tokens": prompt,
         "completion_tokens": completion_tokens,
@@ -113,7 +113,7 @@ def chunk(
     index: int = 0,
     usage: object = None,
 ) -> Json:
-    """One chunk as OpenAI sends it when usage was asked for; `delta=None` means `choices:[]`."""
+    """Make a chunk like OpenAI's when usage was asked for; `delta=None` means `choices:[]`."""
     choices: list[Json] = []
     if delta is not None:
         choices = [{"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}]
@@ -128,7 +128,7 @@ def chunk(
 
 
 def text_chunks(pieces: Sequence[str], *, finish: str | None = "stop") -> list[Json]:
-    """The role, a chunk a piece, and the end (none when `finish` is None)."""
+    """Make the role chunk, one chunk per piece, and the end unless `finish` is None."""
     chunks = [chunk({"role": "assistant", "content": "", "refusal": None})]
     chunks += [chunk({"content": piece}) for piece in pieces]
     if finish is not None:
@@ -137,12 +137,12 @@ def text_chunks(pieces: Sequence[str], *, finish: str | None = "stop") -> list[J
 
 
 def stream_chunks(pieces: Sequence[str], usage: object = USAGE) -> list[Json]:
-    """A conforming stream with its usage chunk."""
+    """Make a conforming stream with its usage chunk."""
     return [*text_chunks(pieces), chunk(None, usage=usage)]
 
 
 def sse(value: object) -> bytes:
-    """One event; bytes are taken as they are."""
+    """Frame one event; bytes are used unchanged."""
     return value if isinstance(value, bytes) else b"data: " + dumps(value) + b"\n\n"
 
 
@@ -154,12 +154,12 @@ def stream_head(*, framing: Framing = "chunked", headers: Mapping[str, str] | No
 
 
 def chunked(data: bytes) -> bytes:
-    """One HTTP chunk; nothing for nothing, since an empty chunk would be the last."""
+    """Frame one HTTP chunk; b"" for no data, as an empty chunk would be the last."""
     return b"%x\r\n%s\r\n" % (len(data), data) if data else b""
 
 
 def sse_reply(events: Iterable[object], *, done: bool = True) -> Script:
-    """A whole stream, one HTTP chunk an event."""
+    """Write a whole stream, with one HTTP chunk per event."""
     steps: list[Step] = [stream_head()]
     steps += [chunked(sse(event)) for event in events]
     if done:
@@ -168,12 +168,12 @@ def sse_reply(events: Iterable[object], *, done: bool = True) -> Script:
 
 
 def sse_start(events: Iterable[object]) -> list[Step]:
-    """A stream that has begun and not ended: a test adds what happens next."""
+    """Write a stream that has begun; the test plays what comes next."""
     return [stream_head(), *(chunked(sse(event)) for event in events)]
 
 
 def sliced_reply(body: bytes, sizes: Iterable[int]) -> Script:
-    """A stream cut into HTTP chunks of the given sizes, whatever the events; the rest in one."""
+    """Write a stream in HTTP chunks of the given sizes, whatever the events; the rest in one."""
     steps: list[Step] = [stream_head()]
     start = 0
     for size in sizes:

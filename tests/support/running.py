@@ -1,4 +1,4 @@
-"""A gateway with its configuration, its callers and its books, started for tests."""
+"""Start a gateway with its configuration, callers and books."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gateway import accounts
-from support import config, seed
-from support.books import SETTLE_SECONDS, Books
-from support.process import GatewayProcess, free_port
-from support.seed import Caller, Seed
-from support.waiting import POLL_SECONDS
+from gateway.admin import accounts
+from tests.support import config, seed
+from tests.support.books import SETTLE_SECONDS, Books
+from tests.support.process import GatewayProcess, free_port
+from tests.support.seed import Caller, Seed
+from tests.support.waiting import POLL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A gateway with the callers it knows."""
+    """A gateway with its callers."""
 
     gateway: GatewayProcess
     callers: dict[str, Caller]
@@ -28,17 +28,17 @@ class Running:
         return Books(self.gateway.database)
 
     def prove_books(self) -> None:
-        """No hold is left open, and every balance is the sum of its entries."""
+        """Check that no hold is open and every balance is the sum of its entries."""
         deadline = time.monotonic() + SETTLE_SECONDS
         with accounts.open_books(self.gateway.database) as books:
-            while (report := accounts.audit(books)).pending and time.monotonic() < deadline:
+            while (report := books.audit()).pending and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS)
         assert report.ok, report.problems
         assert (report.pending, report.interrupted) == (0, 0)
 
 
 class Launch(Protocol):
-    """Starts a gateway with settings of its own; it is stopped, and proved, after the test."""
+    """Starts a gateway with special settings; after the test, stops it and checks its books."""
 
     def __call__(
         self,
@@ -59,7 +59,7 @@ def start(
     server: str = "",
     billing: str = "",
 ) -> Running:
-    """Write configuration and accounts into the folder, and serve from it."""
+    """Write configuration and accounts into the folder and start a gateway."""
     process = GatewayProcess(folder, free_port())
     process.config.write_text(
         config.write_config(places, port=process.port, kinds=kinds, server=server, billing=billing),

@@ -1,4 +1,4 @@
-"""Accounts and keys for the test gateways, written before they start."""
+"""Write accounts and keys for the test gateways before they start."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway import accounts
+from gateway.admin import accounts, keys
+from gateway.ledger import Books, KeyTerms
 
 NANO: Final = 10**9
 PICKY_MODEL: Final = "no-usage/5"
-"""The one model that the key of `picky` may use."""
+"""The only model that the key of `picky` may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Someone with an account and a key."""
+    """Somebody with an account and a key."""
 
     account: str
     key: str = field(repr=False)
@@ -25,7 +26,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One account with one key; None is the configuration's default."""
+    """An account with a key; None means the configuration's default."""
 
     name: str
     credit_nano: int = 100 * NANO
@@ -57,25 +58,27 @@ SEEDS: Final = (
 
 
 def seed(path: Path, seeds: Iterable[Seed] = SEEDS) -> dict[str, Caller]:
-    """Write them and return the callers by account name."""
+    """Write the accounts and return the callers by account name."""
     with accounts.open_books(path, create=True) as books:
         return {one.name: _add(books, one) for one in seeds}
 
 
-def _add(books: accounts.Books, one: Seed) -> Caller:
+def _add(books: Books, one: Seed) -> Caller:
     accounts.add_account(books, one.name, credit_nano=one.credit_nano)
-    new = accounts.add_key(
+    new = keys.add_key(
         books,
         one.name,
-        models=one.models,
-        requests_per_minute=one.requests_per_minute,
-        tokens_per_minute=one.tokens_per_minute,
-        concurrency=one.concurrency,
-        cap_nano=one.cap_nano,
-        expires_ms=None if one.expires_in_ms is None else books.clock() + one.expires_in_ms,
+        KeyTerms(
+            models=one.models,
+            requests_per_minute=one.requests_per_minute,
+            tokens_per_minute=one.tokens_per_minute,
+            concurrency=one.concurrency,
+            cap_nano=one.cap_nano,
+            expires_ms=None if one.expires_in_ms is None else books.clock() + one.expires_in_ms,
+        ),
     )
     if one.suspended:
         accounts.suspend(books, one.name)
     if one.revoked:
-        accounts.revoke_key(books, new.key.id)
+        books.keys.revoke(new.key.id)
     return Caller(one.name, new.secret, new.key.id)

@@ -1,4 +1,4 @@
-"""Configurations for tests: written to a folder, loaded, or refused."""
+"""Write test configurations into a folder and load them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config, ConfigError, load_config
+from tests import ROOT
 
-SHIPPED = Path(__file__).parents[2] / "gateway.toml"
+SHIPPED = ROOT / "gateway.toml"
 CANARY = "sk-canary-0123456789"
 
 OPENAI = '[providers.openai]\ndialect = "chat"\nbase_url = "https://api.openai.com/v1"\n'
@@ -23,7 +24,7 @@ def load(folder: Path, toml: str, environ: Mapping[str, str] | None = None) -> C
 
 
 def refusal(folder: Path, toml: str, environ: Mapping[str, str] | None = None) -> str:
-    """The error without its folder."""
+    """Return the error without the folder."""
     with pytest.raises(ConfigError) as caught:
         load(folder, toml, environ)
     return str(caught.value).replace(f"{folder}/", "")

@@ -1,4 +1,4 @@
-"""All that a black-box test acts with: the shared gateway, two upstreams, a caller, the books."""
+"""The stage of a black-box test: the shared gateway, two upstreams, a caller, the books."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from support.books import Books, RequestRow
-from support.client import Call, Reply
-from support.process import MESSAGES, GatewayProcess
-from support.running import Running
-from support.seed import Caller
-from support.upstream import ScriptedUpstream
+from tests.support.books import Books, RequestRow
+from tests.support.client import Call, Reply
+from tests.support.process import MESSAGES, GatewayProcess
+from tests.support.running import Running
+from tests.support.seed import Caller
+from tests.support.upstream import ScriptedUpstream
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`alpha` is where most models lead; `beta` is the second route, elsewhere a witness."""
+    """The objects of a test. Most models route to `alpha`; `beta` is the second route."""
 
     running: Running
     alpha: ScriptedUpstream
@@ -36,22 +36,22 @@ class Stage:
 
     @property
     def key(self) -> str:
-        """The key of an account that never runs dry."""
+        """Return the key of an account with plenty of money."""
         return self.callers["rich"].key
 
     @property
     def secret(self) -> str:
-        """What the gateway calls `alpha` with."""
+        """Return the key by which the gateway calls `alpha`."""
         return self.running.places.secrets["alpha"]
 
     def fresh(self, kind: str) -> str:
-        """A model of that kind which no test used before."""
+        """Return a model of that kind which no test has used yet."""
         return self.gateway.fresh(kind)
 
     async def chat(
         self, body: object, *, key: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """A chat completion, by the rich caller if by nobody else."""
+        """Ask for a chat completion, by default as the rich caller."""
         return await self.gateway.chat(key or self.key, body, headers=headers)
 
     def chatting(
@@ -62,7 +62,7 @@ class Stage:
     async def message(
         self, body: object, *, key: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """A message, by the rich caller if by nobody else."""
+        """Ask for a message, by default as the rich caller."""
         return await self.gateway.post(MESSAGES, key or self.key, body, headers=headers)
 
     async def charge_nano(self, reply: Reply) -> int:

@@ -1,4 +1,4 @@
-"""What a reply says whatever its dialect, so that two dialects can be held against each other."""
+"""The content of a reply, independent of its dialect, so that two dialects can be compared."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from support.chat import Used
-from support.recorded import Said
-from support.replies import Json
+from tests.support.chat import Used
+from tests.support.replies import Json
+from tests.support.said import Said
 
 FINISH: Final = {
     "end_turn": "stop",
@@ -18,7 +18,7 @@ FINISH: Final = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
-"""Chat's words by messages'; chat has fewer."""
+"""Chat's finish reasons for the messages API's stop reasons."""
 USED: Final = Used(11, 7)
 
 
@@ -31,7 +31,7 @@ class ToolCall:
 
 @dataclass(slots=True)
 class Told:
-    """Text, reasoning, calls, why it ended (in chat's words) and what it used."""
+    """Text, reasoning, calls, the finish reason (in chat's words) and the usage of a reply."""
 
     text: str = ""
     thinking: str = ""
@@ -41,7 +41,7 @@ class Told:
 
 
 def of_chat(said: Said) -> Told:
-    """Of chunks added up. What was written to a cache they do not tell."""
+    """Read it from accumulated chunks; a refusal counts as text, whatever the finish reason."""
     choice = said.choices[0]
     calls = [
         ToolCall(call.id, call.name, json.loads(call.arguments))
@@ -49,12 +49,16 @@ def of_chat(said: Said) -> Told:
     ]
     used = None
     if said.usage is not None:
-        used = Used(said.usage[0], said.usage[1], said.cached_tokens)
-    return Told(choice.text, choice.reasoning, calls, choice.finish_reason, used)
+        used = Used(said.usage[0], said.usage[1], said.cached_tokens, said.written_tokens)
+    finish = "content_filter" if choice.refusal else choice.finish_reason
+    return Told(choice.text + choice.refusal, choice.reasoning, calls, finish, used)
 
 
 def of_events(events: Iterable[Json]) -> Told:
-    """Of a messages stream, by a reading of our own: counts are cumulative, the last one stands."""
+    """Read it from a messages stream, whose counts are cumulative.
+
+    The words of a refusal count as text, unless they were sent as text already.
+    """
     told = Told(finish=None, used=None)
     usage: Json = {}
     fragments: list[str] = []
@@ -71,8 +75,9 @@ def of_events(events: Iterable[Json]) -> Told:
                 told.thinking += thought
             case {"delta": {"type": "input_json_delta", "partial_json": fragment}}:
                 fragments[-1] += fragment
-            case {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": counts}:
-                told.finish = FINISH[reason]
+            case {"type": "message_delta", "delta": delta, "usage": counts}:
+                told.finish = FINISH[delta["stop_reason"]]
+                told.text = told.text or (delta.get("stop_details") or {}).get("explanation") or ""
                 usage |= counts
             case _:
                 pass
@@ -85,7 +90,7 @@ def of_events(events: Iterable[Json]) -> Told:
 
 
 def read_usage(usage: Mapping[str, Any]) -> Used:
-    """A messages usage, whose classes are disjoint, as chat counts."""
+    """Convert a messages usage, whose classes are disjoint, to chat's counts."""
     cached = usage.get("cache_read_input_tokens") or 0
     written = usage.get("cache_creation_input_tokens") or 0
     prompt = usage["input_tokens"] + cached + written

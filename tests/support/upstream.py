@@ -1,8 +1,8 @@
-"""A provider that does what its script says, byte by byte, on raw sockets.
+"""A provider that follows a script, byte by byte, on raw sockets.
 
-It runs in the test's own event loop, so scripts wait on plain events instead of sleeping. The
-listening socket belongs to the session (the gateway's configuration names its port): every test
-serves a duplicate of it, and what connects between two tests waits in the kernel's queue.
+It runs in the test's event loop, so scripts wait for plain events instead of sleeping. The
+listening socket belongs to the session, as the gateway's configuration names its port: every test
+serves a duplicate of it, and connections between two tests wait in the kernel's queue.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any, Final
 
 BACKLOG: Final = 1024
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-"""SO_LINGER on, zero seconds: closing sends RST."""
+"""SO_LINGER on, for 0 seconds: closing sends a reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Go on when the test says so."""
+    """A step that waits until the test lets it go on."""
 
     event: asyncio.Event
 
 
 @dataclass(frozen=True, slots=True)
 class Drip:
-    """One piece every interval; time itself is the fault that is played."""
+    """A step that sends one piece per interval, for faults that consist in time."""
 
     pieces: Sequence[bytes]
     interval_seconds: float
@@ -40,7 +40,7 @@ class Drip:
 
 
 class End(Enum):
-    """How a connection ends; a script without one keeps it alive."""
+    """How a connection ends; it is kept alive if the script has no such step."""
 
     FIN = "closed"
     RST = "reset"
@@ -54,20 +54,18 @@ Handler = Callable[["Exchange"], Script]
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """One request as it arrived, and what became of its connection."""
+    """A request as it arrived, and what became of its connection."""
 
     method: str
     target: str
     headers: dict[str, str]
     body: bytes
     connection: int
-    """Which connection of this test it came by, counted from 1."""
+    """The connection's number within this test, counted from 1."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
-    """The gateway closed the connection, before or after the script's end."""
+    """Set when the gateway closed the connection, before or after the script's end."""
     played: asyncio.Event = field(default_factory=asyncio.Event)
-    """The script was played to its end."""
-    closed_at: float | None = None
-    """Loop time."""
+    """Set when the script was played to its end."""
 
     @property
     def json(self) -> Any:
@@ -75,16 +73,16 @@ class Exchange:
 
 
 class ScriptedUpstream:
-    """Plays one script a request and remembers everything."""
+    """Plays one script per request and records everything."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
         self.connections = 0
         self.in_flight = 0
         self.peak = 0
-        """The most requests that were here at once."""
+        """The most requests that were in flight at once."""
         self.not_http: list[bytes] = []
-        """What came that is no HTTP request (a TLS hello)."""
+        """Bytes that are not an HTTP request, such as a TLS hello."""
         self.failures: list[BaseException] = []
         self._queue: deque[Script] = deque()
         self._always: Handler | None = None
@@ -92,11 +90,11 @@ class ScriptedUpstream:
         self._open: set[_Connection] = set()
 
     def play(self, *scripts: Script) -> None:
-        """One script for each of the next requests, in order."""
+        """Set scripts for the next requests, in order."""
         self._queue.extend(scripts)
 
     def always(self, handler: Handler | Script) -> None:
-        """What every request gets for which nothing is queued."""
+        """Set the script for all requests that have none queued."""
         if callable(handler):
             self._always = handler
         else:
@@ -107,8 +105,8 @@ class ScriptedUpstream:
     def last(self) -> Exchange:
         return self.exchanges[-1]
 
-    async def wait_for(self, count: int, *, seconds: float = 5.0) -> Exchange:
-        """The exchange of that number, counted from 1, once it has arrived."""
+    async def wait_for(self, count: int, *, seconds: float = 30.0) -> Exchange:
+        """Wait for the exchange of that number, counted from 1."""
         async with asyncio.timeout(seconds), self._arrived:
             await self._arrived.wait_for(lambda: len(self.exchanges) >= count)
         return self.exchanges[count - 1]
@@ -137,7 +135,7 @@ class ScriptedUpstream:
         self._open.discard(connection)
 
     async def close(self) -> None:
-        """Close what is open and let its tasks end, so that nothing outlives the test."""
+        """Close all connections and end their tasks, so that nothing outlives the test."""
         connections = list(self._open)
         for connection in connections:
             connection.abort()
@@ -158,7 +156,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        # asyncio sees to it only for sockets that name their protocol, and ours does not.
+        # asyncio sets TCP_NODELAY only on sockets that name their protocol; this one does not.
         raw = transport.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport = transport
@@ -175,7 +173,6 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
         if self._exchange is not None:
-            self._exchange.closed_at = asyncio.get_running_loop().time()
             self._exchange.closed.set()
         if self._task is not None:
             self._task.cancel()
@@ -240,7 +237,7 @@ class _Connection(asyncio.Protocol):
     async def _send(self, data: bytes) -> None:
         await self._writable.wait()
         self._live.write(data)
-        # Lets the reader's side run, so that pieces arrive as pieces as far as the kernel allows.
+        # Let the reader run, so that pieces arrive separately as far as the kernel allows.
         await asyncio.sleep(0)
 
     def _finish(self, task: asyncio.Task[None]) -> None:
@@ -254,7 +251,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _parse_request(buffer: bytearray, number: int) -> Exchange | None:
-    """Take one whole request off the buffer, or None while it is not whole."""
+    """Take one whole request off the buffer; return None if it is incomplete."""
     head, separator, rest = bytes(buffer).partition(b"\r\n\r\n")
     if not separator:
         return None
@@ -291,7 +288,7 @@ def _parse_chunked(data: bytes) -> tuple[bytes, bytes] | None:
 
 
 def listen() -> socket.socket:
-    """A listening socket on a free loopback port, for the whole session."""
+    """Open a listening socket on a free loopback port, for the whole session."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     listener.setblocking(False)
     return listener
@@ -304,7 +301,7 @@ def port_of(listener: socket.socket) -> int:
 
 @contextlib.asynccontextmanager
 async def serve_scripts(listener: socket.socket) -> AsyncIterator[ScriptedUpstream]:
-    """Play scripts on the listener for the length of one test."""
+    """Play scripts on the listener during one test."""
     upstream = ScriptedUpstream()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(upstream.connect, sock=listener.dup(), backlog=BACKLOG)

@@ -1,4 +1,4 @@
-"""Waiting for what has no event: a log line, a row of another process, two counts together."""
+"""Wait for conditions that have no event: a log line, a row of another process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 POLL_SECONDS: Final = 0.005
 
 
-async def until(condition: Callable[[], object], what: str, *, seconds: float = 5.0) -> None:
-    """Return once the condition is true; fail, saying what was waited for, when it stays false."""
+async def until(condition: Callable[[], object], what: str, *, seconds: float = 30.0) -> None:
+    """Wait until the condition is true; fail with a description if it never is."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not condition():

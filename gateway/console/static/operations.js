@@ -5,13 +5,16 @@ import { h } from "./dom.js";
 import { amount, count, duration, size, time } from "./format.js";
 import { badge, code, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
 
-const BREAKERS = { closed: ["working", "good"], open: ["left alone", "bad"], probing: ["being tried", "warn"] };
+const BREAKERS = { closed: ["working", "good"], open: ["tried last", "bad"], probing: ["being tried", "warn"] };
 
 function breaker(one) {
   if (!one.on) return badge("off", "warn");
   const [text, kind] = BREAKERS[one.breaker];
-  return [badge(text, kind), one.breaker_seconds > 0 && dim(` next try in ${one.breaker_seconds} s`)];
+  return [badge(text, kind), one.breaker_seconds > 0 && dim(` for ${one.breaker_seconds} s`), one.troubled.map(trouble)];
 }
+
+const trouble = (one) => h("small", null, code(one.model), " ",
+  one.rest_seconds > 0 ? `asked for a pause, ${one.rest_seconds} s left` : `${BREAKERS[one.breaker][0]}${one.breaker_seconds > 0 ? ` for ${one.breaker_seconds} s` : ""}`);
 
 const load = (one) => [count(one.in_flight), one.max_concurrency > 0 && dim(" of ", count(one.max_concurrency))];
 
@@ -66,9 +69,21 @@ export async function health({ signal, reload }) {
       ],
       rows: view.providers,
     })),
+    view.missing_usage.length ? section("Replies without a usage", usageTable(view.missing_usage)) : null,
     section("Latest errors (5xx)", view.errors.length ? errorTable(view.errors) : empty("None since the start.")),
   ];
 }
+
+const usageTable = (rows) => table({
+  caption: "Replies without a usage, which are charged by an estimate",
+  columns: [
+    { label: "Provider", cell: (one) => one.provider },
+    { label: "Model", cell: (one) => code(one.model) },
+    { label: "Replies", right: true, cell: (one) => count(one.replies) },
+    { label: "Last (UTC)", cell: (one) => time(one.last) },
+  ],
+  rows,
+});
 
 const errorTable = (rows) => table({
   caption: "Latest errors",

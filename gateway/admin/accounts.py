@@ -1,0 +1,142 @@
+"""The verbs of accounts that check their input: balances, suspension, usage and backups.
+
+Each verb then makes one call to the books; verbs without input to check are the books' own. The texts of refusals are for people;
+amounts are integer nano-units.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, get_args
+
+from gateway import ledger
+from gateway.admin.checks import (
+    MAX_IDEMPOTENCY_KEY_CHARS,
+    MAX_NAME_CHARS,
+    MAX_NOTE_CHARS,
+    require_amount,
+    require_text,
+)
+
+LATEST_ENTRIES: Final = 10
+
+
+def open_books(path: Path, *, create: bool = False) -> ledger.Books:
+    """Open the operator's books, as a context manager.
+
+    Raises:
+        NotFound: there is no such file, and `create` is False.
+        LedgerError: it is no ledger, or of a newer version.
+    """
+    if not create and not path.exists():
+        raise ledger.NotFound(f"there is no database at {path}; 'serve' or 'account add' makes one")
+    return ledger.open_books(path, create=create)
+
+
+def add_account(
+    books: ledger.Books, name: str, *, credit_nano: int = 0, operator: bool = False, note: str = ""
+) -> ledger.AccountView:
+    """Create an account; `note` is the reason for its credit."""
+    require_text("the account's name", name, MAX_NAME_CHARS, "name")
+    if credit_nano:
+        _require_credit(credit_nano, "credit")
+    if note:
+        require_text("the note", note, MAX_NOTE_CHARS, "note")
+    return books.accounts.create(name, credit_nano=credit_nano, operator=operator, note=note)
+
+
+def show_account(books: ledger.Books, name: str) -> ledger.AccountDetail:
+    return ledger.AccountDetail(
+        account=books.accounts.read(name),
+        keys=tuple(books.keys.read_all(name)),
+        entries=tuple(books.entries.read_latest(name, LATEST_ENTRIES)),
+    )
+
+
+def credit(
+    books: ledger.Books,
+    name: str,
+    amount_nano: int,
+    *,
+    note: str = "",
+    idempotency_key: str | None = None,
+) -> ledger.EntryView:
+    """Add to the balance. With an idempotency key, repeated calls return the first one's entry."""
+    _require_credit(amount_nano)
+    if note:
+        require_text("the note", note, MAX_NOTE_CHARS, "note")
+    if idempotency_key is not None:
+        require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
+    return books.entries.post(
+        name, "credit", amount_nano, note=note, idempotency_key=idempotency_key
+    )
+
+
+def correct(
+    books: ledger.Books,
+    name: str,
+    amount_nano: int,
+    *,
+    note: str,
+    request_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> ledger.EntryView:
+    """Add to or take from the balance, for a reason, and for a request if one is named.
+
+    An amount of 0 settles an interrupted request for which nothing is owed. With an idempotency
+    key, repeated calls return the first one's entry.
+    """
+    require_text("the note of a correction", note, MAX_NOTE_CHARS, "note")
+    require_amount(amount_nano)
+    if amount_nano == 0 and request_id is None:
+        raise ledger.Refused(
+            "a correction of 0 corrects nothing, unless it names a request", field="amount"
+        )
+    if idempotency_key is not None:
+        require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
+    return books.entries.post(
+        name,
+        "correction",
+        amount_nano,
+        note=note,
+        idempotency_key=idempotency_key,
+        request_id=request_id,
+    )
+
+
+def suspend(books: ledger.Books, name: str, *, reason: str = "") -> ledger.AccountView:
+    if reason:
+        require_text("the reason", reason, MAX_NOTE_CHARS, "reason")
+    return books.accounts.suspend(name, reason=reason)
+
+
+def usage(
+    books: ledger.Books,
+    *,
+    account: str | None = None,
+    by: ledger.UsageGroup = "day",
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> list[tuple[str, ledger.Usage]]:
+    """Sum what was charged for requests that ended in [since, until); days are UTC."""
+    if by not in get_args(ledger.UsageGroup):
+        raise ledger.Refused(f"usage is by {', '.join(get_args(ledger.UsageGroup))}, not by '{by}'")
+    return books.usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
+
+
+def back_up(books: ledger.Books, target: Path) -> int:
+    """Write a copy of the whole ledger to a new file; return its size in bytes."""
+    if os.path.lexists(target):
+        raise ledger.Conflict(f"{target} exists already; a backup overwrites nothing")
+    if not target.parent.is_dir():
+        raise ledger.NotFound(f"there is no folder {target.parent}")
+    return books.back_up(target)
+
+
+def _require_credit(amount_nano: int, field: str = "amount") -> None:
+    require_amount(amount_nano, field)
+    if amount_nano <= 0:
+        raise ledger.Refused(
+            "a credit must be above 0; use a correction to take from a balance", field=field
+        )

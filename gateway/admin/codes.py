@@ -1,0 +1,98 @@
+"""The verbs of top-up codes such as `ABCD-EFGH-JKLM-NPQR`.
+
+A code has 80 random bits; only its SHA-256 and its last four symbols are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from typing import Final
+
+from gateway.admin.checks import MAX_NOTE_CHARS, require_amount, require_expiry, require_text
+from gateway.ledger import (
+    Books,
+    CodeStatus,
+    CodeTerms,
+    CodeView,
+    EntryView,
+    InvalidCode,
+    NewCodes,
+    Refused,
+    StoredSecret,
+)
+
+ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+"""Without 0, O, 1 and I, which people confuse."""
+GROUPS: Final = 4
+GROUP_CHARS: Final = 4
+MAX_CODES: Final = 1000
+"""The most codes of a batch."""
+
+BATCH_ID_BYTES: Final = 8
+CODE_ID_BYTES: Final = 4
+"""Random bytes after the time and a number."""
+
+_SHAPE: Final = re.compile(f"[{ALPHABET}]{{{GROUPS * GROUP_CHARS}}}")
+_BETWEEN: Final = re.compile(r"[\s\-\u2010-\u2015]")
+"""Spaces, hyphens, and the dashes that word processors put in place of a hyphen."""
+
+
+def make_codes(
+    books: Books, amount_nano: int, count: int, *, expires_ms: int | None = None, note: str = ""
+) -> NewCodes:
+    """Create a batch of codes. Only the returned record contains the secrets."""
+    now_ms = books.clock()
+    _require_batch(amount_nano, count, expires_ms, note, now_ms)
+    batch = "batch_" + secrets.token_hex(BATCH_ID_BYTES)
+    made = tuple(_make_code() for _ in range(count))
+    rows = [
+        StoredSecret(_make_id(now_ms, number), digest(code), code[-GROUP_CHARS:])
+        for number, code in enumerate(made)
+    ]
+    books.codes.add(rows, CodeTerms(batch, amount_nano, expires_ms, note), now_ms)
+    return NewCodes(batch, made, amount_nano, expires_ms, now_ms)
+
+
+def list_codes(books: Books, status: CodeStatus | None = None) -> list[CodeView]:
+    """Return the newest first."""
+    _, found = books.codes.read_page(status, None, None, None)
+    return found
+
+
+def redeem(books: Books, account: str, text: str) -> EntryView:
+    """Credit the account with a code; case, dashes and spaces do not matter."""
+    code = _BETWEEN.sub("", text).upper()
+    if not _SHAPE.fullmatch(code):
+        raise InvalidCode
+    return books.codes.redeem(account, digest(code))
+
+
+def digest(code: str) -> bytes:
+    """Return the SHA-256 by which a code is stored; dashes do not matter."""
+    return hashlib.sha256(code.replace("-", "").encode()).digest()
+
+
+def _make_code() -> str:
+    return "-".join(
+        "".join(secrets.choice(ALPHABET) for _ in range(GROUP_CHARS)) for _ in range(GROUPS)
+    )
+
+
+def _make_id(now_ms: int, number: int) -> str:
+    return f"code_{now_ms:012x}{number:03x}{secrets.token_hex(CODE_ID_BYTES)}"
+
+
+def _require_batch(
+    amount_nano: int, count: int, expires_ms: int | None, note: str, now_ms: int
+) -> None:
+    require_amount(amount_nano)
+    if amount_nano <= 0:
+        raise Refused("a code must be worth something", field="amount")
+    if not 1 <= count <= MAX_CODES:
+        raise Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
+    if expires_ms is not None:
+        require_expiry("the codes' expiry", expires_ms, now_ms)
+    if note:
+        require_text("the note", note, MAX_NOTE_CHARS, "note")

@@ -1,0 +1,163 @@
+"""The verbs of signing in to the console: passwords, sign-in links and sessions.
+
+A suspended account may sign in, so that its holder sees why requests are refused and what was
+charged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.addresses import make_local_url
+from gateway.admin.passwords import hash_password
+from gateway.config import Server
+from gateway.ledger import Books, Opening, Refused, SessionView
+from gateway.times import DAY_MS
+
+MIN_PASSWORD_CHARS: Final = 10
+MAX_PASSWORD_BYTES: Final = 1024
+LINK_MS: Final = DAY_MS
+
+SESSION_PREFIX: Final = "gws_"
+LINK_PREFIX: Final = "gwl_"
+"""Prefixes for programs that scan for leaked secrets."""
+
+_TOKEN_BYTES: Final = 32
+_TOKEN = re.compile(rf"(?:{SESSION_PREFIX}|{LINK_PREFIX})[A-Za-z0-9_-]{{43}}")
+_SESSION_ID_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SigninLink:
+    """A link that works once. Only this object contains the token."""
+
+    token: str = field(repr=False)
+    expires_ms: int
+
+    def url(self, base_url: str) -> str:
+        """Return the URL with the token in its fragment, which browsers do not send."""
+        return f"{base_url}/console/signin#token={self.token}"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A browser that signs in or is signed in."""
+
+    device: str
+    address: str
+    session: SessionView | None = None
+    """Its present session."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    view: SessionView
+    token: str = field(repr=False)
+    """For the cookie; it is stored nowhere else."""
+
+
+def require_new_password(password: str, field: str = "new_password") -> None:
+    """Require a password that may be set; `field` is its name in forms. Raises Refused."""
+    if len(password) < MIN_PASSWORD_CHARS:
+        text = f"the password must have at least {MIN_PASSWORD_CHARS} characters"
+        raise Refused(text, field=field)
+    require_password(password, field)
+
+
+def require_password(password: str, field: str) -> None:
+    """Require text that can be a password. Raises Refused."""
+    try:
+        size = len(password.encode())
+    except UnicodeEncodeError as error:
+        raise Refused("the password must be valid UTF-8", field=field) from error
+    if size > MAX_PASSWORD_BYTES:
+        text = f"the password must have at most {MAX_PASSWORD_BYTES} bytes"
+        raise Refused(text, field=field)
+    if "\0" in password:
+        raise Refused("the password must not have a NUL character in it", field=field)
+
+
+def set_password(books: Books, account: str, password: str) -> int:
+    """Set the password and end all sessions and links; return how many sessions."""
+    books.accounts.read(account)
+    require_new_password(password)
+    return books.signins.set_password(account, hash_password(password))
+
+
+def change_password(
+    books: Books, visitor: Visitor, seen_hash: str | None, password_hash: str
+) -> NewSession:
+    """Set the visitor's own password; other sessions end and this one gets a new token."""
+    assert visitor.session is not None
+    token, opening = _prepare(visitor)
+    view = books.signins.change_password(visitor.session, seen_hash, password_hash, opening)
+    return NewSession(view, token)
+
+
+def make_signin_link(books: Books, account: str) -> SigninLink:
+    """Create a link that signs in once within a day; an earlier link ends."""
+    link = SigninLink(_make_token(LINK_PREFIX), books.clock() + LINK_MS)
+    books.signins.set_link(account, _digest(link.token), link.expires_ms)
+    return link
+
+
+def open_session_by_link(books: Books, token: str, visitor: Visitor) -> NewSession | None:
+    """Open a session; return None if the link is unknown, used or expired."""
+    if not _TOKEN.fullmatch(token):
+        return None
+    session_token, opening = _prepare(visitor)
+    view = books.signins.open_by_link(_digest(token), opening)
+    return None if view is None else NewSession(view, session_token)
+
+
+def open_session_by_password(
+    books: Books, account: str, seen_hash: str, renewed_hash: str | None, visitor: Visitor
+) -> NewSession | None:
+    """Open a session after the password was verified; return None if it changed since."""
+    token, opening = _prepare(visitor)
+    view = books.signins.open_by_password(account, seen_hash, renewed_hash, opening)
+    return None if view is None else NewSession(view, token)
+
+
+def find_session(books: Books, token: str) -> SessionView | None:
+    """Return the session of a token, or None if it has ended."""
+    return books.signins.find_session(_digest(token)) if _TOKEN.fullmatch(token) else None
+
+
+def find_base_url(server: Server, local: tuple[str, int] | None = None) -> str:
+    """Return `public_url`, or else the address that the console listens on.
+
+    `local` is that address if it is known: the configuration may leave the port to the system.
+
+    Raises:
+        Refused: neither is known.
+    """
+    if server.public_url is not None:
+        return server.public_url
+    host, port = local or (server.host, server.port)
+    if port == 0:
+        raise Refused("the port is not known: set public_url under [server] in gateway.toml")
+    return make_local_url(host, port)
+
+
+def _prepare(visitor: Visitor) -> tuple[str, Opening]:
+    token = _make_token(SESSION_PREFIX)
+    return token, Opening(
+        id="ses_" + secrets.token_hex(_SESSION_ID_BYTES),
+        digest=_digest(token),
+        device=visitor.device,
+        address=visitor.address,
+        replaces=visitor.session.id if visitor.session else None,
+    )
+
+
+def _make_token(prefix: str) -> str:
+    return prefix + secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

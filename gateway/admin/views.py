@@ -1,0 +1,99 @@
+"""Accounts, keys, entries, codes and usage as JSON objects.
+
+Every amount is given twice: as a decimal string and, under `…_nano`, in whole nano-units.
+"""
+
+from __future__ import annotations
+
+from gateway import ledger
+from gateway.money import describe_amount, describe_tokens
+from gateway.times import format_iso
+
+
+def describe(record: object, *names: str) -> dict[str, object]:
+    """Return these attributes of a record for JSON, under their names.
+
+    The suffix tells the unit: `…_nano` is an amount, and `…_ms` a time, which loses the suffix.
+    """
+    members: dict[str, object] = {}
+    for name in names:
+        value = getattr(record, name)
+        if name.endswith("_nano"):
+            members |= describe_amount(name.removesuffix("_nano"), value)
+        elif name.endswith("_ms"):
+            members[name.removesuffix("_ms")] = format_iso(value)
+        else:
+            members[name] = value
+    return members
+
+
+def describe_account(account: ledger.AccountView) -> dict[str, object]:
+    return describe(
+        account, "id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms"
+    )
+
+
+def describe_key(key: ledger.KeyView) -> dict[str, object]:
+    """Return a key without its secret."""
+    models = key.terms.models
+    return {
+        **describe(key, "id", "account"),
+        "name": key.terms.name,
+        "display": key.display,
+        "models": None if models is None else sorted(models),
+        **describe(
+            key.terms, "requests_per_minute", "tokens_per_minute", "concurrency", "cap_nano"
+        ),
+        **describe(key, "spent_nano", "created_ms"),
+        **describe(key.terms, "expires_ms"),
+        **describe(key, "revoked_ms", "last_used_ms", "replaced_by"),
+    }
+
+
+def describe_entry(entry: ledger.EntryView) -> dict[str, object]:
+    amounts = ("amount_nano", "balance_after_nano")
+    return describe(entry, "id", "account", "kind", *amounts, "request_id", "note", "created_ms")
+
+
+def describe_code(code: ledger.CodeView, now_ms: int) -> dict[str, object]:
+    """Return a code without its secret."""
+    return {
+        **describe(code, "id", "batch", "display", "amount_nano"),
+        "status": code.status(now_ms),
+        **describe(code, "note", "created_ms", "created_by", "expires_ms"),
+        **describe(code, "redeemed_ms", "redeemed_by", "voided_ms"),
+    }
+
+
+def describe_new_codes(made: ledger.NewCodes) -> dict[str, object]:
+    """Return a batch with its codes, which are shown only this once."""
+    return describe(made, "batch", "codes", "amount_nano", "expires_ms", "created_ms")
+
+
+def describe_detail(detail: ledger.AccountDetail) -> dict[str, object]:
+    return {
+        **describe_account(detail.account),
+        "keys": [describe_key(key) for key in detail.keys],
+        "entries": [describe_entry(entry) for entry in detail.entries],
+    }
+
+
+def describe_usage(usage: ledger.Usage) -> dict[str, object]:
+    return {
+        "requests": usage.requests,
+        **describe_tokens(usage.tokens),
+        **describe_amount("cost", usage.cost_nano),
+    }
+
+
+def describe_audit(report: ledger.AuditReport) -> dict[str, object]:
+    return {
+        **describe(report, "ok", "accounts", "entries", "pending", "interrupted", "unsettled"),
+        "to_settle": [describe_interrupted(one) for one in report.to_settle],
+        "problems": list(report.problems),
+    }
+
+
+def describe_interrupted(request: ledger.InterruptedView) -> dict[str, object]:
+    members = describe(request, "account", "model", "provider", "hold_nano", "started_ms")
+    return {"id": request.request_id, **members}

@@ -1,0 +1,32 @@
+"""`/v1`: everything between a caller's request and its reply.
+
+    routes          the applications of the API and the chain of middlewares that each needs
+    middleware      dialect, caller, rate, balance
+    state           the state that requests share, and the record that each one carries
+    limits          the rates of a key
+    body            the body: its size, its deadlines, the budget for all bodies
+    large_bodies    large ones: bounded, and parsed beside the event loop
+    completions     the handler of the completion surfaces
+    admission       model, routes, hold
+    billing         the expected cost, the hold, the one settlement
+    missing_usage   replies without a usage: counted, and logged once an hour
+    lifecycle       the life of a completion, without I/O; the table of who pays when
+    relay           the driver of one completion: routes, bytes, deadlines
+    conclusion      the charge, then the last bytes
+    sink            the caller's side of a reply
+    error_replies   errors as responses
+    count_tokens, models, own_key, receipts, health   the other endpoints
+    access_log      the log line of each request
+
+May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
+"""
+
+from gateway.api.access_log import AccessLog as AccessLog
+from gateway.api.middleware import make_front as make_front
+from gateway.api.routes import add_api as add_api
+from gateway.api.routes import choose_by_header as choose_by_header
+from gateway.api.state import CALL as CALL
+from gateway.api.state import GATEWAY as GATEWAY
+from gateway.api.state import Call as Call
+from gateway.api.state import Gateway as Gateway
+from gateway.api.state import make_headers as make_headers

@@ -1,0 +1,139 @@
+"""The admission of a completion: find the model, choose the routes that can carry it, take the hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from aiohttp import web
+from multidict import MultiMapping
+
+from gateway.api.billing import Bill, expect_usage
+from gateway.api.large_bodies import check_elements, is_large
+from gateway.api.middleware import check_standing
+from gateway.api.state import CALL, GATEWAY, Call
+from gateway.config import Model
+from gateway.dialects import Caller, CompletionRequest, Exchange, ReplyContext
+from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
+from gateway.times import unix_ms
+from gateway.upstream import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request as one candidate gets it."""
+
+    data: bytes
+    context: ReplyContext
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One admitted request and everything that serving it needs."""
+
+    call: Call
+    dialect: Caller
+    request: CompletionRequest
+    model: Model
+    candidates: Sequence[Candidate]
+    """The routes, in order; the first can carry the request."""
+    first: Prepared
+    """What the first candidate is sent: nearly always the only one needed."""
+    headers: MultiMapping[str]
+    """The caller's."""
+    bill: Bill
+
+    def prepare(self, candidate: Candidate) -> Prepared:
+        """Write the upstream's request. Raises UpstreamUnavailable if the route cannot carry it."""
+        if candidate is self.candidates[0]:
+            return self.first
+        try:
+            return _prepare(self.call, self.request, self.model, candidate)
+        except BadRequest as error:
+            raise UpstreamUnavailable(
+                "The upstream provider is not available, and another cannot take this request.",
+                next_route=True,
+            ) from error
+
+    def pick_headers(self, candidate: Candidate) -> Mapping[str, str]:
+        return pick_headers(self.headers, candidate.exchange)
+
+
+async def admit(http: web.Request, dialect: Caller, body: bytes) -> Completion:
+    """Parse a request, check that it can be sent, and take its hold.
+
+    Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BodyTooLarge, BadRequest, and
+    what `Bill` raises.
+    """
+    gateway, call = http.app[GATEWAY], http[CALL]
+    large = is_large(body)
+    request = await gateway.large_bodies.run(
+        partial(_parse, dialect, body, large=large), large=large
+    )
+    call.stream = request.stream
+    model = find_model(http, request.model)
+    call.model = model.id
+    routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
+    if not routes:
+        raise UnknownModel(request.model)
+    choose = partial(_choose_writable, call, request, model, routes)
+    candidates, first = await gateway.large_bodies.run(choose, large=large)
+    call.provider = candidates[0].provider.name
+    assert call.key is not None
+    check_standing(call.key, unix_ms())  # again: the body may have taken minutes to arrive
+    bill = Bill(gateway, call, request, model, first.context.expected)
+    return Completion(call, dialect, request, model, candidates, first, http.headers, bill)
+
+
+def _parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
+    if large:
+        check_elements(body)
+    return dialect.parse_request(body)
+
+
+def find_model(http: web.Request, model_id: str) -> Model:
+    """Find the model that a request names. Raises UnknownModel, ModelNotAllowed."""
+    model = http.app[GATEWAY].routes.models.get(model_id)
+    if model is None:
+        raise UnknownModel(model_id)
+    key = http[CALL].key
+    assert key is not None
+    if not key.terms.allows(model.id):
+        raise ModelNotAllowed(model.id)
+    return model
+
+
+def pick_headers(headers: MultiMapping[str], exchange: Exchange) -> Mapping[str, str]:
+    """Select the caller's headers that go upstream; repeated lines are joined (RFC 9110 §5.3)."""
+    found = {
+        name: ", ".join(filter(None, headers.getall(name, ()))) for name in exchange.passed_headers
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _choose_writable(
+    call: Call, request: CompletionRequest, model: Model, candidates: Sequence[Candidate]
+) -> tuple[Sequence[Candidate], Prepared]:
+    """Return the routes from the first one that can carry the request, and what that one is sent.
+
+    Raises BadRequest when none can: the refusal of the first route.
+    """
+    refusal: BadRequest | None = None
+    for position, candidate in enumerate(candidates):
+        try:
+            prepared = _prepare(call, request, model, candidate)
+        except BadRequest as error:
+            refusal = refusal or error
+        else:
+            return candidates[position:], prepared
+    assert refusal is not None
+    raise refusal
+
+
+def _prepare(
+    call: Call, request: CompletionRequest, model: Model, candidate: Candidate
+) -> Prepared:
+    payload = candidate.exchange.write_request(request, candidate.target)
+    expected = expect_usage(request, payload, model)
+    return Prepared(payload.data, ReplyContext(request, call.request_id, expected))

@@ -1,0 +1,194 @@
+"""The money of one request: the expected cost, the hold, and the one settlement.
+
+    hold taken ── settle(metered) ──> charged, then the caller's last bytes
+        │      ├─ settle_hold() ────> charged as held, where nobody knows what was used
+        │      └─ void(outcome) ────> nothing charged
+        └─ raise_to(metered): more is known, so others are refused in time
+
+The first settlement that is called counts; a second one changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from gateway.api.state import Call, Gateway
+from gateway.config import Model
+from gateway.dialects import CompletionRequest, Payload
+from gateway.ledger import Admission, Hold, Outcome, Settlement
+from gateway.money import Tokens, compute_cost_nano
+from gateway.prices import AppliedPrice, Asked
+from gateway.times import unix_ms
+from gateway.usage import (
+    IMPLAUSIBLE_FACTOR,
+    MAX_PLAUSIBLE_TOKENS,
+    Expected,
+    Metered,
+    UsageLimits,
+    estimate_tokens,
+)
+
+
+def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> Expected:
+    """Estimate the input from the payload that is sent, and bound what can be reported of it."""
+    return Expected(
+        input_tokens=min(estimate_input(request, len(payload.data)), model.max_input_tokens),
+        limits=UsageLimits(
+            input=min(IMPLAUSIBLE_FACTOR * model.max_input_tokens, MAX_PLAUSIBLE_TOKENS),
+            output=min(
+                IMPLAUSIBLE_FACTOR * model.max_output_tokens * request.n, MAX_PLAUSIBLE_TOKENS
+            ),
+            estimated_output=find_output_limit(request, model) * request.n,
+        ),
+        asked=payload.asked,
+    )
+
+
+def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
+    """Estimate the input tokens: everything that is sent is text, but for the content of files."""
+    return estimate_tokens(max(sent_bytes - request.base64_chars, 0)) + request.file_tokens
+
+
+def find_output_limit(request: CompletionRequest, model: Model) -> int:
+    """Return the most tokens that one choice can have: the caller's limit or the model's cap."""
+    return min(request.max_tokens or model.max_output_tokens, model.max_output_tokens)
+
+
+def expect_tokens(input_tokens: int, output_tokens: int, asked: Asked) -> Tokens:
+    """Put the expected input into the class that the request asks for."""
+    match asked.cache:
+        case "1h":
+            return Tokens(cache_write_1h=input_tokens, output=output_tokens)
+        case "5m":
+            return Tokens(cache_write=input_tokens, output=output_tokens)
+        case _:
+            return Tokens(input=input_tokens, output=output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A cost and its reasons: an audit computes it again from them."""
+
+    tokens: Tokens
+    web_searches: int
+    applied: AppliedPrice
+    estimated: bool
+    cost_nano: int
+
+
+def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
+    """Price what was metered."""
+    tokens, searches = metered.tokens, metered.web_searches
+    cost_nano = compute_cost_nano(tokens, applied.price, searches)
+    return Charge(tokens, searches, applied, metered.estimated, cost_nano)
+
+
+class Bill:
+    """The hold of one admitted request, and its settlement."""
+
+    __slots__ = ("_call", "_expected_tokens", "_gateway", "_held", "_hold", "_model")
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        call: Call,
+        request: CompletionRequest,
+        model: Model,
+        expected: Expected,
+    ) -> None:
+        """Take the hold. Raises RateLimited (tokens), then what `Ledger.hold` raises."""
+        assert call.key is not None
+        assert call.rates is not None
+        self._gateway = gateway
+        self._call = call
+        self._model = model
+        most = min(gateway.config.billing.hold_output_tokens, find_output_limit(request, model))
+        asked = expected.asked
+        tokens = expect_tokens(expected.input_tokens, most * request.n, asked)
+        applied = model.prices.find_dearest(tokens, asked)
+        self._held = make_charge(Metered(tokens, True, asked.web_searches), applied)
+        self._expected_tokens = tokens.total
+        available = call.key.account.available_nano
+        call.rates.take_tokens(tokens.total, time.monotonic())
+        admission = Admission(
+            request_id=call.request_id,
+            model=model.id,
+            provider=call.provider,
+            price=applied.price,
+            hold_nano=self._held.cost_nano,
+            stream=request.stream,
+            started_ms=call.started_ms,
+        )
+        try:
+            self._hold: Hold = gateway.ledger.hold(call.key, admission)
+        except Exception:
+            call.rates.correct_tokens(tokens.total, 0)
+            raise
+        call.balance_nano = available
+
+    async def wait_admitted(self) -> None:
+        """Return once the request's row is committed. Raises LedgerUnavailable."""
+        await self._gateway.ledger.wait_admitted(self._hold)
+
+    def raise_to(self, metered: Metered) -> None:
+        """Raise the hold to what a reply has used so far, if that is more."""
+        charge = self._price(metered)
+        if charge.cost_nano > self._held.cost_nano:
+            self._held = charge
+            self._gateway.ledger.raise_hold(self._hold, charge.cost_nano)
+
+    def settle(self, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
+        """Queue the charge for what was metered; the result is done once it is committed."""
+        if metered.unreported:
+            self._gateway.missing_usages.note(self._call.provider, self._model.id, unix_ms())
+        return self._resolve(outcome, status, self._price(metered))
+
+    def settle_hold(
+        self, outcome: Outcome, status: int, metered: Metered | None
+    ) -> Awaitable[None]:
+        """Queue a charge of the hold, or for what was delivered if that is more."""
+        if metered is not None:
+            self.raise_to(metered)
+        return self._resolve(outcome, status, self._held)
+
+    def void(self, outcome: Outcome, status: int) -> None:
+        """Queue the end of a request without a charge."""
+        self._resolve(outcome, status, None)
+
+    def note_withdrawal(self, outcome: Outcome, status: int) -> None:
+        """Note that the ledger withdrew a charge that it could not commit in time."""
+        call = self._call
+        call.outcome, call.status = outcome, status
+        call.tokens, call.cost_nano = Tokens(), 0
+
+    def _price(self, metered: Metered) -> Charge:
+        return make_charge(metered, self._model.prices.find(metered.tokens, metered.terms))
+
+    def _resolve(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
+        call = self._call
+        if charge is None:
+            charge = Charge(Tokens(), 0, self._held.applied, estimated=False, cost_nano=0)
+        if call.outcome is None:
+            call.outcome, call.status = outcome, status
+            call.tokens, call.cost_nano = charge.tokens, charge.cost_nano
+            if call.rates is not None:
+                call.rates.correct_tokens(self._expected_tokens, charge.tokens.total)
+        return self._gateway.ledger.settle(
+            self._hold,
+            Settlement(
+                outcome=outcome,
+                provider=call.provider,
+                attempts=call.attempts,
+                status=status,
+                tokens=charge.tokens,
+                web_searches=charge.web_searches,
+                price=charge.applied.price,
+                price_rule=charge.applied.rule,
+                cost_nano=charge.cost_nano,
+                estimated=charge.estimated,
+                first_byte_ms=call.first_byte_ms,
+                ended_ms=unix_ms(),
+            ),
+        )

@@ -1,0 +1,143 @@
+"""The body of a request: its type, its size, its deadlines, and the budget for all bodies at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from gateway.api.large_bodies import LARGE_BYTES
+from gateway.api.state import CALL, GATEWAY, Call, Gateway
+from gateway.config import Server
+from gateway.errors import (
+    BadRequest,
+    BodyTimeout,
+    BodyTooLarge,
+    Overloaded,
+    UnsupportedMediaType,
+)
+
+ACCOUNT_SHARE: Final = 2
+"""One account may hold half of the budget."""
+PARSED_FACTOR: Final = 2
+"""A large body is held as bytes, as objects, and as the request to the provider."""
+FRAMING_SECONDS: Final = 1.0
+"""How often a chunked body that does not arrive is checked for malformed chunks."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def defer_continue(request: web.Request) -> None:
+    """Send no `100 Continue` yet (aiohttp's hook): `read_body` does once the key is known."""
+
+
+async def read_body(request: web.Request) -> bytes:
+    """Read the whole body.
+
+    Raises UnsupportedMediaType, BodyTooLarge, Overloaded, BodyTimeout or BadRequest.
+    """
+    gateway, call = request.app[GATEWAY], request[CALL]
+    server = gateway.config.server
+    _check_type(request)
+    if (request.content_length or 0) > server.max_body_bytes:
+        raise _too_large(server)
+    content = request.content
+    if content.is_eof():  # it came with the head, as most bodies do
+        body = content.read_nowait(-1)
+        if len(body) > server.max_body_bytes:
+            raise _too_large(server)
+        hold_body(gateway, call, len(body))
+    else:
+        body = await _read_slowly(request, gateway, call)
+    if len(body) > LARGE_BYTES:
+        hold_body(gateway, call, PARSED_FACTOR * len(body))
+    return body
+
+
+def hold_body(gateway: Gateway, call: Call, size: int) -> None:
+    """Reserve room for bytes that have arrived, until the request ends.
+
+    Raises Overloaded when there is none, for all or for the account. A request that is alone always
+    has room: else a body within its limit could never be served.
+    """
+    assert call.key is not None
+    account = call.key.account.id
+    budget = gateway.config.server.max_bodies_mb << 20
+    own = gateway.account_body_bytes.get(account, 0)
+    is_full = gateway.body_bytes + size > budget and gateway.body_bytes > call.body_bytes
+    is_share_full = own + size > budget // ACCOUNT_SHARE and own > call.body_bytes
+    if is_full or is_share_full:
+        raise Overloaded("The gateway holds as many request bodies as it may. Try again shortly.")
+    gateway.body_bytes += size
+    gateway.account_body_bytes[account] = own + size
+    call.body_bytes += size
+
+
+def release_body(gateway: Gateway, call: Call) -> None:
+    """Give back what `hold_body` reserved for a request."""
+    if call.key is None or not call.body_bytes:
+        return
+    account = call.key.account.id
+    gateway.body_bytes -= call.body_bytes
+    gateway.account_body_bytes[account] -= call.body_bytes
+    if not gateway.account_body_bytes[account]:
+        del gateway.account_body_bytes[account]
+    call.body_bytes = 0
+
+
+async def _read_slowly(request: web.Request, gateway: Gateway, call: Call) -> bytes:
+    server = gateway.config.server
+    now = asyncio.get_running_loop().time
+    total_at = now() + server.body_total_seconds
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+            await request.writer.write(_CONTINUE)
+        async with asyncio.timeout_at(None) as deadline:
+            while True:
+                deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
+                data = await _read_piece(request)
+                if not data:
+                    return b"".join(pieces)
+                size += len(data)
+                if size > server.max_body_bytes:
+                    raise _too_large(server)
+                hold_body(gateway, call, len(data))
+                pieces.append(data)
+    except TimeoutError as error:
+        raise BodyTimeout("The request body did not arrive in time.") from error
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise BadRequest("The request body broke off.") from error
+
+
+async def _read_piece(request: web.Request) -> bytes:
+    """Read the next bytes, b"" at the end. Raises BadRequest for malformed chunks.
+
+    At malformed chunks aiohttp's parser stops without telling the body: the error is queued as the
+    connection's next request. No other request can be queued while a body is not whole.
+    """
+    if request.content_length is not None:
+        return await request.content.readany()
+    while True:
+        try:
+            async with asyncio.timeout(FRAMING_SECONDS):
+                return await request.content.readany()
+        except TimeoutError:
+            if request.protocol._messages:  # noqa: SLF001 - there is no public word for it
+                raise BadRequest("The chunked encoding of the request body is malformed.") from None
+
+
+def _check_type(request: web.Request) -> None:
+    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").strip().lower()
+    if encoding not in {"", "identity"}:
+        raise UnsupportedMediaType(
+            "Content-Encoding is not supported here; send the body as it is."
+        )
+    kind = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
+
+
+def _too_large(server: Server) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is larger than {server.max_body_mb} MiB.")

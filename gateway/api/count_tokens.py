@@ -1,0 +1,68 @@
+"""`POST /v1/messages/count_tokens`: a messages provider counts, else it is estimated. Free of charge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+from aiohttp import web
+
+from gateway.api.admission import find_model, pick_headers
+from gateway.api.billing import estimate_input
+from gateway.api.body import read_body
+from gateway.api.state import CALL, GATEWAY
+from gateway.dialects import COUNT_TOKENS, CompletionRequest, dump_request, edit_count
+from gateway.errors import GatewayError, UpstreamError
+from gateway.upstream import Candidate, fetch
+
+ESTIMATED_HEADER = "x-gateway-estimated"
+
+
+async def count_tokens(http: web.Request) -> web.Response:
+    """Reply with the provider's count, or with an estimate where no messages provider serves the model."""
+    gateway = http.app[GATEWAY]
+    body = await read_body(http)
+    request = COUNT_TOKENS.caller.parse_request(body)
+    model = find_model(http, request.model)
+    http[CALL].model = model.id
+    candidates = [
+        candidate
+        for candidate in gateway.routes.find_candidates(COUNT_TOKENS.caller.name, model)
+        if candidate.exchange.upstream.name == COUNT_TOKENS.upstream.name
+    ]
+    if not candidates:
+        sent_bytes = len(dump_request(request.body))
+        count = orjson.dumps({"input_tokens": estimate_input(request, sent_bytes)})
+        return _reply(count, {ESTIMATED_HEADER: "true"})
+    return _reply(await _ask(http, candidates, request), {})
+
+
+async def _ask(
+    http: web.Request, candidates: Sequence[Candidate], request: CompletionRequest
+) -> bytes:
+    """Return the first count that a provider gives. Raises the last provider's error.
+
+    The breaker does not count these failures: some providers of the dialect cannot count tokens.
+    """
+    headers = pick_headers(http.headers, COUNT_TOKENS)
+    ticker = http.app[GATEWAY].ticker
+    failure: UpstreamError | None = None
+    for candidate in candidates:
+        payload = COUNT_TOKENS.write_request(request, candidate.target).data
+        try:
+            reply = await fetch(
+                candidate.provider.forwarder, COUNT_TOKENS, payload, headers, ticker
+            )
+            return edit_count(reply, request.model)
+        except GatewayError as error:
+            candidate.provider.report(error)
+            error.replace_name(candidate.target.upstream_model, request.model)
+            if not isinstance(error, UpstreamError):
+                raise
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def _reply(body: bytes, headers: dict[str, str]) -> web.Response:
+    return web.Response(body=body, headers={"Content-Type": "application/json", **headers})

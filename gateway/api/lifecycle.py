@@ -1,0 +1,232 @@
+"""The life of a completion, without I/O: its phases, how it can end, and who pays for which end.
+
+    ADMITTED ──> SENT ──> ANSWERED ──> STREAMING ──> ENDED
+        ^          │
+        └──────────┘  the provider declined; the next route may be tried
+
+The driver (`relay`) reports what happens and does what it is told. JSON replies and streams share
+this machine: a JSON reply never reaches STREAMING, and its last bytes are its whole body.
+
+A caller that leaves a JSON request changes nothing: the reply is read to its end and charged. One
+that leaves a stream is gone: no more bytes are sent, and the provider's `on_disconnect` says whether
+the upstream is read on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import product
+from typing import Final
+
+from gateway.errors import (
+    BadRequest,
+    GatewayError,
+    LedgerUnavailable,
+    Overloaded,
+    UndeliverableReply,
+    UpstreamError,
+    UpstreamTimeout,
+)
+from gateway.ledger import Outcome
+
+CALLER_GONE_STATUS: Final = 499
+"""Recorded where the caller left before the head was sent (nginx's number); never on the wire."""
+
+
+class Phase(Enum):
+    ADMITTED = "before a provider has it"
+    SENT = "sent"
+    ANSWERED = "answered"
+    STREAMING = "streaming"
+    ENDED = "ended"
+
+
+class Ending(Enum):
+    """Why the upstream is not read any further."""
+
+    COMPLETE = "the reply is complete"
+    REJECTED = "the provider finds fault with the request"
+    FAILED = "no route works, or the provider breaks off"
+    UNDELIVERABLE = "the reply was made and cannot be passed on"
+    TIMED_OUT = "a deadline of the provider passes"
+    UNRECORDED = "the ledger cannot record the request"
+    SHUTDOWN = "the gateway is stopped"
+    FAULT = "the gateway fails"
+    ABANDONED = "the caller leaves and the provider is not read on"
+
+
+class Charge(Enum):
+    NOTHING = "nothing"
+    USAGE = "what was used"
+    """The provider's report; while it has none, or the reply is not complete, at least the estimate
+    of the input and of what was delivered."""
+    HOLD = "what was held"
+    """Or what was delivered with its input, if that is more."""
+
+
+class Last(Enum):
+    """The last thing that the caller gets."""
+
+    REPLY = "the end of the reply"
+    """The JSON body; `[DONE]` or `message_stop`. It leaves once the charge is committed."""
+    ERROR = "an error"
+    """A status with a body; after the head one event, or a cut where an event is half sent."""
+    NOTHING = "nothing"
+
+
+class Leaving(Enum):
+    """The upstream side's part when the caller leaves."""
+
+    STOP = "close the upstream connection"
+    READ_ON = "read to the end"
+    READ_USAGE = "read on for a moment: only the usage is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a completion is recorded, what it costs, and what its caller gets last."""
+
+    outcome: Outcome
+    status: int | None
+    """None: the status of the error."""
+    charge: Charge
+    last: Last
+
+
+_BEFORE: Final = frozenset({Phase.ADMITTED, Phase.SENT, Phase.ANSWERED})
+_AFTER: Final = frozenset({Phase.STREAMING})
+_ADMITTED: Final = frozenset({Phase.ADMITTED})
+_TAKEN: Final = frozenset({Phase.SENT, Phase.ANSWERED, Phase.STREAMING})
+_ANY: Final = _BEFORE | _AFTER
+_YES, _NO, _EITHER = frozenset({True}), frozenset({False}), frozenset({True, False})
+_COMPLETE: Final = frozenset({Ending.COMPLETE})
+_ABANDONED: Final = frozenset({Ending.ABANDONED})
+_MADE: Final = frozenset({Ending.UNDELIVERABLE})
+_FAILURES: Final = frozenset(Ending) - _COMPLETE - _ABANDONED - _MADE
+
+ENDINGS: Final = (
+    # ending     caller gone  phases     delivered  charge          the caller gets
+    (_COMPLETE,  _NO,         _ANY,      _EITHER,   Charge.USAGE,   Last.REPLY),
+    (_FAILURES,  _NO,         _BEFORE,   _EITHER,   Charge.NOTHING, Last.ERROR),
+    (_FAILURES,  _NO,         _AFTER,    _NO,       Charge.NOTHING, Last.ERROR),
+    (_FAILURES,  _NO,         _AFTER,    _YES,      Charge.USAGE,   Last.ERROR),
+    (_MADE,      _NO,         _ANY,      _EITHER,   Charge.USAGE,   Last.ERROR),
+    (_COMPLETE,  _YES,        _ANY,      _EITHER,   Charge.USAGE,   Last.NOTHING),
+    (_MADE,      _YES,        _ANY,      _EITHER,   Charge.USAGE,   Last.NOTHING),
+    (_FAILURES,  _YES,        _ANY,      _NO,       Charge.NOTHING, Last.NOTHING),
+    (_FAILURES,  _YES,        _ANY,      _YES,      Charge.USAGE,   Last.NOTHING),
+    (_ABANDONED, _YES,        _ADMITTED, _EITHER,   Charge.NOTHING, Last.NOTHING),
+    (_ABANDONED, _YES,        _TAKEN,    _EITHER,   Charge.HOLD,    Last.NOTHING),
+)  # fmt: skip
+"""The table of who pays when. "Delivered": text, reasoning or arguments came from the provider."""
+
+Case = tuple[Ending, bool, Phase, bool]
+"""Ending, whether the caller is gone, phase, and whether anything was delivered."""
+VERDICTS: Final[dict[Case, tuple[Charge, Last]]] = {
+    case: (charge, last)
+    for endings, gone, phases, delivered, charge, last in ENDINGS
+    for case in product(endings, gone, phases, delivered)
+}
+
+OUTCOMES: Final[dict[Ending, Outcome]] = {
+    Ending.COMPLETE: "complete",
+    Ending.REJECTED: "rejected",
+    Ending.FAILED: "upstream_error",
+    Ending.UNDELIVERABLE: "upstream_error",
+    Ending.TIMED_OUT: "upstream_timeout",
+    Ending.UNRECORDED: "ledger_error",
+    Ending.SHUTDOWN: "shutdown",
+    Ending.FAULT: "internal_error",
+}
+"""While the caller is there; afterwards it is `caller_left`."""
+
+UNCOMMITTED: Final = (
+    # a stream  charge          the caller gets
+    (False,     Charge.NOTHING, Last.ERROR),
+    (True,      Charge.USAGE,   Last.ERROR),
+)  # fmt: skip
+"""The charge that follows one that cannot be committed in time, see `Ledger.settle`: of a JSON reply
+nothing was delivered, so the ledger withdraws it; that of a stream stays queued."""
+
+UNCONCLUDED: Final = Verdict("internal_error", 500, Charge.NOTHING, Last.ERROR)
+"""The end where the conclusion itself fails, so that nobody knows what was used. It voids a request
+that is not settled yet; the first settlement counts."""
+
+_ENDED_BY: Final = (
+    (UpstreamTimeout, Ending.TIMED_OUT),
+    (UndeliverableReply, Ending.UNDELIVERABLE),
+    (UpstreamError, Ending.FAILED),
+    (BadRequest, Ending.REJECTED),
+    (LedgerUnavailable, Ending.UNRECORDED),
+    (Overloaded, Ending.SHUTDOWN),
+    (GatewayError, Ending.FAULT),
+)
+"""The first row that fits counts, so a class stands above its base class."""
+
+_STEPS: Final[dict[Phase, frozenset[Phase]]] = {
+    Phase.ADMITTED: frozenset({Phase.SENT}),
+    # A stale connection is replaced and the request sent again; a refusal leads back.
+    Phase.SENT: frozenset({Phase.SENT, Phase.ADMITTED, Phase.ANSWERED}),
+    Phase.ANSWERED: frozenset({Phase.STREAMING}),
+    Phase.STREAMING: frozenset(),
+    Phase.ENDED: frozenset(),
+}
+
+
+def find_ending(error: GatewayError | None) -> Ending:
+    """Return the ending that an error means; without one the reply is complete."""
+    if error is None:
+        return Ending.COMPLETE
+    return next(ending for kind, ending in _ENDED_BY if isinstance(error, kind))
+
+
+def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
+    """Return what follows a verdict whose charge cannot be committed; `status` is the error's."""
+    ((charge, last),) = (row[1:] for row in UNCOMMITTED if row[0] is stream)
+    if charge is Charge.NOTHING:
+        return Verdict("ledger_error", status, charge, last)
+    return replace(verdict, last=last)
+
+
+class Lifecycle:
+    """One completion. Its driver calls `end` exactly once; illegal steps are bugs and raise."""
+
+    __slots__ = ("caller_gone", "ended_as", "phase")
+
+    def __init__(self) -> None:
+        self.phase = Phase.ADMITTED
+        self.caller_gone = False
+        self.ended_as: Case | None = None
+
+    def advance(self, phase: Phase) -> None:
+        """Enter the next phase. Raises ValueError for a step that no request can make."""
+        if phase not in _STEPS[self.phase]:
+            raise ValueError(f"a request cannot go from {self.phase.name} to {phase.name}")
+        self.phase = phase
+
+    def leave(self, *, drains: bool, finished: bool) -> Leaving:
+        """Note that the caller left; return what to do about the upstream.
+
+        `drains` is the provider's `on_disconnect`; `finished` means that every choice has its finish
+        reason, so the usage is about to come.
+        """
+        self.caller_gone = True
+        if self.phase is Phase.ADMITTED:
+            return Leaving.STOP
+        if drains:
+            return Leaving.READ_ON
+        return Leaving.READ_USAGE if finished else Leaving.STOP
+
+    def end(self, ending: Ending, *, delivered: bool, head_sent: bool) -> Verdict:
+        """End the life, once. Raises LookupError for an ending that cannot happen here.
+
+        `head_sent`: the 200 and the headers of a stream went out, so the status is decided.
+        """
+        self.ended_as = (ending, self.caller_gone, self.phase, delivered)
+        charge, last = VERDICTS[self.ended_as]
+        self.phase = Phase.ENDED
+        status = 200 if head_sent or ending is Ending.COMPLETE else None
+        if not self.caller_gone:
+            return Verdict(OUTCOMES[ending], status, charge, last)
+        return Verdict("caller_left", 200 if head_sent else CALLER_GONE_STATUS, charge, last)

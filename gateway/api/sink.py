@@ -1,0 +1,209 @@
+"""The caller's side of a reply.
+
+A stream is framed by hand on the caller's transport: aiohttp writes the head and, at the clean end,
+the last chunk; in between, events go to the transport without a coroutine per event. A stream that
+must not end cleanly is cut before the last chunk, which every SDK reports as an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import HttpVersion11, web
+from aiohttp.http_writer import StreamWriter
+
+from gateway.errors import GatewayError
+from gateway.tasks import spawn
+
+HIGH_WATER_BYTES: Final = 64 << 10
+"""asyncio's own default: above it the transport asks to wait, below it `drain` returns at once."""
+
+STREAM_HEADERS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+}
+
+
+class Sink:
+    """The destination of a reply, ended or aborted once. This one has no head and no events."""
+
+    __slots__ = ()
+
+    @property
+    def opened(self) -> bool:
+        """The head was sent: from then on an error is an event."""
+        return False
+
+    @property
+    def lost(self) -> bool:
+        """The caller is gone."""
+        return False
+
+    async def begin(self) -> None:
+        """Send the head and everything that waits for it.
+
+        Raises LedgerUnavailable, or ConnectionError when the caller is gone.
+        """
+
+    def send(self, data: bytes) -> bool:  # noqa: ARG002 - a stream's
+        """Send events, or keep them until `begin`. False asks to wait for `ready`."""
+        return True
+
+    async def ready(self) -> None:
+        """Return when the caller has taken its bytes. Raises ConnectionError when it is gone."""
+
+    def tick(self, now: float, *, mid_event: bool) -> None:
+        """Break a silence, and give up a caller that takes nothing; `now` is `loop.time()`."""
+
+    def end(self, data: bytes) -> None:
+        """Send the last bytes and end the reply cleanly, without waiting for the caller."""
+
+    def abort(self) -> None:
+        """End the connection in the middle: a cut reply never ends cleanly."""
+
+    def close(self) -> None:
+        """Send nothing from now on, not even a head: the caller is answered otherwise."""
+
+
+class JsonSink(Sink):
+    """A JSON reply: held back whole. Whether the caller is still there makes no difference."""
+
+    __slots__ = ("body",)
+
+    def __init__(self) -> None:
+        self.body = b""
+
+    def end(self, data: bytes) -> None:
+        self.body = data
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class StreamSink(Sink):
+    """An event stream on the transport of a request. Nothing is sent before `begin` or a comment."""
+
+    request: web.Request
+    headers: Mapping[str, str]
+    wait_admitted: Callable[[], Awaitable[None]]
+    """The head waits for it."""
+    keep_alive: bytes
+    """A comment for silences."""
+    comment_seconds: float
+    """The silence after which `keep_alive` is sent."""
+    stall_seconds: float
+    """The time after which a caller that takes no bytes is given up."""
+    response: web.StreamResponse = field(default_factory=web.StreamResponse)
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _pending: list[bytes] = field(default_factory=list)
+    _transport: asyncio.Transport | None = None
+    _chunked: bool = False
+    _comment_due: float = 0.0
+    _stalled_since: float | None = None
+    _opened: bool = False
+    _flowing: bool = False
+    _ended: bool = False
+
+    def __post_init__(self) -> None:
+        self._chunked = self.request.version >= HttpVersion11
+        self._transport = self.request.transport
+        self._comment_due = self._loop.time() + self.comment_seconds
+
+    @property
+    def opened(self) -> bool:
+        return self._opened
+
+    @property
+    def lost(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    async def begin(self) -> None:
+        await self._open()
+        self._flowing = True
+        if self._pending:
+            self.send(b"".join(self._pending))
+            self._pending.clear()
+
+    def send(self, data: bytes) -> bool:
+        if not self._flowing:
+            self._pending.append(data)
+            return False
+        self._comment_due = self._loop.time() + self.comment_seconds
+        return self._write(data)
+
+    async def ready(self) -> None:
+        self._stalled_since = self._loop.time()
+        try:
+            await self.request.writer.drain()
+        finally:
+            self._stalled_since = None
+
+    def tick(self, now: float, *, mid_event: bool) -> None:
+        since = self._stalled_since
+        if since is not None:
+            if now - since >= self.stall_seconds:
+                self.abort()
+        elif now >= self._comment_due and not self._ended and not mid_event:
+            self._comment_due = now + self.comment_seconds
+            if self._flowing:
+                self._write(self.keep_alive)
+            else:
+                spawn(self._comment_early(), name="comment")
+
+    def end(self, data: bytes) -> None:
+        if self.lost:
+            return
+        self._write(data)
+        self._ended = True
+        writer = self.request.writer
+        assert isinstance(writer, StreamWriter)
+        if not self.lost:  # the write itself may find the caller gone
+            writer.set_eof()
+
+    def abort(self) -> None:
+        self._ended = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        self._ended = True
+
+    async def _open(self) -> None:
+        """Send the 200 and the headers, once the request's row is committed."""
+        if self._opened:
+            return
+        await self.wait_admitted()
+        if self._opened:  # by a comment
+            return
+        if self.lost or self._ended:
+            raise ConnectionResetError
+        self._opened = True
+        response = self.response
+        response.headers.update(STREAM_HEADERS)
+        response.headers.update(self.headers)
+        if self._chunked:
+            response.enable_chunked_encoding()
+        else:
+            response.force_close()
+        writer = await response.prepare(self.request)
+        if writer is not None:
+            writer.send_headers()
+
+    async def _comment_early(self) -> None:
+        """Send the head and a comment while the provider is still silent."""
+        try:
+            await self._open()
+        except (GatewayError, ConnectionError):
+            return  # the task that serves the request meets the same and deals with it
+        if self._opened and not self._flowing and not self._ended:
+            self._write(self.keep_alive)
+
+    def _write(self, data: bytes) -> bool:
+        """Write bytes; False when the transport's buffer is full."""
+        transport = self._transport
+        if transport is None or transport.is_closing() or self._ended:
+            return True  # nobody reads; the next tick notices
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        return transport.get_write_buffer_size() < HIGH_WATER_BYTES

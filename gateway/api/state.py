@@ -1,0 +1,123 @@
+"""The state that all requests share, and the record that each request carries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from gateway.api.large_bodies import LargeBodies
+from gateway.api.limits import KeyRates, make_rates
+from gateway.api.missing_usage import MissingUsages
+from gateway.config import Config, Limits
+from gateway.dialects import Caller
+from gateway.ledger import Key, KeyTerms, Ledger, Outcome
+from gateway.money import Tokens, format_amount
+from gateway.upstream import Routes, Ticker
+
+
+@dataclass(slots=True)
+class Call:
+    """One request: what the middlewares learned of it, and what its log line says."""
+
+    request_id: str
+    dialect: Caller
+    started: float
+    """Monotonic seconds."""
+    started_ms: int
+    """Wall clock, Unix milliseconds."""
+    key: Key | None = None
+    rates: KeyRates | None = None
+    balance_nano: int | None = None
+    """The available balance when the hold was taken."""
+    model: str = ""
+    provider: str = ""
+    attempts: int = 0
+    stream: bool = False
+    outcome: Outcome | None = None
+    status: int | None = None
+    """The status in the ledger: what the caller got, or would have got if it had stayed."""
+    error_code: str | None = None
+    """The `code` of an error reply."""
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_nano: int = 0
+    first_byte_ms: int | None = None
+    body_bytes: int = 0
+    """The request's part of the budget for bodies."""
+
+    def note_first_byte(self) -> None:
+        """Note that the caller's first byte leaves now; later calls change nothing."""
+        if self.first_byte_ms is None:
+            self.first_byte_ms = int((time.monotonic() - self.started) * 1000)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Gateway:
+    """The state that all requests share; `in_flight` and `body_bytes` count admitted requests."""
+
+    config: Config
+    ledger: Ledger
+    routes: Routes
+    ticker: Ticker
+    log_call: Callable[[Call, int], None]
+    in_flight: int = 0
+    body_bytes: int = 0
+    account_body_bytes: dict[int, int] = field(default_factory=dict)
+    """By account id: its part of `body_bytes`."""
+    large_bodies: LargeBodies = field(default_factory=LargeBodies)
+    draining: bool = False
+    missing_usages: MissingUsages = field(default_factory=MissingUsages)
+    _rates: dict[str, tuple[Limits, KeyRates]] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Close what is open to the outside, at the very end."""
+        self.routes.close()
+        self.large_bodies.close()
+
+    def find_rates(self, key: Key, now: float) -> KeyRates:
+        """Return the key's rates; they start again when its limits were changed."""
+        limits = find_limits(key.terms, self.config.limits)
+        known = self._rates.get(key.id)
+        if known is not None and known[0] == limits:
+            return known[1]
+        rates = make_rates(
+            requests_per_minute=limits.requests_per_minute,
+            tokens_per_minute=limits.tokens_per_minute,
+            concurrency=limits.concurrency,
+            now=now,
+        )
+        if known is not None:  # requests in flight release the object that counted them
+            rates = known[1].renew(rates)
+        self._rates[key.id] = (limits, rates)
+        return rates
+
+
+GATEWAY: Final = web.AppKey("gateway", Gateway)
+CALL: Final = web.RequestKey("call", Call)
+
+
+def make_headers(call: Call, now: float) -> Mapping[str, str]:
+    """Make the headers that every reply to this request carries."""
+    headers = dict(call.dialect.reply_headers(call.request_id))
+    if call.rates is not None:
+        limits = call.rates.list_limits(now)
+        headers.update(call.dialect.limit_headers(limits, call.started_ms))
+    if call.balance_nano is not None:
+        headers["x-gateway-balance"] = format_amount(call.balance_nano)
+    return headers
+
+
+def find_limits(terms: KeyTerms, defaults: Limits) -> Limits:
+    """Return the limits in force: the key's own, or else the configuration's."""
+    return Limits(
+        requests_per_minute=_first(terms.requests_per_minute, defaults.requests_per_minute),
+        tokens_per_minute=_first(terms.tokens_per_minute, defaults.tokens_per_minute),
+        concurrency=_first(terms.concurrency, defaults.concurrency),
+    )
+
+
+def _first(own: int | None, default: int) -> int:
+    return default if own is None else own

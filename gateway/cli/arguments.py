@@ -1,0 +1,132 @@
+"""Parsers of command line arguments: amounts, durations, times, lists.
+
+Each raises ArgumentTypeError with the rule, which argparse shows after the argument's name.
+Times are Unix milliseconds in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from gateway.admin import checks
+from gateway.money import parse_amount_nano
+from gateway.times import DAY_MS, to_unix_ms, unix_ms
+
+MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400
+"""A century. More is a typing error, and Python's dates end with the year 9999."""
+
+T = TypeVar("T")
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_DURATION = re.compile(r"([0-9]{1,10})([smhdw])")
+
+
+def amount(text: str) -> int:
+    """Parse an amount of money, which may be negative, as nano-units."""
+    try:
+        return parse_amount_nano(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def amount_above_zero(text: str) -> int:
+    nano = amount(text)
+    if nano <= 0:
+        raise ArgumentTypeError(f"'{text}' is not above 0")
+    return nano
+
+
+def amount_or_zero(text: str) -> int:
+    nano = amount(text)
+    if nano < 0:
+        raise ArgumentTypeError(f"'{text}' is below 0")
+    return nano
+
+
+def count(text: str) -> int:
+    """Parse a whole number, 0 or more."""
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > checks.MAX_COUNT:
+        raise ArgumentTypeError(f"'{text}' is not a whole number from 0 to {checks.MAX_COUNT}")
+    return int(text)
+
+
+def model_list(text: str) -> tuple[str, ...]:
+    """Parse model ids separated by commas; duplicates are dropped."""
+    models = tuple(part.strip() for part in text.split(","))
+    if not all(models) or not text.isprintable():
+        raise ArgumentTypeError("write model ids separated by commas, such as a,b")
+    return tuple(dict.fromkeys(models))
+
+
+def word(text: str) -> str:
+    """Parse a name or a note: one line that is not blank."""
+    if not text.strip() or not text.isprintable():
+        raise ArgumentTypeError("must be one line of text that is not empty")
+    return text
+
+
+def clearable(read: Callable[[str], T]) -> Callable[[str], T | None]:
+    """Extend a parser to accept `none`, which clears the value."""
+    return lambda text: None if text == "none" else read(text)
+
+
+def new_file(text: str) -> Path:
+    """Parse a path; a relative one starts at the working directory."""
+    if not text or not Path(text).name or "\0" in text:
+        raise ArgumentTypeError("write the path of a file")
+    return Path(text).absolute()
+
+
+def duration_seconds(text: str) -> int:
+    """Parse `0`, or a whole number with a unit: `90s`, `15m`, `12h`, `30d`, `2w`."""
+    if text == "0":
+        return 0
+    found = _DURATION.fullmatch(text)
+    if not found:
+        raise ArgumentTypeError(f"'{text}' is not a duration; write 90s, 15m, 12h, 30d or 2w")
+    seconds = int(found[1]) * _UNITS[found[2]]
+    if seconds > MAX_DURATION_SECONDS:
+        raise ArgumentTypeError(f"'{text}' is longer than a century")
+    return seconds
+
+
+def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
+    """Parse the end of something: a duration from now, or a time in the future."""
+    now = clock_ms()
+    is_duration = text == "0" or _DURATION.fullmatch(text)
+    ends = now + duration_seconds(text) * 1000 if is_duration else start(text)
+    if ends <= now:
+        raise ArgumentTypeError(f"'{text}' is not in the future")
+    return ends
+
+
+def start(text: str) -> int:
+    """Parse a time; a bare date means 00:00 UTC."""
+    return _read_moment(text)[0]
+
+
+def end(text: str) -> int:
+    """Parse an exclusive upper bound; a bare date includes the whole day."""
+    moment, whole_day = _read_moment(text)
+    return moment + DAY_MS if whole_day else moment
+
+
+def _read_moment(text: str) -> tuple[int, bool]:
+    """Parse a time, and say whether it was written as a bare date."""
+    try:
+        day = date.fromisoformat(text)
+        return to_unix_ms(datetime(day.year, day.month, day.day, tzinfo=UTC)), True
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ArgumentTypeError(
+            f"'{text}' is not a date; write 2026-12-31 or 2026-12-31T18:00 (UTC)"
+        ) from error
+    return to_unix_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), False

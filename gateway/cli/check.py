@@ -1,0 +1,132 @@
+"""`check`: summarise the configuration, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gateway.apikeys import find_last4
+from gateway.cli.output import Column, render_fields, render_table
+from gateway.config import Config, Model, Provider
+from gateway.money import Price, describe_price, format_amount
+from gateway.prices import describe_rules
+
+_PRICES: Final = {
+    "input": "INPUT",
+    "cached_input": "CACHED",
+    "cache_write": "CACHE WRITE",
+    "cache_write_1h": "FOR 1 H",
+    "output": "OUTPUT",
+    "request": "REQUEST",
+    "web_search": "SEARCHES",
+}
+"""The titles of prices."""
+
+
+def describe_config(config: Config) -> dict[str, object]:
+    """Return the summary as JSON for tools."""
+    return {
+        "config": str(config.path),
+        "listen": listen_address(config),
+        "database": str(config.storage.path),
+        "currency": config.billing.currency,
+        "providers": [
+            {
+                "name": provider.name,
+                "dialect": provider.dialect,
+                "base_url": provider.base_url or None,
+                "key": mask_key(provider.api_key) or None,
+                "on": provider.off is None,
+                "off_because": provider.off,
+            }
+            for provider in config.providers.values()
+        ],
+        "models": [_describe_model(config, model) for model in config.models.values()],
+    }
+
+
+def _describe_model(config: Config, model: Model) -> dict[str, object]:
+    return {
+        "id": model.id,
+        "owned_by": model.owned_by,
+        "on": _is_on(config, model),
+        "routes": [f"{route.provider}/{route.upstream_model}" for route in model.routes],
+        "max_input_tokens": model.max_input_tokens,
+        "max_output_tokens": model.max_output_tokens,
+        "free": model.free,
+        "price": describe_price(model.prices.base),
+        "price_when": describe_rules(model.prices),
+        "allow": sorted(model.allow),
+    }
+
+
+def page_config(config: Config) -> str:
+    """Return the summary as text for people."""
+    fields = (
+        ("config", str(config.path)),
+        ("listen", listen_address(config)),
+        ("database", str(config.storage.path)),
+        ("currency", config.billing.currency),
+    )
+    parts = [render_fields(fields)]
+    if config.providers:
+        parts.append(_table_providers(config))
+    if config.models:
+        parts.append(_table_models(config))
+    return "\n\n".join(parts)
+
+
+def _table_providers(config: Config) -> str:
+    columns = (Column("PROVIDER"), Column("DIALECT"), Column("KEY"), Column("STATE"))
+    return render_table(
+        columns,
+        [
+            (provider.name, provider.dialect, mask_key(provider.api_key) or "-", _state(provider))
+            for provider in config.providers.values()
+        ],
+    )
+
+
+def _table_models(config: Config) -> str:
+    columns = (
+        Column("MODEL"),
+        Column("STATE"),
+        *(Column(title, right=True) for title in _PRICES.values()),
+        Column("ROUTES"),
+    )
+    rows = [row for model in config.models.values() for row in _model_rows(config, model)]
+    heading = f"Prices in {config.billing.currency} per million tokens, per request, and per thousand searches"
+    return f"{heading}\n{render_table(columns, rows)}"
+
+
+def _model_rows(config: Config, model: Model) -> Iterator[tuple[str, ...]]:
+    """Make the row of a model, and one below it for each rule of its prices."""
+    state = "on" if _is_on(config, model) else "off"
+    routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
+    cells = ("free", *"-" * (len(_PRICES) - 1)) if model.free else _price_cells(model.prices.base)
+    yield (model.id, state, *cells, routes)
+    for rule in model.prices.rules:
+        yield ("", "", *_price_cells(rule.price), f"when {rule.why}")
+
+
+def _price_cells(price: Price) -> tuple[str, ...]:
+    return tuple(format_amount(getattr(price, name)) for name in _PRICES)
+
+
+def _is_on(config: Config, model: Model) -> bool:
+    return model.id in config.active_models()
+
+
+def _state(provider: Provider) -> str:
+    return "on" if provider.off is None else f"off: {provider.off}"
+
+
+def listen_address(config: Config) -> str:
+    """Return host and port in the notation of URLs."""
+    host = config.server.host
+    return f"[{host}]:{config.server.port}" if ":" in host else f"{host}:{config.server.port}"
+
+
+def mask_key(secret: str) -> str:
+    """Return the last characters of a provider's key, to tell keys apart; "" if there is no key."""
+    return f"…{find_last4(secret) or ''}" if secret else ""

@@ -1,0 +1,135 @@
+"""The records of a command line's grammar, and the argparse parser that is built from them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.cli.arguments import clearable
+from gateway.cli.command import Command
+
+PROGRAM: Final = "python -m gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument, as the parameters of argparse's `add_argument`."""
+
+    name: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command."""
+
+    path: str
+    summary: str
+    run: Callable[[Command], int | None]
+    """Its exit code; None means OK."""
+    examples: tuple[str, ...]
+    arguments: tuple[Argument, ...] = ()
+    either: tuple[Argument, ...] = ()
+    """Arguments that exclude each other."""
+    reads_keys: bool = False
+    """Whether it needs the providers' keys. Other verbs also run where the keys are unreadable."""
+
+
+def arg(
+    name: str, metavar: str, read: Callable[[str], object], what: str, **options: Any
+) -> Argument:
+    """Make an argument with a value."""
+    return Argument(
+        name, {"metavar": metavar, "type": read, "help": _add_default(what, options), **options}
+    )
+
+
+def flag(name: str, what: str) -> Argument:
+    """Make an option without a value."""
+    return Argument(name, {"action": "store_true", "help": what})
+
+
+def choice(name: str, words: Sequence[str], what: str, **options: Any) -> Argument:
+    """Make an option with one of these words."""
+    return Argument(name, {"choices": words, "help": _add_default(what, options), **options})
+
+
+def edit(name: str, metavar: str, read: Callable[[str], object], what: str) -> Argument:
+    """Make an option that changes or clears a value; if left out, it is absent from the options."""
+    what = f"{what}; `none` clears it"
+    return arg(name, metavar, clearable(read), what, default=argparse.SUPPRESS)
+
+
+def _add_default(what: str, options: Mapping[str, Any]) -> str:
+    default = options.get("default", argparse.SUPPRESS)
+    return what if default is argparse.SUPPRESS else f"{what} (default: {default})"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help begins with a summary and examples."""
+
+    summary: str = ""
+    examples: tuple[str, ...] = ()
+
+    def format_help(self) -> str:
+        lines = [f"  {line if '$(' in line else f'{PROGRAM} {line}'}" for line in self.examples]
+        return "\n".join((self.summary, "", "examples:", *lines, "", super().format_help()))
+
+
+def make_parser(verbs: Sequence[Verb], groups: Mapping[str, str]) -> Parser:
+    """Build the parser of all verbs. The parsed options have the Verb as `verb`.
+
+    The first verb is the default. `groups` are the summaries of the groups of verbs.
+    """
+    root = _equip(
+        Parser(prog=PROGRAM, allow_abbrev=False),
+        "An LLM gateway: keys, balances and an exact ledger in front of upstream providers.",
+        ("serve", "account add alice --credit 20", "key add alice", "usage --by model"),
+    )
+    root.set_defaults(verb=verbs[0])
+    _add_config(root, default=None)
+    top = root.add_subparsers(title="verbs", metavar="VERB")
+    parents = {"": top}
+    for group, summary in groups.items():
+        members = [verb for verb in verbs if verb.path.startswith(f"{group} ")]
+        parents[group] = _add_group(top, group, summary, members)
+    for verb in verbs:
+        group, _, name = verb.path.rpartition(" ")
+        _add_verb(parents[group], name, verb)
+    return root
+
+
+def _equip(parser: Parser, summary: str, examples: Iterable[str]) -> Parser:
+    parser.summary, parser.examples = summary, tuple(examples)
+    return parser
+
+
+def _add_group(top: Any, name: str, summary: str, members: Iterable[Verb]) -> Any:
+    parser = top.add_parser(name, help=summary, allow_abbrev=False)
+    _equip(parser, summary, (verb.examples[0] for verb in members))
+    return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+
+def _add_verb(parent: Any, name: str, verb: Verb) -> None:
+    parser = _equip(
+        parent.add_parser(name, help=verb.summary, allow_abbrev=False), verb.summary, verb.examples
+    )
+    _add_config(parser, default=argparse.SUPPRESS)  # a default would override --config before VERB
+    for argument in verb.arguments:
+        parser.add_argument(argument.name, **argument.options)
+    if verb.either:
+        group = parser.add_mutually_exclusive_group()
+        for argument in verb.either:
+            group.add_argument(argument.name, **argument.options)
+    parser.set_defaults(verb=verb)
+
+
+def _add_config(parser: Parser, default: str | None) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        default=default,
+        help="the configuration file (default: $GATEWAY_CONFIG, else ./gateway.toml)",
+    )

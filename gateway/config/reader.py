@@ -1,0 +1,247 @@
+"""Read TOML tables into typed values, with errors that name the place and the rule.
+
+A reader takes a TOML value and returns it typed, or raises ValueError with the rule ("must be …");
+`read_table` adds file, table and key. Nothing here is specific to the gateway.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.money import NANO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Read = Callable[[object], Any]
+
+MAX_SECONDS: Final = 86_400
+"""A day. A longer time-out is a typing error."""
+_SHOWN_CHARS: Final = 40
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class ConfigError(Exception):
+    """The configuration is invalid. The message names file, table and key and says what to do."""
+
+
+class Missing(Enum):
+    """Marks a setting without a default, which must be in the file."""
+
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of a table."""
+
+    read: Read
+    doc: str
+    default: object = Missing.REQUIRED
+    """A TOML value, read like one from the file; None if the value may be absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file, for errors."""
+
+    file: str
+    table: str = ""
+    within: str = ""
+    """The key of an inline table, with a trailing dot."""
+
+    def error(self, key: str, problem: str) -> ConfigError:
+        """Return the error to raise for `key`; an empty key means the table itself."""
+        named = " ".join(part for part in (self.table, self.within + key) if part)
+        return ConfigError(
+            f"{self.file}: {named}: {problem}" if named else f"{self.file}: {problem}"
+        )
+
+
+def parse_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file, with fractions as Decimal.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{path}: there is no such file. Name yours with --config FILE or in GATEWAY_CONFIG, "
+            "or copy the gateway.toml that comes with the gateway."
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: must be UTF-8 text; the byte at {error.start} is not"
+        ) from error
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise ConfigError(f"{path}: is not valid TOML: {_describe_syntax(error)}") from error
+
+
+def _describe_syntax(error: Exception) -> str:
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return str(error)
+    return "a number is too long" if not isinstance(error, RecursionError) else "nested too deeply"
+
+
+def quote_key(name: str, *, always: bool = False) -> str:
+    """Write a key as in a TOML table heading, in quotes if it needs them."""
+    bare = _BARE_KEY.fullmatch(name) and not always
+    return name if bare else json.dumps(name, ensure_ascii=False)
+
+
+def read_table(place: Place, raw: object, settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Read all values of a table, with defaults; the result has the keys of `settings`.
+
+    Raises:
+        ConfigError: not a table, an unknown key, a missing key, or a value its reader refuses.
+    """
+    if not isinstance(raw, dict):
+        raise place.error("", f"must be a table, not {show(raw)}")
+    for key in raw:
+        if key not in settings:
+            raise place.error(quote_key(key), f"unknown key; {suggest(key, settings)}")
+    return {key: _read_setting(place, key, raw, setting) for key, setting in settings.items()}
+
+
+def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Setting) -> Any:
+    value = raw.get(key, setting.default)
+    if value is None:
+        return None
+    if value is Missing.REQUIRED:
+        raise place.error(key, f"is missing; it is {setting.doc}")
+    try:
+        return setting.read(value)
+    except ValueError as error:
+        raise place.error(key, str(error)) from error
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Suggest the name that may have been meant, or list the known names."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f'did you mean "{close[0]}"?'
+    return f"known here: {', '.join(names)}" if names else "there are none"
+
+
+def show(value: object) -> str:
+    """Render a value for an error message, short and on one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        shown = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
+        return json.dumps(shown, ensure_ascii=False)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**_SHOWN_CHARS else "a number that long"
+    if isinstance(value, Decimal):
+        return str(value)[:_SHOWN_CHARS]
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "an array"
+    return "a date or time"
+
+
+def integer(least: int, most: int) -> Read:
+    """Make a reader of whole numbers from `least` to `most`."""
+
+    def read(value: object) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"must be a whole number from {least} to {most}, not {show(value)}")
+        return value
+
+    return read
+
+
+def seconds(*, or_zero: bool = False) -> Read:
+    """Make a reader of durations in seconds."""
+    rule = "0 or more" if or_zero else "above 0"
+
+    def read(value: object) -> float:
+        number = _finite(value)
+        if number is None or number < 0 or (number == 0 and not or_zero):
+            raise ValueError(f"must be a number of seconds {rule}, not {show(value)}")
+        if number > MAX_SECONDS:
+            raise ValueError(f"must be at most {MAX_SECONDS} seconds, not {show(value)}")
+        return float(number)
+
+    return read
+
+
+def nano_units(most: int) -> Read:
+    """Make a reader of amounts from 0 to `most` units, as nano-units. Finer amounts are refused."""
+
+    def read(value: object) -> int:
+        number = _finite(value)
+        if number is None or not 0 <= number <= most:
+            raise ValueError(f"must be a decimal number from 0 to {most}, not {show(value)}")
+        _, digits, exponent = number.as_tuple()
+        shift = int(exponent) + len(str(NANO)) - 1
+        # Work on the digits, as Decimal's operators round to 28 places.
+        unscaled = "".join(map(str, digits))
+        if shift < 0:
+            if unscaled[shift:].strip("0"):
+                raise ValueError("is finer than a nano-unit; use at most 9 decimals")
+            return int(unscaled[:shift] or "0")
+        return int(unscaled) * 10**shift if int(unscaled) else 0
+
+    return read
+
+
+def _finite(value: object) -> Decimal | None:
+    if type(value) is int:
+        return Decimal(value)
+    return value if isinstance(value, Decimal) and value.is_finite() else None
+
+
+def boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {show(value)}")  # noqa: TRY004 - a reader's one error
+    return value
+
+
+def text(value: object) -> str:
+    """Read one line of text that is not empty."""
+    if not isinstance(value, str) or not value.strip() or _CONTROL.search(value):
+        raise ValueError(f"must be one line of text that is not empty, not {show(value)}")
+    return value
+
+
+def matching(pattern: str, rule: str) -> Read:
+    """Make a reader of texts that match `pattern`; `rule` completes "must be …"."""
+    shape = re.compile(pattern)
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or not shape.fullmatch(value):
+            raise ValueError(f"must be {rule}, not {show(value)}")
+        return value
+
+    return read
+
+
+def choice(*words: str) -> Read:
+    """Make a reader that accepts only these words."""
+    rule = " or ".join((", ".join(f'"{word}"' for word in words[:-1]), f'"{words[-1]}"'))
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"must be {rule}, not {show(value)}")
+        return value
+
+    return read
+
+
+def untyped(value: object) -> object:
+    """Return the value unread, for a caller that reads it itself."""
+    return value

@@ -1,0 +1,198 @@
+"""Routes for operators: list, add, credit, correct, suspend and resume accounts.
+
+Every change of a balance needs a reason.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import partial
+from typing import Any, Final
+
+from gateway.admin import accounts, signin, views
+from gateway.console.api.billing import ENTRIES
+from gateway.console.idempotency import idempotent
+from gateway.console.paging import Listing, read_page
+from gateway.console.refusals import ConsoleError, invalid_field, phrase
+from gateway.console.state import Answer, ConsoleRequest, Route, find_local, in_books_thread
+from gateway.console.views import SPENT_DAYS, describe_listed_key
+from gateway.ledger import Books, EntryFilter, EntryView, KeyView, NotFound, StandingView
+from gateway.money import describe_amount
+from gateway.times import DAY_MS, format_iso
+
+MAX_KEYS: Final = 200
+"""Keys shown of one account: active ones first."""
+
+_MAX_ID_CHARS: Final = 15
+
+
+def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
+    query = request.query
+    page, search = read_page(query, (str,)), query.text("search")
+    found = books.accounts.find_names(search)
+    first = bisect_right(found, page.after_text or "", key=lambda pair: pair[0])
+    ids = [account_id for _, account_id in found[first : first + page.wanted]]
+    standings = books.accounts.read_standings(ids, since_day=_find_since_day(books))
+    return ACCOUNTS.answer(request.http, page, standings, {"count": len(found)})
+
+
+def find_account(books: Books, request: ConsoleRequest) -> Answer:
+    """Find an account by its exact name."""
+    account_id = books.accounts.find_id(request.query.text("name") or "")
+    return Answer(_describe_detail(books, account_id))
+
+
+def show_account(books: Books, request: ConsoleRequest) -> Answer:
+    return Answer(_describe_detail(books, _read_id(request)))
+
+
+def list_entries(books: Books, request: ConsoleRequest) -> Answer:
+    account_id = _read_id(request)
+    page = read_page(request.query, (int,))
+    run = books.entries.read_run(EntryFilter(account_id), page.after_number, page.wanted)
+    figures = {"count": books.entries.count(account_id)}
+    return ENTRIES.answer(request.http, page, run.entries, figures)
+
+
+def add_account(books: Books, request: ConsoleRequest) -> Answer:
+    fields = request.fields
+    name = fields.need_text("name").strip()
+    is_operator = fields.boolean("operator") or False
+    credit_nano = fields.amount_nano("credit") or 0
+    note = (fields.text("note") or "").strip()
+    fields.done()
+    if credit_nano and not note:
+        raise invalid_field("note", "'note' is missing: give the reason for the credit.")
+    account = accounts.add_account(
+        books, name, credit_nano=credit_nano, operator=is_operator, note=note
+    )
+    return Answer(_describe_detail(books, account.id), 201)
+
+
+def credit_account(books: Books, request: ConsoleRequest) -> Answer:
+    name = books.accounts.find_name(_read_id(request))
+    fields = request.fields
+    amount_nano, note = fields.need_amount_nano("amount"), fields.need_text("note").strip()
+    fields.done()
+    if not note:
+        raise invalid_field("note", "'note' is missing: give the reason for the credit.")
+    return _answer_move(books, accounts.credit(books, name, amount_nano, note=note))
+
+
+def correct_account(books: Books, request: ConsoleRequest) -> Answer:
+    name = books.accounts.find_name(_read_id(request))
+    fields = request.fields
+    amount_nano, note = fields.need_amount_nano("amount"), fields.need_text("note").strip()
+    request_id = (fields.text("request_id") or "").strip() or None
+    fields.done()
+    try:
+        entry = accounts.correct(books, name, amount_nano, note=note, request_id=request_id)
+    except NotFound as error:  # the account was found above, so the request is unknown
+        raise invalid_field("request_id", phrase(str(error))) from error
+    return _answer_move(books, entry)
+
+
+def suspend_account(books: Books, request: ConsoleRequest) -> Answer:
+    account_id = _read_id(request)
+    name = books.accounts.find_name(account_id)
+    fields = request.fields
+    reason = (fields.text("reason") or "").strip()
+    fields.done()
+    if account_id == request.account.id:
+        raise ConsoleError(
+            409,
+            "own_account",
+            "You cannot suspend your own account. Ask another operator to do it.",
+        )
+    return Answer(views.describe_account(accounts.suspend(books, name, reason=reason)))
+
+
+def resume_account(books: Books, request: ConsoleRequest) -> Answer:
+    name = books.accounts.find_name(_read_id(request))
+    request.fields.done()
+    return Answer(views.describe_account(books.accounts.resume(name)))
+
+
+async def make_signin_link(request: ConsoleRequest) -> Answer:
+    """Make a sign-in link to `public_url` or, if unset, to the address of this request."""
+    request.fields.done()
+    base_url = signin.find_base_url(request.gateway.config.server, find_local(request.http))
+    return await request.run(partial(_make_link, request, base_url))
+
+
+def _make_link(request: ConsoleRequest, base_url: str, books: Books) -> Answer:
+    link = signin.make_signin_link(books, books.accounts.find_name(_read_id(request)))
+    return Answer({"url": link.url(base_url), "expires": format_iso(link.expires_ms)}, 201)
+
+
+def _read_id(request: ConsoleRequest) -> int:
+    """Read the account's id from the path. Raises NotFound if it is malformed.
+
+    Leading zeros are refused: idempotency keys are stored by path, so each account needs one path.
+    """
+    text = request.segment("id")
+    is_id = text.isascii() and text.isdigit() and len(text) <= _MAX_ID_CHARS
+    if not is_id or text.startswith("0"):
+        raise NotFound("there is no such account")
+    return int(text)
+
+
+def _find_since_day(books: Books) -> int:
+    return books.clock() // DAY_MS - SPENT_DAYS + 1
+
+
+def _answer_move(books: Books, entry: EntryView) -> Answer:
+    account = views.describe_account(books.accounts.read(entry.account))
+    return Answer({"entry": views.describe_entry(entry), "account": account})
+
+
+def _describe_standing(standing: StandingView) -> dict[str, Any]:
+    return {
+        **views.describe_account(standing.account),
+        **describe_amount("spent_30d", standing.spent_nano),
+        "keys": standing.keys,
+        "last_used": format_iso(standing.last_used_ms),
+        "has_password": standing.has_password,
+    }
+
+
+def _describe_detail(books: Books, account_id: int) -> dict[str, Any]:
+    """Describe an account with its keys and latest entries. Raises NotFound."""
+    since_day, now_ms = _find_since_day(books), books.clock()
+    standing = books.accounts.read_standing(account_id, since_day=since_day)
+    spent = books.usage.sum_by_key(account_id, since_day, now_ms // DAY_MS)
+    run = books.entries.read_run(EntryFilter(account_id), None, accounts.LATEST_ENTRIES)
+    return {
+        **_describe_standing(standing),
+        "entries": [views.describe_entry(entry) for entry in run.entries],
+        "key_list": [
+            describe_listed_key(key, now_ms, spent) for key in _list_keys(books, account_id, now_ms)
+        ],
+        "sessions": len(books.signins.read_sessions(account_id)),
+    }
+
+
+def _list_keys(books: Books, account_id: int, now_ms: int) -> list[KeyView]:
+    """Return the keys that have not ended, then those that have; the newest first in each group."""
+    _, live = books.keys.read_page(account_id, live_at_ms=now_ms, after=None, limit=MAX_KEYS)
+    _, newest = books.keys.read_page(account_id, live_at_ms=None, after=None, limit=MAX_KEYS)
+    known = {key.id for key in live}
+    return [*live, *(key for key in newest if key.id not in known)][:MAX_KEYS]
+
+
+ACCOUNTS: Final = Listing("accounts", lambda standing: (standing.account.name,), _describe_standing)
+
+ROUTES: Final = (
+    Route("GET", "/console/api/accounts", "operator", in_books_thread(list_accounts)),
+    Route("POST", "/console/api/accounts", "operator", idempotent(add_account)),
+    Route("GET", "/console/api/accounts/by-name", "operator", in_books_thread(find_account)),
+    Route("GET", "/console/api/accounts/{id}", "operator", in_books_thread(show_account)),
+    Route("GET", "/console/api/accounts/{id}/entries", "operator", in_books_thread(list_entries)),
+    Route("POST", "/console/api/accounts/{id}/credit", "operator", idempotent(credit_account)),
+    Route("POST", "/console/api/accounts/{id}/correct", "operator", idempotent(correct_account)),
+    Route(
+        "POST", "/console/api/accounts/{id}/suspend", "operator", in_books_thread(suspend_account)
+    ),
+    Route("POST", "/console/api/accounts/{id}/resume", "operator", in_books_thread(resume_account)),
+    Route("POST", "/console/api/accounts/{id}/signin-link", "operator", make_signin_link),
+)

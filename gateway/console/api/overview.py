@@ -1,0 +1,117 @@
+"""The overview: the balance and how long it lasts, the last 30 days, the latest requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gateway.admin import views
+from gateway.config import Billing
+from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.views import SPENT_DAYS, describe_call
+from gateway.ledger import AccountView, Books, CallFilter, KeyLabel, OverviewView, Usage, sum_usage
+from gateway.money import describe_amount, format_amount
+from gateway.times import DAY_MS, format_day, format_moment
+
+WEEK: Final = 7
+CALLS: Final = 10
+SOON_MS: Final = 7 * DAY_MS
+"""A notice is shown for keys that expire within this time."""
+
+LINKS_ONLY: Final = (
+    "You have no password yet, so you need a new sign-in link each time. Set one under Settings."
+)
+SUSPENDED: Final = (
+    "This account is suspended: its calls are refused. Ask the operator of this gateway to resume"
+    " it."
+)
+EMPTY: Final = (
+    "The balance is used up: calls are refused until it is positive. Redeem a code under Billing,"
+    " or ask the operator of this gateway for credit."
+)
+
+
+def show_overview(books: Books, request: ConsoleRequest) -> Answer:
+    today = books.clock() // DAY_MS
+    with books.snapshot():
+        account = books.accounts.read(request.account.name)
+        view = books.usage.read_overview(
+            account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS
+        )
+        calls = books.calls.read_page(CallFilter(account.id), None, CALLS)
+        has_password = books.signins.find_password_hash(account.name) is not None
+    available_nano = account.balance_nano - account.held_nano
+    spent_7d_nano = _sum_days(view, today, WEEK)
+    billing = request.gateway.config.billing
+    notices = _find_notices(account, view, billing, has_password=has_password)
+    body = {
+        **describe_amount("balance", account.balance_nano),
+        **describe_amount("held", account.held_nano),
+        **describe_amount("available", available_nano),
+        "currency": billing.currency,
+        **describe_amount("spent_today", _sum_days(view, today, 1)),
+        **describe_amount("spent_7d", spent_7d_nano),
+        **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
+        "days_left": count_days_left(account.balance_nano, available_nano, spent_7d_nano),
+        "days": [
+            {"day": format_day(day), **views.describe_usage(view.days.get(day, Usage()))}
+            for day in range(today - SPENT_DAYS + 1, today + 1)
+        ],
+        "calls": [describe_call(call) for call in calls],
+        "keys": view.active_keys,
+        "first_key": view.has_key,
+        "first_call": view.has_call,
+        "notices": [{"code": code, "message": message} for code, message in notices],
+    }
+    return Answer(body)
+
+
+def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:
+    """Return how many whole days the available balance lasts at the rate of the last week.
+
+    None if nothing was spent in that week or the balance is not positive.
+    """
+    if spent_week_nano <= 0 or balance_nano <= 0:
+        return None
+    return max(available_nano, 0) * WEEK // spent_week_nano
+
+
+def _sum_days(view: OverviewView, today: int, count: int) -> int:
+    return sum_usage(
+        usage for day, usage in view.days.items() if today - count < day <= today
+    ).cost_nano
+
+
+def _find_notices(
+    account: AccountView, view: OverviewView, billing: Billing, *, has_password: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield notices as a code and a sentence that says what to do, the most urgent first."""
+    low_nano = billing.low_balance_nano
+    if account.suspended:
+        yield "suspended", SUSPENDED
+    if account.balance_nano <= 0:
+        yield "balance_empty", EMPTY
+    elif low_nano is not None and account.balance_nano < low_nano:
+        low = f"{format_amount(low_nano)} {billing.currency}"
+        yield (
+            "balance_low",
+            f"The balance is below {low}. Top it up before calls are refused.",
+        )
+    if view.expiring:
+        yield "key_expiring", _describe_expiring(view.expiring)
+    if not has_password:
+        yield "no_password", LINKS_ONLY
+
+
+def _describe_expiring(expiring: Sequence[tuple[KeyLabel, int]]) -> str:
+    """Describe the first key to expire, and how many there are; the list of keys shows the others."""
+    key, expires_ms = expiring[0]
+    name = f"'{key.name}' ({key.display})" if key.name else key.display
+    moment = f"on {format_moment(expires_ms)} UTC"
+    advice = "Set a later expiry or make a new key before its requests are refused."
+    if len(expiring) == 1:
+        return f"The key {name} expires {moment}. {advice}"
+    return f"{len(expiring)} keys expire within 7 days, first {name} {moment}. {advice}"
+
+
+ROUTES: Final = (Route("GET", "/console/api/overview", "any", in_books_thread(show_overview)),)

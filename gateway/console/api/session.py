@@ -1,0 +1,170 @@
+"""Sign in, sign out, and show who is signed in.
+
+Unknown names get the same message, timing and throttling as known ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib import metadata
+from typing import Any, Final
+
+from aiohttp import hdrs
+
+from gateway.admin import passwords, signin, views
+from gateway.console.origin import describe_device
+from gateway.console.password_hashing import PasswordHasher, TooBusy
+from gateway.console.refusals import ConsoleError, unavailable
+from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.ledger import Books, OpenedBy, SessionView
+from gateway.money import describe_amount
+
+UNKNOWN_VERSION: Final = "unknown"
+
+
+def show_session(books: Books, request: ConsoleRequest) -> Answer:
+    assert request.session is not None
+    return Answer(describe_session(books, request, request.session))
+
+
+async def sign_in(request: ConsoleRequest) -> Answer:
+    """Open a session with name and password."""
+    fields = request.fields
+    name, password = fields.need_text("name"), fields.need_text("password")
+    fields.done()
+    signin.require_password(password, "password")
+    throttle, hasher = request.console.throttle, request.console.hasher
+    if hasher.is_busy:
+        raise refuse_busy()
+    wait_seconds = throttle.take(name, request.address)
+    if wait_seconds:
+        raise refuse_tries(wait_seconds)
+    stored = await request.run(lambda books: books.signins.find_password_hash(name))
+    answer = None
+    if await verify(hasher, password, stored) and stored is not None:
+        renewed = await hasher.hash(password) if passwords.needs_rehash(stored) else None
+        answer = await request.run(partial(_open_by_password, request, name, stored, renewed))
+    if answer is None:
+        await _note_failure(request, name, "password")
+        raise ConsoleError(
+            401,
+            "wrong_credentials",
+            "Name or password is wrong. Try again, or ask the operator for a sign-in link.",
+        )
+    throttle.succeed(name, request.address)
+    return answer
+
+
+async def sign_in_by_link(request: ConsoleRequest) -> Answer:
+    """Open a session with a sign-in link.
+
+    This is not throttled: 256 random bits cannot be guessed, and a throttle would lock out owners.
+    """
+    fields = request.fields
+    token = fields.need_text("token")
+    fields.done()
+    answer = await request.run(partial(_open_by_link, request, token))
+    if answer is None:
+        await _note_failure(request, None, "link")
+        raise ConsoleError(
+            401,
+            "link_invalid",
+            "This link is not valid: it was used, has expired or was replaced by a newer one."
+            " Ask the operator for a new link.",
+        )
+    return answer
+
+
+def sign_out(books: Books, request: ConsoleRequest) -> Answer:
+    if request.session is not None:
+        books.signins.end_session(request.account, request.session.id)
+    return Answer(ends_session=True)
+
+
+def describe_session(
+    books: Books, request: ConsoleRequest, session: SessionView
+) -> Mapping[str, Any]:
+    """Describe who is signed in, and the settings of the gateway that the page needs."""
+    config = request.gateway.config
+    public_url = config.server.public_url
+    has_password = books.signins.find_password_hash(session.account.name) is not None
+    return {
+        "account": views.describe_account(session.account),
+        "session": views.describe(session, "id", "created_ms", "expires_ms"),
+        "has_password": has_password,
+        "current_password_needed": has_password and session.opened_by == "password",
+        "currency": config.billing.currency,
+        "base_url": None if public_url is None else f"{public_url}/v1",
+        "version": find_version(),
+        "models": list(request.gateway.routes.models),
+        "top_up_text": config.billing.top_up_text,
+        **describe_amount("low_balance", config.billing.low_balance_nano),
+    }
+
+
+def find_version() -> str:
+    """Return the installed version; `unknown` if the source is run without being installed."""
+    try:
+        return metadata.version("gateway")
+    except metadata.PackageNotFoundError:
+        return UNKNOWN_VERSION
+
+
+def make_requestor(request: ConsoleRequest) -> signin.Visitor:
+    device = describe_device(request.http.headers.get(hdrs.USER_AGENT, ""))
+    return signin.Visitor(device, request.address, request.session)
+
+
+def refuse_tries(wait_seconds: int) -> ConsoleError:
+    return ConsoleError(
+        429,
+        "too_many_tries",
+        f"Too many tries. Wait {wait_seconds} seconds, then try again. A sign-in link from the"
+        " operator works immediately.",
+        retry_after_seconds=wait_seconds,
+    )
+
+
+def refuse_busy() -> ConsoleError:
+    return unavailable("Too many people are signing in. Try again in a few seconds.")
+
+
+async def verify(hasher: PasswordHasher, password: str, stored: str | None) -> bool:
+    """Verify a password. Raises ConsoleError if too many passwords are being verified."""
+    try:
+        return await hasher.verify(password, stored)
+    except TooBusy as error:
+        raise refuse_busy() from error
+
+
+def _open_by_password(
+    request: ConsoleRequest, name: str, seen_hash: str, renewed_hash: str | None, books: Books
+) -> Answer | None:
+    visitor = make_requestor(request)
+    made = signin.open_session_by_password(books, name, seen_hash, renewed_hash, visitor)
+    return _answer(books, request, made)
+
+
+def _open_by_link(request: ConsoleRequest, token: str, books: Books) -> Answer | None:
+    made = signin.open_session_by_link(books, token, make_requestor(request))
+    return _answer(books, request, made)
+
+
+def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | None) -> Answer | None:
+    if made is None:
+        return None
+    return Answer(describe_session(books, request, made.view), session_token=made.token)
+
+
+async def _note_failure(request: ConsoleRequest, name: str | None, how: OpenedBy) -> None:
+    if request.console.throttle.take_note():
+        await request.run(lambda books: books.signins.note_failure(name, how))
+
+
+ROUTES: Final = (
+    Route("GET", "/console/api/session", "any", in_books_thread(show_session)),
+    Route("POST", "/console/api/session", "none", sign_in),
+    Route("POST", "/console/api/session/link", "none", sign_in_by_link),
+    Route("DELETE", "/console/api/session", "none", in_books_thread(sign_out)),
+)

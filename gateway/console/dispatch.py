@@ -1,0 +1,214 @@
+"""Dispatch console requests: check origin, session, role and body, call the handler, reply.
+
+All routes of the API are reached through `make_handler`; anything that is not in the table of
+routes is refused. A route that needs no session says so with the role `none`. Errors are JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import orjson
+from aiohttp import hdrs, web
+
+from gateway.admin import signin
+from gateway.api import CALL, GATEWAY, Gateway
+from gateway.console import origin
+from gateway.console.browser import API_HEADERS, read_session_token, write_session_cookie
+from gateway.console.refusals import (
+    ConsoleError,
+    internal_error,
+    not_found,
+    not_signed_in,
+    phrase,
+    unavailable,
+)
+from gateway.console.state import CONSOLE, Answer, ConsoleRequest, Route, find_local
+from gateway.errors import RESTARTING
+from gateway.ledger import Actor, Conflict, LedgerError, NotFound, Refused, SessionView
+
+log = logging.getLogger("gateway.console")
+
+MAX_BODY_BYTES: Final = 64 * 1024
+BODY_SECONDS: Final = 10.0
+REFRESH_SECONDS: Final = 1.0
+_STATUSES: Final = ((NotFound, 404), (Conflict, 409))
+_SAFE: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+
+
+def make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Make the aiohttp handler of a route. It replies with JSON, with CSV or without a body."""
+
+    async def handle(http: web.Request) -> web.StreamResponse:
+        try:
+            return await _serve(http, route)
+        except ConsoleError as error:
+            refusal = error
+        except Refused as error:
+            refusal = _translate(error)
+        except LedgerError as error:
+            refusal = _report_outage(http, error)
+        except Exception:
+            log.exception("%s: internal error", http[CALL].request_id)
+            refusal = internal_error()
+        return _render_error(http, refusal)
+
+    return handle
+
+
+def refuse_method(allowed: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(http: web.Request) -> web.StreamResponse:
+        message = f"Not allowed to {http.method} here; use {allowed}."
+        response = _render_error(http, ConsoleError(405, "method_not_allowed", message))
+        response.headers[hdrs.ALLOW] = allowed
+        return response
+
+    return handle
+
+
+async def refuse_path(http: web.Request) -> web.StreamResponse:
+    return _render_error(http, not_found("address"))
+
+
+def _report_outage(http: web.Request, error: LedgerError) -> ConsoleError:
+    """Log and translate a ledger error. A full disk or a locked database needs no traceback."""
+    log.error("%s: the ledger cannot be used: %s", http[CALL].request_id, error)
+    return unavailable("The ledger cannot be used just now. Try again shortly.")
+
+
+async def _serve(http: web.Request, route: Route) -> web.StreamResponse:
+    gateway = http.app[GATEWAY]
+    if gateway.draining:
+        raise unavailable(RESTARTING)
+    is_change = http.method not in _SAFE
+    if is_change:
+        _check_origin(http, gateway)
+    request = await _admit(http, gateway, route)
+    if is_change and route.role != "none":
+        _limit_changes(request)
+    answer = await route.handler(request)
+    if is_change:
+        await _refresh(gateway)
+    if isinstance(answer, web.StreamResponse):
+        return answer
+    return _render(answer, gateway)
+
+
+def _limit_changes(request: ConsoleRequest) -> None:
+    """Count a change, so that no holder can fill the disk. Raises ConsoleError."""
+    account = request.account
+    wait_seconds = 0 if account.operator else request.console.changes.take(account.id)
+    if wait_seconds:
+        raise ConsoleError(
+            429,
+            "too_many_tries",
+            f"You made too many changes within an hour. Wait {wait_seconds} seconds, then try again.",
+            retry_after_seconds=wait_seconds,
+        )
+
+
+def _check_origin(http: web.Request, gateway: Gateway) -> None:
+    own = origin.find_own_origins(gateway.config.server, find_local(http))
+    if not origin.is_same_site(http.headers, own):
+        raise ConsoleError(
+            403,
+            "cross_site",
+            "This request came from another site. Open the console itself, at the address that"
+            " public_url names in gateway.toml.",
+        )
+
+
+async def _admit(http: web.Request, gateway: Gateway, route: Route) -> ConsoleRequest:
+    """Find the session, check the role and read the body. Raises ConsoleError."""
+    console = http.app[CONSOLE]
+    forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
+    address = origin.find_address(
+        http.remote or "", forwarded, gateway.config.server.trusted_proxies
+    )
+    session: SessionView | None = None
+    token = read_session_token(http)
+    if token is not None:
+        session = await console.books_thread.run(
+            Actor("nobody", address), lambda books: signin.find_session(books, token)
+        )
+    if route.role != "none" and session is None:
+        raise not_signed_in()
+    if route.role == "operator" and (session is None or not session.account.operator):
+        raise not_found()
+    body = b"" if http.method in _SAFE else await _read_body(http)
+    return ConsoleRequest(http, gateway, console, session, address, body)
+
+
+async def _read_body(http: web.Request) -> bytes:
+    if not http.body_exists or http.content_length == 0:
+        return b""
+    if http.content_type != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
+        raise ConsoleError(
+            415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
+        )
+    too_large = ConsoleError(413, "too_large", "The request is larger than 64 KiB.")
+    if (http.content_length or 0) > MAX_BODY_BYTES:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in http.content.iter_any():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise too_large
+    except TimeoutError as error:
+        raise ConsoleError(
+            408, "too_slow", "The request came too slowly. Send it again."
+        ) from error
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise ConsoleError(400, "invalid_json", "The request broke off. Send it again.") from error
+    return bytes(body)
+
+
+async def _refresh(gateway: Gateway) -> None:
+    """Let the serving ledger read the change, so that it is in force when the reply arrives.
+
+    If the ledger is slow the change takes effect with its next commit.
+    """
+    try:
+        async with asyncio.timeout(REFRESH_SECONDS):
+            await gateway.ledger.refresh()
+    except TimeoutError:
+        log.warning("a change made in the console takes effect with the next commit of the ledger")
+
+
+def _render(answer: Answer, gateway: Gateway) -> web.Response:
+    if answer.body is None:
+        response = web.Response(status=204)
+    else:
+        body = answer.body if isinstance(answer.body, bytes) else orjson.dumps(answer.body)
+        response = web.Response(body=body, status=answer.status, content_type="application/json")
+    response.headers.update(API_HEADERS)
+    response.headers.update(answer.headers)
+    if answer.session_token is not None or answer.ends_session:
+        write_session_cookie(response, answer.session_token, gateway.config.server)
+    return response
+
+
+def _translate(error: Refused) -> ConsoleError:
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 400)
+    return ConsoleError(status, error.code, phrase(str(error)), error.field)
+
+
+def _render_error(http: web.Request, error: ConsoleError) -> web.Response:
+    call = http[CALL]
+    call.error_code = error.code
+    response = web.Response(
+        body=orjson.dumps(error.describe(call.request_id)),
+        status=error.status,
+        content_type="application/json",
+        headers=API_HEADERS,
+    )
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    if error.status in {408, 413}:
+        response.force_close()  # else the rest of the refused body would have to be read
+    return response

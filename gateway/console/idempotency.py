@@ -1,0 +1,86 @@
+"""Idempotent routes: each needs an Idempotency-Key, and a repeated request changes nothing.
+
+Every route that moves money is one. The first reply is stored in the same transaction as its
+effect; a request with the same key and body gets that reply again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import orjson
+
+from gateway.admin import checks
+from gateway.console.refusals import ConsoleError
+from gateway.console.state import Answer, ConsoleRequest, Handler
+from gateway.ledger import Books, OtherRequest, RepeatableRequest, StoredReply
+
+HEADER: Final = "Idempotency-Key"
+REPLAYED: Final = {"Idempotent-Replay": "true"}
+
+
+def idempotent(
+    function: Callable[[Books, ConsoleRequest], Answer],
+    repeat: Callable[[Answer], Answer] = lambda answer: answer,
+) -> Handler:
+    """Make a handler that runs `function` in the books' thread at most once per key.
+
+    `repeat` turns the stored reply into the reply to a repeated request; it may raise ConsoleError.
+    """
+
+    async def handle(request: ConsoleRequest) -> Answer:
+        repeatable = _read_repeatable(request)
+        return await request.run(partial(_run, function, repeat, request, repeatable))
+
+    return handle
+
+
+def _run(
+    function: Callable[[Books, ConsoleRequest], Answer],
+    repeat: Callable[[Answer], Answer],
+    request: ConsoleRequest,
+    repeatable: RepeatableRequest,
+    books: Books,
+) -> Answer:
+    fresh: list[Answer] = []
+
+    def do() -> StoredReply:
+        answer = function(books, request)
+        fresh.append(answer)
+        kept = answer.body if answer.kept is None else answer.kept
+        return StoredReply(answer.status, orjson.dumps(kept))
+
+    try:
+        kept, is_repeated = books.replays.run_once(repeatable, do)
+    except OtherRequest as error:
+        raise ConsoleError(
+            409,
+            "idempotency_conflict",
+            "This form was sent before with other values. Reload the page and fill it in again.",
+        ) from error
+    if not is_repeated:
+        return fresh[0]
+    return replace(repeat(Answer(kept.reply, kept.status)), headers=REPLAYED)
+
+
+def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
+    key = request.http.headers.get(HEADER, "")
+    if not key:
+        raise ConsoleError(
+            400,
+            "idempotency_key_missing",
+            f"Send the header {HEADER} with a value of your own, so that a repeated request does"
+            " not move money again.",
+        )
+    if len(key) > checks.MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
+        raise ConsoleError(
+            400,
+            "invalid_field",
+            f"The header {HEADER} must be printable ASCII of at most {checks.MAX_IDEMPOTENCY_KEY_CHARS} characters.",
+        )
+    body_hash = hashlib.sha256(request.body).digest()
+    return RepeatableRequest(request.account.id, request.http.path, key, body_hash)

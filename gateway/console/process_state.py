@@ -1,0 +1,86 @@
+"""The state of the serving process: recent failures, event loop lag, the last audit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.api import Call
+from gateway.ledger import AuditReport
+from gateway.times import unix_ms
+
+MAX_ERRORS: Final = 20
+SERVER_ERROR: Final = 500
+TICK_SECONDS: Final = 0.5
+LAG_WINDOW_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A reply of status 500 or above."""
+
+    at_ms: int
+    request_id: str
+    status: int
+    code: str | None
+    provider: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedAudit:
+    """A full audit that this process ran to its end."""
+
+    at_ms: int
+    report: AuditReport
+
+
+class ProcessState:
+    """Counters of the process since its start.
+
+    It is created after the ledger was opened, which audits the entries since the last checkpoint.
+    """
+
+    def __init__(self, tick_seconds: float = TICK_SECONDS) -> None:
+        self.started_ms = unix_ms()
+        self._started = time.monotonic()
+        self._tick_seconds = tick_seconds
+        self._failures: deque[Failure] = deque(maxlen=MAX_ERRORS)
+        self._lags: deque[tuple[float, float]] = deque()
+        self.last_audit: FinishedAudit | None = None
+        self.is_auditing = False
+
+    @property
+    def uptime_seconds(self) -> int:
+        return int(time.monotonic() - self._started)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The latest replies of status 500 and above, the newest first."""
+        return list(reversed(self._failures))
+
+    @property
+    def loop_lag_ms(self) -> float | None:
+        """The longest delay of the event loop in the last minute; None before the first sample."""
+        worst = max((lag for _, lag in self._lags), default=None)
+        return None if worst is None else round(worst * 1000, 1)
+
+    def note_call(self, call: Call, status: int) -> None:
+        """Record a request that ended, if it failed with 500 or above."""
+        if status >= SERVER_ERROR:
+            self._failures.append(
+                Failure(unix_ms(), call.request_id, status, call.error_code, call.provider or None)
+            )
+
+    async def measure_loop_lag(self) -> None:
+        """Measure how late a short sleep ends, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await asyncio.sleep(self._tick_seconds)
+            now = loop.time()
+            self._lags.append((now, max(now - began - self._tick_seconds, 0.0)))
+            while self._lags[0][0] < now - LAG_WINDOW_SECONDS:
+                self._lags.popleft()

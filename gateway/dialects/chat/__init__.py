@@ -1,0 +1,21 @@
+"""The chat completions dialect (OpenAI's).
+
+caller    what callers send, and the errors they get
+upstream  how providers are asked, and their JSON replies
+reader    replies and chunks read, for the stream that passes and for translations
+stream    the stream that passes
+repair    chunks that break the schema, made right
+billed    what changes the bill
+usage     what a reply used, and the text to estimate it from
+"""
+
+from __future__ import annotations
+
+from gateway.dialects.chat.billed import BILLED as BILLED
+from gateway.dialects.chat.caller import ChatCaller as ChatCaller
+from gateway.dialects.chat.stream import DONE as DONE
+from gateway.dialects.chat.stream import ID_PREFIX as ID_PREFIX
+from gateway.dialects.chat.upstream import ChatUpstream as ChatUpstream
+from gateway.dialects.chat.usage import make_chat_usage as make_chat_usage
+from gateway.dialects.chat.usage import read_content as read_content
+from gateway.dialects.chat.usage import read_reasoning as read_reasoning

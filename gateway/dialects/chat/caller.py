@@ -1,0 +1,193 @@
+"""Chat callers (OpenAI's chat completions API): the validation of their requests, and errors.
+
+Only what the gateway prices or the schema bounds is checked before money is held; everything else
+passes through, known or not. Texts and codes are OpenAI's own where those are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
+from gateway.dialects.wire import fields, write_limits
+from gateway.errors import BadRequest, GatewayError
+
+MAX_N: Final = 128
+"""OpenAI's own limit."""
+_ITEM: Final = "{}[{}]"
+"""The name of an item of an array, in errors."""
+ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
+_FILE_PARTS: Final = frozenset({"image_file", "image_url", "input_audio", "file"})
+_LINKED_PART: Final = re.compile(r"\w{1,60}_url")
+"""Other kinds of files that providers take, such as `video_url` and `document_url`."""
+_URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
+
+
+class ChatCaller:
+    """A `Caller` of the chat completions API."""
+
+    name: Final = "chat"
+    keep_alive: Final = b": keep-alive\n\n"
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _FIELDS)
+        if body.get("model") is None:
+            raise fields.missing("model")
+        files = fields.Files()
+        _check_messages(body.get("messages"), files)
+        options = body.get("stream_options") or {}
+        return CompletionRequest(
+            body=body,
+            model=body["model"],
+            stream=body.get("stream") is True,
+            wants_usage=options.get("include_usage") is True,
+            n=body.get("n") or 1,
+            max_tokens=fields.find_limit(body.get("max_completion_tokens"), body.get("max_tokens")),
+            base64_chars=files.base64_chars,
+            file_tokens=files.tokens,
+        )
+
+    def render_error(self, error: GatewayError, request_id: str) -> bytes:  # noqa: ARG002 - the id is in the headers
+        return orjson.dumps(
+            {
+                "error": {
+                    "message": error.message,
+                    "type": error.type,
+                    "param": error.param,
+                    "code": error.code,
+                }
+            }
+        )
+
+    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
+        return b"data: " + self.render_error(error, request_id) + b"\n\n"
+
+    def reply_headers(self, request_id: str) -> Mapping[str, str]:
+        return {"x-request-id": request_id}
+
+    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> Mapping[str, str]:  # noqa: ARG002 - durations only
+        return write_limits(limits)
+
+    def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:  # noqa: ARG002 - OpenAI's list has no pages
+        return {"object": "list", "data": [self.show_model(model) for model in models]}
+
+    def show_model(self, model: ListedModel) -> Json:
+        return {
+            "id": model.id,
+            "object": "model",
+            "created": model.created,
+            "owned_by": model.owned_by,
+        }
+
+
+def _check_messages(messages: Any, files: fields.Files) -> None:
+    if messages is None:
+        raise fields.missing("messages")
+    if messages == []:
+        raise BadRequest(
+            "Invalid 'messages': empty array. Expected an array with minimum length 1.",
+            param="messages",
+            code="empty_array",
+        )
+    for where, message in fields.read_objects("messages", messages, _ITEM, "an array of objects"):
+        _check_message(where, message, files)
+
+
+def _check_message(where: str, message: Json, files: fields.Files) -> None:
+    role = message.get("role")
+    if role is None:
+        raise fields.missing(f"{where}.role")
+    if not isinstance(role, str):
+        raise fields.wrong_type(f"{where}.role", "a string", role)
+    if role not in ROLES:
+        raise BadRequest(
+            f"Invalid value for '{where}.role': expected one of {', '.join(sorted(ROLES))}.",
+            param=f"{where}.role",
+            code="invalid_value",
+        )
+    content = message.get("content")
+    if content is not None:
+        _check_content(f"{where}.content", content, files)
+    elif role not in _MAY_LACK_CONTENT:
+        raise fields.missing(f"{where}.content")
+    calls = message.get("tool_calls")
+    if calls is not None:
+        list(fields.read_objects(f"{where}.tool_calls", calls, _ITEM, "an array of objects"))
+
+
+def _check_content(where: str, content: Any, files: fields.Files) -> None:
+    if isinstance(content, str):
+        return
+    if content == []:
+        raise BadRequest(f"Invalid '{where}': empty array.", param=where, code="empty_array")
+    expected = "a string or an array of content parts"
+    for place, part in fields.read_objects(where, content, _ITEM, expected):
+        kind = fields.read_kind(place, part)
+        if kind in _FILE_PARTS or _LINKED_PART.fullmatch(kind):
+            _add_file(place, kind, part, files)
+
+
+def _add_file(where: str, kind: str, part: Json, files: fields.Files) -> None:
+    """Add the file of a part. Raises BadRequest for one that is named by its id."""
+    held = part.get(kind)
+    file = held if isinstance(held, dict) else {"url": held}
+    if part.get("file_id") is not None:
+        raise _refuse_file(f"{where}.file_id")
+    if file.get("file_id") is not None:
+        raise _refuse_file(f"{where}.{kind}.file_id")
+    match kind:
+        case "image_url":
+            files.add_url("picture", file.get("url"))
+        case "input_audio":
+            files.add("audio", file.get("data"))
+        case "file":
+            _add_document(file.get("file_data"), files)
+        case _:
+            files.add_url("document", file.get("url"))
+
+
+def _add_document(data: object, files: fields.Files) -> None:
+    """Add a document by its data URL, a link, or the base64 alone."""
+    is_url = not isinstance(data, str) or _URL.match(data)
+    (files.add_url if is_url else files.add)("document", data)
+
+
+def _refuse_file(name: str) -> BadRequest:
+    return BadRequest(
+        f"Unsupported parameter: '{name}'. Files of the operator's own account cannot be named; "
+        "send the file itself as 'file_data'.",
+        param=name,
+        code="unsupported_parameter",
+    )
+
+
+def _check_stop(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        fields.check_strings(name, value, "a string or an array of strings")
+
+
+def _check_stream_options(name: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise fields.wrong_type(name, "an object", value)
+    wanted = value.get("include_usage")
+    if wanted is not None and not isinstance(wanted, bool):
+        raise fields.wrong_type(f"{name}.include_usage", "a boolean", wanted)
+
+
+_FIELDS: Final[dict[str, fields.Check]] = {
+    "model": fields.check_string,
+    "stream": fields.check_boolean,
+    "stream_options": _check_stream_options,
+    "max_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "max_completion_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "n": fields.check_integer(1, MAX_N),
+    "temperature": fields.check_number(0, 2),
+    "top_p": fields.check_number(0, 1),
+    "stop": _check_stop,
+}

@@ -1,0 +1,113 @@
+"""Reading a chat upstream: its JSON reply, and the chunks of its stream."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.dialects.chat.repair import ChunkRepair
+from gateway.dialects.chat.usage import pick_told, read_chat_usage
+from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.wire import maybe_loads, read_error, read_object
+from gateway.errors import UpstreamError
+from gateway.prices import name_tier
+from gateway.usage import Expected, Reported, merge_reports
+
+_HEAD: Final = ("id", "object", "created", "model")
+_DONE: Final = b"[DONE]"
+_DONE_LINE: Final = b"data: [DONE]"
+_USAGE: Final = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
+_FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
+"""Inside a text the quotes would be escaped."""
+
+
+def read_completion(text: bytes) -> Json:
+    """Parse a chat completion. Raises UpstreamError when it is none, or an error in a 200."""
+    reply = maybe_loads(text)
+    if isinstance(reply, dict):
+        _check_error(reply)
+        choices = reply.get("choices")
+        if isinstance(choices, list) and any(isinstance(choice, dict) for choice in choices):
+            return reply
+    what = "JSON" if reply is None else "a chat completion"
+    raise UpstreamError(f"The upstream's reply is not {what}.")
+
+
+def _check_error(body: Json, name: str = "") -> None:
+    """Raise UpstreamError for an error, in any envelope, where a reply or a chunk should be."""
+    if name == "error" or body.get("error") or body.get("object") == "error":
+        raise UpstreamError(read_error(body).message or "The upstream answered with an error.")
+
+
+class ChatReader:
+    """A `Reader` of chunks. It ends with `[DONE]`."""
+
+    __slots__ = ("_first", "_n", "_tier", "ended", "repair", "usage")
+
+    counted: Final = True
+    keeps_comments: Final = True
+
+    def __init__(self, context: ReplyContext) -> None:
+        self.usage: Json | None = None
+        self.ended = False
+        self.repair = ChunkRepair()
+        self._n = context.request.n
+        self._first: Json | None = None
+        self._tier = ""
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.repair.started)
+
+    @property
+    def finished(self) -> bool:
+        return len(self.repair.finished) >= max(self._n, len(self.repair.started))
+
+    def read(self, event: Event) -> list[Json]:
+        """Read the chunks that should stand for an event; one without choices brings none."""
+        chunk = self.read_chunk(event)
+        if chunk is None or not isinstance(chunk.get("choices"), list) or not chunk["choices"]:
+            return []
+        return self.repair.repair(chunk) or [chunk]
+
+    def read_chunk(self, event: Event) -> Json | None:
+        """Parse an event as it is; None for one that says nothing."""
+        if event.data is None or not event.data.strip():
+            return None
+        if event.data.strip() == _DONE:
+            self.ended = True
+            return None
+        chunk = read_object(event)
+        _check_error(chunk, event.name)
+        self._first = self._first or chunk
+        if told := pick_told(chunk.get("usage")):
+            self.usage = merge_reports(self.usage, told, "completion_tokens")
+        self._tier = name_tier(chunk.get("service_tier")) or self._tier
+        return chunk
+
+    def read_end(self, end: bytes) -> None:
+        """Read the usage and the finish reason from the last bytes of a chunk too large to hold."""
+        if (found := _USAGE.search(end)) and (told := pick_told(maybe_loads(found[1]))):
+            self.usage = merge_reports(self.usage, told, "completion_tokens")
+        if self._n == 1 and _FINISH.search(end):
+            self.repair.started.add(0)
+            self.repair.finished.add(0)
+
+    def close(self) -> list[Json]:
+        """Return a last chunk with the finish reasons that are missing: `[DONE]` says it is done."""
+        choices: list[Json] = [
+            {"index": index, "delta": {}, "logprobs": None, "finish_reason": reason}
+            for index, reason in self.repair.finish()
+        ]
+        if not choices:
+            return []
+        assert self._first is not None
+        head: Json = {key: self._first[key] for key in _HEAD if key in self._first}
+        return [{**head, "choices": choices}]
+
+    def is_end(self, rest: bytes) -> bool:
+        """`[DONE]` counts with its line: some upstreams keep the connection open behind it."""
+        return rest.startswith(_DONE_LINE) and b"\n" in rest[: len(_DONE_LINE) + 4]
+
+    def read_report(self, expected: Expected) -> Reported:
+        return read_chat_usage(self.usage, self._tier, expected)

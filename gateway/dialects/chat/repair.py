@@ -1,0 +1,211 @@
+"""Chat chunks that break OpenAI's schema, made right: README.md has who breaks it and how.
+
+`ChunkRepair` sees every parsed chunk of a stream once, in order, and answers None for one that
+conforms (its bytes pass untouched) or the chunks that should stand in its place. A choice has three
+parts: its first chunk (role and empty content), its content, and its last chunk (empty delta and
+finish_reason). What an upstream merges is split into these parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.dialects.chat.usage import maybe_repair_chat_usage
+from gateway.dialects.records import Json
+
+CHUNK_OBJECT: Final = "chat.completion.chunk"
+
+_EMPTY: Final[tuple[object, ...]] = (None, "", [])
+"""Values of a delta that carry nothing."""
+
+_ROLE, _BODY, _LAST = range(3)
+"""The parts of a choice, as indexes of the chunks that one chunk is split into."""
+
+
+@dataclass(slots=True)
+class _Tools:
+    """The tool calls of one choice so far."""
+
+    started: set[int] = field(default_factory=set)
+    latest: int = -1
+
+
+class ChunkRepair:
+    """Repairs one stream; knows which choices have begun and finished, and their tool calls."""
+
+    __slots__ = ("_tools", "finished", "started")
+
+    def __init__(self) -> None:
+        self.started: set[int] = set()
+        self.finished: set[int] = set()
+        self._tools: dict[int, _Tools] = {}
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The number of choices that have begun, and that have finished."""
+        return len(self.started), len(self.finished)
+
+    @property
+    def is_open(self) -> bool:
+        """A choice has begun and not finished."""
+        return len(self.started) > len(self.finished)
+
+    def repair(self, chunk: Json) -> list[Json] | None:
+        """Return the chunks to send instead of `chunk`, usage on the last; None when it conforms."""
+        fixed, changed = _repair_envelope(chunk)
+        split: tuple[list[Json], list[Json], list[Json]] = ([], [], [])
+        for position, choice in enumerate(chunk.get("choices") or []):
+            if not isinstance(choice, dict):
+                changed = True
+                continue
+            parts, altered = self._split(choice, position)
+            changed |= altered
+            for number, part in parts:
+                split[number].append(part)
+        used = [choices for choices in split if choices]
+        if len(used) > 1:
+            changed = True
+        if not changed:
+            return None
+        if not used:
+            return [{**fixed, "choices": []}]
+        early = {**fixed, "usage": None} if "usage" in fixed else fixed
+        chunks = [{**early, "choices": choices} for choices in used]
+        chunks[-1] = {**fixed, "choices": used[-1]}
+        return chunks
+
+    def finish(self) -> list[tuple[int, str]]:
+        """Return each choice that has begun and not finished, with a finish reason for it."""
+        open_choices = sorted(self.started - self.finished)
+        self.finished |= self.started
+        return [(index, "tool_calls" if index in self._tools else "stop") for index in open_choices]
+
+    def continue_tool(self, choice: int, tool: int) -> None:
+        """Note that more arguments of a call passed without a look at them."""
+        self._tools[choice].latest = tool
+
+    def _split(self, choice: Json, position: int) -> tuple[list[tuple[int, Json]], bool]:
+        """Split one choice of a chunk into its parts, and tell whether anything was altered."""
+        index = choice.get("index")
+        changed = False
+        if not isinstance(index, int) or isinstance(index, bool):
+            index, changed = position, True
+            choice = {**choice, "index": index}
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta, changed = {}, True
+            choice = {**choice, "delta": delta}
+        finish = choice.get("finish_reason") or None
+        first = index not in self.started
+        self.started.add(index)
+        if index in self.finished and finish is None and not _carries(delta):
+            return [], True  # OpenRouter repeats a finished choice, empty, beside the usage
+
+        body, tools_changed = self._repair_tools(index, delta)
+        changed |= tools_changed
+        parts: list[tuple[int, Json]] = []
+        if first:
+            body, altered = _split_role(choice, body, parts, may_merge=finish is None)
+            changed |= altered
+        elif "role" in body:
+            body = {key: value for key, value in body.items() if key != "role"}
+            changed = True
+        if finish is not None:
+            self.finished.add(index)
+            changed |= _split_last(choice, body, parts)
+        elif body or not parts:
+            parts.append((_BODY, choice if body is delta else {**choice, "delta": body}))
+        return parts, changed
+
+    def _repair_tools(self, index: int, delta: Json) -> tuple[Json, bool]:
+        """Add the missing `index` to fragments of tool calls, and `type` to the first of each call."""
+        calls = delta.get("tool_calls")
+        if not isinstance(calls, list) or not calls:
+            return delta, False
+        state = self._tools.setdefault(index, _Tools())
+        changed = False
+        fixed: list[Any] = []
+        for call in calls:
+            repaired = _repair_tool_call(call, state) if isinstance(call, dict) else call
+            changed |= repaired is not call
+            fixed.append(repaired)
+        return ({**delta, "tool_calls": fixed}, True) if changed else (delta, False)
+
+
+def _carries(delta: Json) -> bool:
+    """Return whether a delta brings anything but its role."""
+    return any(value not in _EMPTY for key, value in delta.items() if key != "role")
+
+
+def _repair_envelope(chunk: Json) -> tuple[Json, bool]:
+    changed = False
+    if chunk.get("object") != CHUNK_OBJECT:
+        chunk, changed = {**chunk, "object": CHUNK_OBJECT}, True
+    usage = chunk.get("usage")
+    if isinstance(usage, dict) and (repaired := maybe_repair_chat_usage(usage)) is not None:
+        chunk, changed = {**chunk, "usage": repaired}, True
+    return chunk, changed
+
+
+def _repair_tool_call(call: Json, state: _Tools) -> Json:
+    """Add the index of a call: without a name it continues the latest, with one it is the next."""
+    index = call.get("index")
+    function = call.get("function")
+    names_itself = bool(call.get("id")) or bool(isinstance(function, dict) and function.get("name"))
+    if not isinstance(index, int) or isinstance(index, bool):
+        index = state.latest + 1 if names_itself or state.latest < 0 else state.latest
+        call = {"index": index, **{key: value for key, value in call.items() if key != "index"}}
+    if index not in state.started and not call.get("type"):
+        call = {**call, "type": "function"}
+    state.started.add(index)
+    state.latest = index
+    return call
+
+
+def _split_role(
+    choice: Json, delta: Json, parts: list[tuple[int, Json]], *, may_merge: bool
+) -> tuple[Json, bool]:
+    """Append a choice's first chunk; give the rest of its delta, and whether it was altered.
+
+    A delta that holds only role, content and empty values is the first chunk itself.
+    """
+    payload = {key: value for key, value in delta.items() if key != "role" and value not in _EMPTY}
+    if not payload and may_merge:
+        conforms = delta.get("role") == "assistant" and delta.get("content") == ""
+        whole = {**_ROLE_DELTA, **_without(delta, _ROLE_DELTA)}
+        parts.append((_ROLE, choice if conforms else {**choice, "delta": whole}))
+        return {}, not conforms
+    parts.append((_ROLE, _bare(choice, dict(_ROLE_DELTA))))
+    rest = _without(delta, {"role"})
+    if rest.get("content") in _EMPTY:
+        rest = _without(rest, {"content"})
+    return rest, True
+
+
+def _split_last(choice: Json, delta: Json, parts: list[tuple[int, Json]]) -> bool:
+    """Append a choice's last chunk, what it carries split off; tell whether it was altered."""
+    payload = {key: value for key, value in delta.items() if value not in _EMPTY}
+    if payload:
+        parts.append((_BODY, {**choice, "delta": payload, "finish_reason": None}))
+    if not delta and isinstance(choice.get("delta"), dict) and not choice["delta"]:
+        parts.append((_LAST, choice))
+        return False
+    last = {**choice, "delta": {}}
+    if payload and last.get("logprobs") is not None:
+        last["logprobs"] = None
+    parts.append((_LAST, last))
+    return True
+
+
+_ROLE_DELTA: Final[Json] = {"role": "assistant", "content": ""}
+
+
+def _bare(choice: Json, delta: Json) -> Json:
+    """Make a choice of the same index with nothing else in it."""
+    return {"index": choice["index"], "delta": delta, "logprobs": None, "finish_reason": None}
+
+
+def _without(delta: Json, keys: Container[str]) -> Json:
+    return {key: value for key, value in delta.items() if key not in keys}

@@ -1,0 +1,179 @@
+"""A chat stream between a chat upstream and a chat caller: bytes pass but for edits and repairs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.chat.reader import ChatReader
+from gateway.dialects.chat.usage import carries, count_choices_text
+from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.wire import (
+    PROBE,
+    PROBE_BYTES,
+    PassingStream,
+    dumps_lenient,
+    maybe_cut,
+    maybe_splice,
+)
+
+DONE: Final = b"data: [DONE]\n\n"
+ID_PREFIX: Final = "chatcmpl-"
+
+TEXT_KEYS: Final = ("content", "reasoning_content", "reasoning", "refusal")
+"""Keys of a delta that hold text; the arguments of a tool call are text, too."""
+
+
+class ChatStream(PassingStream):
+    """A `Pipeline`: the upstream's bytes in, conforming events out."""
+
+    __slots__ = ("_held_usage", "_id")
+
+    _reader: ChatReader
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context, ChatReader(context))
+        self._id = ""
+        self._held_usage = b""
+        """A chunk of usage alone that came before a finish reason: it has to be the last chunk."""
+
+    def finish(self) -> bytes:
+        return DONE
+
+    def _add(self, event: Json, out: list[bytes]) -> None:
+        out.append(render_chunk(self._edit(event)))
+
+    def _end(self, out: list[bytes]) -> None:
+        super()._end(out)
+        if self.complete:
+            out.append(self._held_usage)
+
+    def _read_end(self, end: bytes) -> None:
+        self._reader.read_end(end)
+
+    def _continue_tool(self, tool: tuple[int, int]) -> None:
+        self._reader.repair.continue_tool(*tool)
+
+    def _edit_event(self, event: Event, block: bytes) -> bytes:
+        chunk = self._reader.read_chunk(event)
+        if chunk is None:
+            return b""
+        if not event.canonical or b"\n" in (event.data or b"") or b"\r" in (event.data or b""):
+            block = render_chunk(chunk)
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or not choices:
+            if not isinstance(chunk.get("usage"), dict) or not self._context.request.wants_usage:
+                return b""
+            chunk = chunk if choices == [] else {**chunk, "choices": []}
+            choices = []
+        if not self._id:
+            self._id = self._make_id(chunk.get("id"))
+        self._begun = True
+        text_bytes = count_choices_text(choices, "delta")
+        self._passed_bytes += text_bytes
+        if text_bytes == 0 and not self._carried:
+            self._carried = any(carries(choice, "delta") for choice in choices)
+        converted = self._convert(block, chunk)
+        if choices or not self._reader.repair.is_open:
+            return converted
+        self._held_usage = converted
+        return b""
+
+    def _convert(self, block: bytes, chunk: Json) -> bytes:
+        repair = self._reader.repair
+        before = repair.progress
+        chunks = repair.repair(chunk)
+        if repair.finished:
+            # Behind its finish a choice may be repeated empty, which is dropped: look at each chunk.
+            self._templates.clear()
+            self._may_learn = 0
+        # A template stands for events that change nothing but the text: a chunk that moved a
+        # choice on, or that had to be split, is none.
+        if self._may_learn and repair.progress == before and (not chunks or len(chunks) == 1):
+            self._learn_from(block, chunk)
+        return self._render(block, chunk, chunks)
+
+    def _render(self, block: bytes, chunk: Json, chunks: list[Json] | None) -> bytes:
+        """Write what the caller gets: `block` with the edits made, or the repaired chunks."""
+        if chunks is None and isinstance(identity := chunk.get("id"), str) and identity:
+            out: bytes | None = block
+            model = chunk.get("model")
+            if isinstance(model, str):
+                out = maybe_splice(block, "model", model, self._context.request.model)
+            out = out and maybe_splice(out, "id", identity, self._id)
+            if out:
+                return out
+        asked = self._context.request.wants_usage
+        return b"".join(
+            render_chunk(self._edit(one)) for one in chunks or [chunk] if one["choices"] or asked
+        )
+
+    def _edit(self, chunk: Json) -> Json:
+        edited = {"id": self._id, **chunk} if "id" not in chunk else {**chunk, "id": self._id}
+        if "model" in edited:
+            edited["model"] = self._context.request.model
+        return edited
+
+    def _learn_from(self, block: bytes, chunk: Json) -> None:
+        """Learn the template of a chunk, if it has one: the chunk converted with the probe in it."""
+        probe = maybe_probe(chunk)
+        if probe is None or chunk.get("usage") is not None:
+            return  # a usage has to be read each time
+        self._may_learn -= 1
+        probed, key, text = probe
+        if count_choices_text(probed["choices"], "delta") != len(PROBE):
+            return  # there is more to count than the text in the hole
+        tool = read_tool(chunk)
+        if key == "arguments" and tool is None:
+            return  # the event does not say which call the next fragment belongs to
+        if (cut := maybe_cut(block, probed, key, text)) is None:
+            return
+        head, behind = cut
+        repaired = self._reader.repair.repair(probed)
+        converted = self._render(head + PROBE_BYTES + behind, probed, repaired)
+        self._learn(head, behind, converted, tool)
+
+    def _make_id(self, upstream_id: object) -> str:
+        """Make the id of all chunks: the upstream's with OpenAI's prefix, else the request's."""
+        if not isinstance(upstream_id, str) or not upstream_id:
+            return ID_PREFIX + self._context.request_id
+        return shape_id(upstream_id)
+
+
+def render_chunk(chunk: Json) -> bytes:
+    return b"data: " + dumps_lenient(chunk) + b"\n\n"
+
+
+def shape_id(identity: str) -> str:
+    return identity if identity.startswith(ID_PREFIX) else ID_PREFIX + identity
+
+
+def maybe_probe(chunk: Json) -> tuple[Json, str, str] | None:
+    """Put the probe in place of a chunk's one text; give the chunk, the text's key and the text.
+
+    None unless the chunk has exactly one choice and exactly one non-empty text in it.
+    """
+    match chunk.get("choices"):
+        case [{"delta": dict(delta)} as choice]:
+            pass
+        case _:
+            return None
+    texts = [key for key in TEXT_KEYS if isinstance(delta.get(key), str) and delta[key]]
+    match delta.get("tool_calls"):
+        case None | [] if len(texts) == 1:
+            key = texts[0]
+            text, probed = delta[key], {**delta, key: PROBE}
+        case [{"function": {"arguments": str(text)} as function} as call] if text and not texts:
+            key = "arguments"
+            probed = {**delta, "tool_calls": [{**call, "function": {**function, key: PROBE}}]}
+        case _:
+            return None
+    return {**chunk, "choices": [{**choice, "delta": probed}]}, key, text
+
+
+def read_tool(chunk: Json) -> tuple[int, int] | None:
+    """Read the choice and the tool call that the arguments in a probed chunk belong to."""
+    match chunk["choices"][0]:
+        case {"index": int(choice), "delta": {"tool_calls": [{"index": int(tool)}]}}:
+            return choice, tool
+        case _:
+            return None

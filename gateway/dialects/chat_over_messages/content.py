@@ -1,0 +1,95 @@
+"""Chat content as messages blocks: text, pictures, documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from gateway.dialects.records import Json
+from gateway.dialects.wire import Field
+
+TEXT_PARTS: Final = frozenset({"text"})
+SPOKEN_PARTS: Final = frozenset({"text", "refusal"})
+"""The parts that an assistant message may hold."""
+ALL_PARTS: Final = frozenset({"text", "image_url", "file"})
+"""The parts that a user message or a tool's result may hold."""
+
+_DATA_URL = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.+)", re.IGNORECASE | re.DOTALL)
+_MEDIA_TYPES: Final = {
+    "image/jpeg": "image/jpeg",
+    "image/jpg": "image/jpeg",
+    "image/png": "image/png",
+    "image/gif": "image/gif",
+    "image/webp": "image/webp",
+}
+"""The pictures that the upstream takes; `image/jpg` is a common slip."""
+_PDF: Final = "application/pdf"
+
+
+def translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
+    """Write a string or parts as blocks, blank text left out: the upstream refuses it."""
+    if content.value is None:
+        return []
+    if isinstance(content.value, str):
+        return make_text(content.value)
+    blocks: list[Json] = []
+    for part in content.read_items():
+        kind = part.get("type")
+        if not isinstance(kind, str) or kind not in kinds:
+            raise part["type"].refuse(
+                f"This model's provider takes here: {', '.join(sorted(kinds))}."
+            )
+        blocks += (copy_cache_mark(part, block) for block in _TRANSLATORS[kind](part))
+    return blocks
+
+
+def make_text(text: str) -> list[Json]:
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def copy_cache_mark(source: Field, block: Json) -> Json:
+    """Copy `cache_control`: the upstream's own field, which chat callers may use as well."""
+    mark = source.get("cache_control")
+    return block if mark is None else {**block, "cache_control": mark}
+
+
+def _translate_image(part: Field) -> list[Json]:
+    field = part["image_url"]["url"]
+    url = field.read_text()
+    if url[:8].lower() == "https://":
+        return [{"type": "image", "source": {"type": "url", "url": url}}]
+    data = _DATA_URL.fullmatch(url)
+    media_type = _MEDIA_TYPES.get(data[1].strip().lower()) if data else None
+    if data is None or media_type is None:
+        raise field.refuse(
+            "This model's provider takes https URLs, and data URLs with base64 of a JPEG, PNG, "
+            "GIF or WebP picture."
+        )
+    source = {"type": "base64", "media_type": media_type, "data": data[2]}
+    return [{"type": "image", "source": source}]
+
+
+def _translate_file(part: Field) -> list[Json]:
+    file = part["file"]
+    if file.get("file_id") is not None:
+        raise file["file_id"].refuse(
+            "Files uploaded elsewhere are unknown to this model's provider."
+        )
+    data = _DATA_URL.fullmatch(file["file_data"].read_text())
+    if data is None or data[1].strip().lower() != _PDF:
+        raise file["file_data"].refuse(
+            "This model's provider takes data URLs with base64 of a PDF."
+        )
+    source = {"type": "base64", "media_type": _PDF, "data": data[2]}
+    block: Json = {"type": "document", "source": source}
+    title = file.get("filename")
+    return [{**block, "title": title} if isinstance(title, str) and title.strip() else block]
+
+
+_TRANSLATORS: Final[dict[str, Callable[[Field], list[Json]]]] = {
+    "text": lambda part: make_text(part["text"].read_string()),
+    "refusal": lambda part: make_text(part["refusal"].read_string()),
+    "image_url": _translate_image,
+    "file": _translate_file,
+}

@@ -1,0 +1,92 @@
+"""Two translations in a row, for a pair of dialects that has no direct one.
+
+A caller's dialect is translated to the pivot's, and that to the upstream's: requests twice, replies
+back twice. In streams, the bytes that the inner translation writes are fed to the outer one. The tokens
+are those that the upstream reported, or an estimate of what the inner translation wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.dialects.base import Caller, Translation, Upstream, Writer
+from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target, Usage
+from gateway.dialects.wire import TranslatedStream, dump_request
+
+
+def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstream]) -> Translation:
+    """Join a caller's dialect over the pivot's (`outer`) and that over an upstream's (`inner`)."""
+    caller, upstream = pivot
+
+    def translate_request(request: CompletionRequest, target: Target) -> Json:
+        # How much the upstream's model reasons is said in its dialect alone; to the pivot, whether.
+        reasoning = target.reasoning if target.reasoning == "none" else "effort"
+        asked = outer.translate_request(request, replace(target, reasoning=reasoning))
+        return inner.translate_request(caller.parse_request(dump_request(asked)), target)
+
+    def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+        said = inner.translate_reply(reply, _ask_plainly(context), usage)
+        return outer.translate_reply(
+            said, context, replace(usage, reported=upstream.find_usage(said))
+        )
+
+    def open_writer(context: ReplyContext) -> Writer:
+        stream = TranslatedStream(
+            context, upstream.open_reader(context), outer.open_writer(context)
+        )
+        return _ComposedWriter(inner.open_writer(_ask_plainly(context)), stream)
+
+    return Translation(translate_request, translate_reply, open_writer)
+
+
+def _ask_plainly(context: ReplyContext) -> ReplyContext:
+    """Return the context of a pivot caller that asks for nothing special but the usage."""
+    return replace(context, request=replace(context.request, body={}, wants_usage=True))
+
+
+class _ComposedWriter:
+    """A `Writer` whose bytes go through a further stream."""
+
+    __slots__ = ("_out", "_stream", "_writer")
+
+    def __init__(self, writer: Writer, stream: TranslatedStream) -> None:
+        self._writer = writer
+        self._stream = stream
+        self._out: list[bytes] = []
+
+    @property
+    def text_bytes(self) -> int:
+        return self._writer.text_bytes
+
+    @property
+    def delivered(self) -> bool:
+        return self._writer.delivered
+
+    def open(self, usage: Usage) -> None:
+        self._writer.open(usage)
+        self._feed(self._writer.take())
+
+    def write(self, event: Json) -> None:
+        self._writer.write(event)
+        self._feed(self._writer.take())
+
+    def flush(self) -> None:
+        self._writer.flush()
+        self._feed(self._writer.take())
+
+    def close(self, usage: Usage) -> None:
+        self._writer.close(usage)
+        self._feed(self._writer.take() + self._writer.finish())
+
+    def finish(self) -> bytes:
+        return self._stream.finish()
+
+    def take(self) -> bytes:
+        out = b"".join(self._out)
+        self._out.clear()
+        return out
+
+    def _feed(self, data: bytes) -> None:
+        self._out.append(self._stream.feed(data))
+        if self._stream.failure is not None:
+            raise self._stream.failure

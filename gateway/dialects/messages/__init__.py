@@ -1,0 +1,23 @@
+"""The messages dialect (Anthropic's).
+
+caller    what callers send, the errors they get, and typed access to a request
+models    the list of models, in pages
+upstream  how providers are asked, and their JSON replies
+reader    replies and events read, for the stream that passes and for translations
+stream    the stream that passes
+billed    what changes the bill
+usage     what a reply used, and the text to estimate it from
+"""
+
+from __future__ import annotations
+
+from gateway.dialects.messages.billed import BILLED as BILLED
+from gateway.dialects.messages.caller import MessagesCaller as MessagesCaller
+from gateway.dialects.messages.caller import MessagesField as MessagesField
+from gateway.dialects.messages.caller import is_default as is_default
+from gateway.dialects.messages.stream import STOP as STOP
+from gateway.dialects.messages.stream import render_event as render_event
+from gateway.dialects.messages.upstream import MessagesUpstream as MessagesUpstream
+from gateway.dialects.messages.upstream import dump_arguments as dump_arguments
+from gateway.dialects.messages.upstream import edit_count as edit_count
+from gateway.dialects.messages.upstream import read_blocks as read_blocks

@@ -1,0 +1,201 @@
+"""Messages callers (Anthropic's API): the validation of their requests, errors, and typed access.
+
+Only what the gateway prices or the schema bounds is checked before money is held; everything else
+passes through, known or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final
+
+import orjson
+
+from gateway.dialects.messages.models import make_page, show_model
+from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
+from gateway.dialects.wire import Field, fields, write_limits
+from gateway.errors import BadRequest, GatewayError
+
+ROLES: Final = frozenset({"user", "assistant", "system"})
+_ITEM: Final = "{}.{}"
+"""The name of an item of an array, in errors."""
+_FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
+"""Kinds of files, by the type of block."""
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""A name that a type or a field can have; anything else is content and belongs in no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesCaller:
+    """A `Caller` of the messages API."""
+
+    name: ClassVar = "messages"
+    keep_alive: ClassVar = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+    counting: bool = False
+    """The caller asks for a count of tokens: the same request, without `max_tokens`."""
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _FIELDS)
+        required = ("model", "messages") if self.counting else ("model", "messages", "max_tokens")
+        for name in required:
+            if body.get(name) is None:
+                raise fields.missing(name)
+        files = fields.Files()
+        _check_messages(body["messages"], files)
+        _check_content("system", body.get("system") or "", files)
+        return CompletionRequest(
+            body=body,
+            model=body["model"],
+            stream=body.get("stream") is True,
+            wants_usage=True,
+            n=1,
+            max_tokens=fields.find_limit(body.get("max_tokens")),
+            base64_chars=files.base64_chars,
+            file_tokens=files.tokens,
+        )
+
+    def render_error(self, error: GatewayError, request_id: str) -> bytes:
+        inner: dict[str, object] = {"type": error.messages_type, "message": error.message}
+        if isinstance(error, BadRequest) and error.detail_code is not None:
+            inner["details"] = {"error_code": error.detail_code}
+        return orjson.dumps({"type": "error", "error": inner, "request_id": request_id})
+
+    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
+        return b"event: error\ndata: " + self.render_error(error, request_id) + b"\n\n"
+
+    def reply_headers(self, request_id: str) -> Mapping[str, str]:
+        return {"x-request-id": request_id, "request-id": request_id}
+
+    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> Mapping[str, str]:
+        """Return OpenAI's headers, and Anthropic's, which have RFC 3339 times."""
+        headers = write_limits(limits)
+        for one in limits:
+            reset = datetime.fromtimestamp(now_ms / 1000 + one.reset_seconds, UTC)
+            prefix = f"anthropic-ratelimit-{one.name}"
+            headers[f"{prefix}-limit"] = str(one.limit)
+            headers[f"{prefix}-remaining"] = str(one.remaining)
+            headers[f"{prefix}-reset"] = f"{reset:%Y-%m-%dT%H:%M:%SZ}"
+        return headers
+
+    def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:
+        return make_page(models, query)
+
+    def show_model(self, model: ListedModel) -> Json:
+        return show_model(model)
+
+
+def _check_messages(messages: list[Any], files: fields.Files) -> None:
+    if not messages:
+        raise BadRequest("messages: at least one message is required.", param="messages")
+    for where, message in fields.read_objects("messages", messages, _ITEM, "an array"):
+        role = message.get("role")
+        if role is None:
+            raise fields.missing(f"{where}.role")
+        if not isinstance(role, str) or role not in ROLES:
+            raise BadRequest(
+                f"{where}.role: expected 'user', 'assistant' or 'system'.", param=f"{where}.role"
+            )
+        if message.get("content") is None:
+            raise fields.missing(f"{where}.content")
+        _check_content(f"{where}.content", message["content"], files)
+
+
+def _check_content(where: str, content: Any, files: fields.Files) -> None:
+    if isinstance(content, str):
+        return
+    expected = "a string or an array of content blocks"
+    for place, block in fields.read_objects(where, content, _ITEM, expected):
+        kind = fields.read_kind(place, block)
+        if kind == "container_upload":
+            raise _refuse_file(place)
+        if kind in _FILE_BLOCKS:
+            _add_file(place, kind, block.get("source"), files)
+        else:
+            _check_inner(place, kind, block, files)
+
+
+def _check_inner(where: str, kind: str, block: Json, files: fields.Files) -> None:
+    """Check the blocks within a block. Of kinds unknown here, they may be of any shape."""
+    inner = block.get("content")
+    if kind != "tool_result":
+        items = inner if isinstance(inner, list) else ()
+        inner = [one for one in items if isinstance(one, dict) and "type" in one]
+    if inner is not None:
+        _check_content(f"{where}.content", inner, files)
+
+
+def _add_file(where: str, kind: str, source: Any, files: fields.Files) -> None:
+    match source:
+        case {"type": "file"} | {"file_id": _}:
+            raise _refuse_file(f"{where}.source")
+        case {"type": "base64"}:
+            files.add(_FILE_BLOCKS[kind], source.get("data"))
+        case {"type": "content", "content": list(inner)}:
+            _check_content(f"{where}.source.content", inner, files)
+        case {"type": "text"} | {"type": "content", "content": str()}:
+            pass  # text like any other
+        case _:
+            files.add(_FILE_BLOCKS[kind], None)
+
+
+def _refuse_file(name: str) -> BadRequest:
+    return BadRequest(
+        f"{name}: files of the operator's own account cannot be named; send the content itself.",
+        param=name,
+    )
+
+
+_FIELDS: Final[dict[str, fields.Check]] = {
+    "model": fields.check_string,
+    "messages": fields.check_array,
+    "max_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "stream": fields.check_boolean,
+    "stop_sequences": fields.check_strings,
+    "temperature": fields.check_number(0, 1),
+    "top_p": fields.check_number(0, 1),
+    "top_k": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "tools": fields.check_array,
+    "tool_choice": fields.check_object,
+    "thinking": fields.check_object,
+    "output_config": fields.check_object,
+    "metadata": fields.check_object,
+}
+
+
+class MessagesField(Field):
+    """A field as Anthropic's own errors name it: `messages.0.content`."""
+
+    __slots__ = ()
+
+    def name_item(self, outer: str, index: int) -> str:
+        return f"{outer}.{index}"
+
+    def wrong_type(self, expected: str) -> BadRequest:
+        return self.refuse(f"must be {expected}.")
+
+    def refuse(self, reason: str) -> BadRequest:
+        return BadRequest(f"{self.name}: {reason}", param=self.name)
+
+    def refuse_field(self, what: str = "this field") -> BadRequest:
+        return self.refuse(f"{what} cannot be carried over to this model's provider.")
+
+    def refuse_type(self, what: str, kind: object) -> BadRequest:
+        """Return the error for a type without a counterpart; the type is named if it is a word."""
+        is_word = isinstance(kind, str) and _WORD.fullmatch(kind)
+        return self.refuse_field(f"{what} of type '{kind}'" if is_word else f"{what} of this type")
+
+    def check_known(self, known: Container[str]) -> None:
+        """Refuse fields that nobody here knows: one dropped unseen might be one that matters."""
+        for name, value in self.read_object().items():
+            if name not in known and not is_default(value):
+                raise self[name if _WORD.fullmatch(name) else "(a field)"].refuse_field()
+
+
+def is_default(value: Any) -> bool:
+    """Return whether a field of this value asks for nothing: null, or empty."""
+    return value is None or value in ([], {})

@@ -1,0 +1,101 @@
+"""A messages stream between a messages upstream and a messages caller: bytes pass but for edits.
+
+The stream edits `message.model` in message_start, and adds the `event:` line, which the SDKs need and
+some imitations of the API leave out. `message_stop` is held back until the charge is committed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.messages.reader import MessagesReader
+from gateway.dialects.messages.usage import count_block_text, count_start_text, is_made
+from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.wire import (
+    PROBE,
+    PROBE_BYTES,
+    PassingStream,
+    dumps_lenient,
+    maybe_cut,
+    maybe_replace,
+)
+
+TEXT_KEYS: Final = ("text", "thinking", "partial_json")
+"""Keys of a delta that hold text."""
+
+
+def render_event(event: Json) -> bytes:
+    """Write one event with its name: the SDKs drop events that have none."""
+    return b"event: %b\ndata: %b\n\n" % (
+        event["type"].encode("utf-8", "replace"),
+        dumps_lenient(event),
+    )
+
+
+STOP: Final = render_event({"type": "message_stop"})
+
+
+class MessagesStream(PassingStream):
+    """A `Pipeline`: the upstream's events in, the same out."""
+
+    __slots__ = ()
+
+    _reader: MessagesReader
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context, MessagesReader())
+
+    def finish(self) -> bytes:
+        return STOP
+
+    def _add(self, event: Json, out: list[bytes]) -> None:
+        out.append(render_event(event))
+
+    def _edit_event(self, event: Event, block: bytes) -> bytes:
+        body = self._reader.read_event(event)
+        if body is None:
+            return b""
+        if not _is_canonical(block, event, body["type"]):
+            block = render_event(body)
+        match body:
+            case {"type": "message_start", "message": {"model": str(model)} as message}:
+                block = self._name_model(block, body, message, model)
+            case {"type": "content_block_start", "content_block": dict(started)}:
+                self._passed_bytes += count_start_text(started)
+                self._carried |= is_made(started)
+            case {"type": "content_block_delta", "delta": dict(delta)}:
+                self._passed_bytes += count_block_text(delta)
+                self._learn_from(block, body, delta)
+            case {"type": "ping"}:
+                return block
+            case _:
+                pass
+        self._begun = True
+        return block
+
+    def _name_model(self, block: bytes, body: Json, message: Json, model: str) -> bytes:
+        ours = self._context.request.model
+        wanted = {**body, "message": {**message, "model": ours}}
+        return maybe_replace(block, "model", model, ours, wanted) or render_event(wanted)
+
+    def _learn_from(self, block: bytes, body: Json, delta: Json) -> None:
+        texts = [key for key in TEXT_KEYS if isinstance(delta.get(key), str) and delta[key]]
+        if len(texts) != 1 or not self._may_learn:
+            return
+        self._may_learn -= 1
+        key = texts[0]
+        probed = {**body, "delta": {**delta, key: PROBE}}
+        if cut := maybe_cut(block, probed, key, delta[key]):
+            head, behind = cut
+            self._learn(head, behind, head + PROBE_BYTES + behind)
+
+
+def _is_canonical(block: bytes, event: Event, kind: str) -> bool:
+    """Return whether a block is an `event:` and a `data:` line alone: SDKs stumble on others."""
+    lines = [line for line in block.splitlines() if line]
+    return (
+        len(lines) == 2  # noqa: PLR2004 - the two lines
+        and event.name == kind
+        and lines[0].startswith(b"event:")
+        and lines[1].startswith(b"data:")
+    )

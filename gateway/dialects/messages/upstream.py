@@ -1,0 +1,142 @@
+"""Messages upstreams (Anthropic's API): asking them, and their JSON replies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from gateway.dialects.base import Pipeline
+from gateway.dialects.messages.billed import check_billed, check_container, read_asked
+from gateway.dialects.messages.reader import MessagesReader, read_message
+from gateway.dialects.messages.stream import MessagesStream, render_event
+from gateway.dialects.messages.usage import (
+    count_block_text,
+    count_message_text,
+    is_made,
+    is_search,
+    read_messages_usage,
+)
+from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
+from gateway.dialects.wire import dumps_lenient, maybe_loads, maybe_splice
+from gateway.errors import UpstreamError
+from gateway.money import Tokens
+from gateway.prices import Asked
+from gateway.usage import Expected, Reported
+
+ANTHROPIC_VERSION: Final = "2023-06-01"
+"""The API version asked for where the caller names none: what the translations write and read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesUpstream:
+    """An `Upstream` with Anthropic's API."""
+
+    name: ClassVar = "messages"
+    default_reasoning: ClassVar[Reasoning] = "effort"
+    passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
+
+    path: str = "/messages"
+    """Another one for requests that are asked in the same way, such as a count of tokens."""
+    is_free: bool = False
+    """The provider charges nothing for these requests, whatever they ask for."""
+
+    def auth_headers(self, api_key: str) -> Mapping[str, str]:
+        headers = {"anthropic-version": ANTHROPIC_VERSION}
+        return {"x-api-key": api_key, **headers} if api_key else headers
+
+    def ask(self, body: Json, target: Target) -> Json:
+        if self.is_free:
+            check_container(body)
+        else:
+            check_billed(body, target)
+        return {**body, "model": target.upstream_model}
+
+    def read_reply(self, text: bytes) -> Json:
+        return read_message(text)
+
+    def find_usage(self, reply: Json) -> Json | None:
+        usage = reply.get("usage")
+        return usage if isinstance(usage, dict) else None
+
+    def read_asked(self, body: Json, data: bytes) -> Asked:
+        return read_asked(body, data)
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        searches = sum(map(is_search, reply["content"]))
+        return read_messages_usage(reply.get("usage"), expected, searches)
+
+    def is_whole(self, reply: Json) -> bool:
+        return isinstance(reply.get("stop_reason"), str)
+
+    def has_content(self, reply: Json) -> bool:
+        return any(is_made(block) or count_block_text(block) for block in read_blocks(reply))
+
+    def count_text(self, reply: Json) -> int:
+        return count_message_text(reply)
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - a message without a usage stays so
+        model, ours = reply.get("model"), context.request.model
+        out = maybe_splice(text, "model", model, ours) if isinstance(model, str) else None
+        return out or dumps_lenient({**reply, "model": ours})
+
+    def replay_reply(self, reply: Json) -> bytes:
+        ending = {key: reply.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
+        start = {**reply, "content": [], "stop_reason": None, "stop_sequence": None}
+        events: list[Json] = [{"type": "message_start", "message": start}]
+        for index, block in enumerate(read_blocks(reply)):
+            opened, deltas = _take_apart(block)
+            where = {"index": index}
+            events.append({"type": "content_block_start", **where, "content_block": opened})
+            events += ({"type": "content_block_delta", **where, "delta": one} for one in deltas)
+            events.append({"type": "content_block_stop", **where})
+        events += (
+            {"type": "message_delta", "delta": ending, "usage": reply.get("usage")},
+            {"type": "message_stop"},
+        )
+        return b"".join(map(render_event, events))
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        return MessagesStream(context)
+
+    def open_reader(self, context: ReplyContext) -> MessagesReader:  # noqa: ARG002 - chat's needs it
+        return MessagesReader()
+
+
+def edit_count(body: bytes, model: str) -> bytes:
+    """Return a count of tokens as it came, but for a model it may name.
+
+    Raises UpstreamError when it is none.
+    """
+    count = maybe_loads(body)
+    match count:
+        case {"input_tokens": int(tokens)} if tokens >= 0 and not isinstance(tokens, bool):
+            return dumps_lenient({**count, "model": model}) if "model" in count else body
+        case _:
+            raise UpstreamError("The upstream provider's reply is not a count of tokens.")
+
+
+def _take_apart(block: Json) -> tuple[Json, list[Json]]:
+    """Divide a block into its start and the deltas that fill it; a kind without deltas is whole."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {**block, "text": ""}, [{"type": "text_delta", "text": text}]
+        case {"type": "thinking", "thinking": str(thinking)}:
+            deltas: list[Json] = [{"type": "thinking_delta", "thinking": thinking}]
+            if (signature := block.get("signature")) is not None:
+                deltas.append({"type": "signature_delta", "signature": signature})
+            return {**block, "thinking": "", "signature": ""}, deltas
+        case {"type": "tool_use", "input": held}:
+            fragment = {"type": "input_json_delta", "partial_json": dump_arguments(held)}
+            return {**block, "input": {}}, [fragment]
+        case _:
+            return block, []
+
+
+def read_blocks(message: Json) -> list[Json]:
+    return [block for block in message["content"] if isinstance(block, dict)]
+
+
+def dump_arguments(value: object) -> str:
+    """Write a tool's input as compact JSON; "" when there is none."""
+    return dumps_lenient(value).decode() if value else ""

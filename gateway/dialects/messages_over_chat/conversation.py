@@ -1,0 +1,161 @@
+"""A messages conversation as chat messages.
+
+One turn there may be several messages here: the results of tools come first, as `tool` messages,
+then what else the user said. They are put in front of everything the user said since the
+assistant's turn, because a chat upstream wants them right behind the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.dialects.messages import MessagesField
+from gateway.dialects.messages_over_chat.content import (
+    BLOCK_SEPARATOR,
+    read_texts,
+    translate_block,
+    translate_content,
+)
+from gateway.dialects.messages_over_chat.tools import read_tool_name
+from gateway.dialects.records import Json
+from gateway.dialects.wire import dump_request
+
+BILLING_HEADER: Final = "x-anthropic-billing-header:"
+"""The beginning of a system block that a coding agent adds for the vendor's own accounting."""
+
+ERROR_PREFIX: Final = "Error: "
+"""A chat tool message has no field that says the tool failed."""
+
+FILES_NOTE: Final = "[The images and documents of this result are in the user message below.]"
+"""Stands in a tool message, which can hold text alone, for the parts that were moved."""
+
+DROPPED: Final = frozenset({"thinking", "redacted_thinking"})
+"""Reasoning in the history: signed for the vendor that wrote it, of no use elsewhere."""
+
+
+def translate_conversation(system: MessagesField, messages: MessagesField) -> list[Json]:
+    """Write the chat messages of a conversation. Raises BadRequest, naming the field."""
+    out = _translate_system(system)
+    said: list[Json] = []  # the user's own messages since the last turn of another role
+    for message in messages.read_items():
+        role = message["role"].read_string()
+        if role == "user":
+            results, user = _translate_user(message["content"])
+            out += results
+            said += user
+            continue
+        if role not in _TRANSLATORS:
+            raise message["role"].refuse("must be 'user', 'assistant' or 'system'.")
+        out += said
+        said = []
+        _append(out, _TRANSLATORS[role](message["content"]))
+    return out + said
+
+
+def _translate_system(system: MessagesField) -> list[Json]:
+    """Write one system message of all blocks: some chat upstreams take no parts there."""
+    if system.value is None:
+        return []
+    texts = read_texts(system)
+    if not isinstance(system.value, str):
+        texts = [text for text in texts if not text.startswith(BILLING_HEADER)]
+    joined = BLOCK_SEPARATOR.join(texts)
+    return [{"role": "system", "content": joined}] if joined else []
+
+
+def _translate_later_system(content: MessagesField) -> Json:
+    return {"role": "system", "content": BLOCK_SEPARATOR.join(read_texts(content))}
+
+
+def _translate_user(content: MessagesField) -> tuple[list[Json], list[Json]]:
+    """Write the tool messages of a user turn, and the user message that is left, if any."""
+    if isinstance(content.value, str):
+        return [], [{"role": "user", "content": content.value}]
+    results: list[Json] = []
+    moved: list[Json] = []
+    parts: list[Json] = []
+    for block in content.read_items():
+        if block.get("type") == "tool_result":
+            result, files = _translate_tool_result(block)
+            results.append(result)
+            moved += files
+        else:
+            parts += translate_block(block)
+    parts = moved + parts
+    if results and not parts:
+        return results, []
+    return results, [{"role": "user", "content": _pack(parts)}]
+
+
+def _pack(parts: list[Json]) -> str | list[Json]:
+    """Make a lone text a plain string, which every chat upstream takes."""
+    if not parts:
+        return ""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return str(parts[0]["text"])
+    return parts
+
+
+def _translate_tool_result(block: MessagesField) -> tuple[Json, list[Json]]:
+    """Write the tool message, and the parts that have to go into a user message behind it."""
+    identity = block["tool_use_id"].read_string()
+    content = block["content"]
+    parts = [] if content.value is None else translate_content(content)
+    texts = [str(part["text"]) for part in parts if part["type"] == "text"]
+    files = [part for part in parts if part["type"] != "text"]
+    if files:
+        texts.append(FILES_NOTE)
+        files.insert(0, {"type": "text", "text": f"[From the result of tool call {identity}:]"})
+    text = BLOCK_SEPARATOR.join(texts)
+    if block.get("is_error") is True:
+        text = ERROR_PREFIX + text
+    return {"role": "tool", "tool_call_id": identity, "content": text}, files
+
+
+def _translate_assistant(content: MessagesField) -> Json:
+    """Write the text as one string, since its blocks are one flow, and the tool calls behind it."""
+    if isinstance(content.value, str):
+        return {"role": "assistant", "content": content.value}
+    text = ""
+    calls: list[Json] = []
+    for block in content.read_items():
+        kind = block["type"].read_string()
+        if kind == "text":
+            text += block["text"].read_string()
+        elif kind == "tool_use":
+            calls.append(_translate_tool_use(block))
+        elif kind not in DROPPED:
+            raise block.refuse_type("in an assistant's turn a content block", kind)
+    if not calls:
+        return {"role": "assistant", "content": text}
+    return {"role": "assistant", "content": text or None, "tool_calls": calls}
+
+
+def _translate_tool_use(block: MessagesField) -> Json:
+    arguments = dump_request(block["input"].read_object()).decode()
+    return {
+        "id": block["id"].read_string(),
+        "type": "function",
+        "function": {"name": read_tool_name(block["name"]), "arguments": arguments},
+    }
+
+
+def _append(out: list[Json], message: Json) -> None:
+    """Append a message; assistant turns in a row become one, so that results follow all calls."""
+    last = out[-1] if out else {}
+    if message["role"] != "assistant" or last.get("role") != "assistant":
+        out.append(message)
+        return
+    texts = filter(None, (last["content"], message["content"]))
+    calls = [*last.get("tool_calls", ()), *message.get("tool_calls", ())]
+    merged: Json = {"role": "assistant", "content": BLOCK_SEPARATOR.join(texts)}
+    if calls:
+        merged |= {"content": merged["content"] or None, "tool_calls": calls}
+    out[-1] = merged
+
+
+_TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
+    "assistant": _translate_assistant,
+    "system": _translate_later_system,
+}

@@ -1,0 +1,168 @@
+"""A messages request as a chat request.
+
+Every field of the messages schema is in one of the tables below; a field that is in none is
+refused by name, so that nobody loses a feature silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.dialects.messages import MessagesField, is_default
+from gateway.dialects.messages_over_chat.conversation import translate_conversation
+from gateway.dialects.messages_over_chat.tools import translate_tool_choice, translate_tools
+from gateway.dialects.records import CompletionRequest, Json, Target
+from gateway.errors import BadRequest
+
+MAX_STOP_SEQUENCES: Final = 4
+"""OpenAI's own limit; other chat upstreams have the same or none."""
+MAX_USER_CHARS: Final = 64
+"""A chat upstream refuses a longer `user`; a coding agent's is about 180 characters of JSON."""
+
+SCHEMA_NAME: Final = "response"
+"""A chat upstream wants a name for the schema of a reply; the messages dialect has none."""
+
+DROPPED: Final = frozenset(
+    {
+        "betas",
+        "cache_control",
+        "context_management",
+        "diagnostics",
+        "inference_geo",
+        "service_tier",
+        "thread",
+    }
+)
+"""Advice to the upstream: accepted and left out. Of a thread only the wish for a new one is."""
+
+REFUSED: Final = {
+    "container": "a container",
+    "mcp_servers": "a server that the vendor calls itself",
+    "top_k": "this sampling field",
+}
+"""Null (and no servers at all) is the default and no error."""
+
+EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
+BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))
+LEAST_EFFORT: Final = "minimal"
+ADAPTIVE_EFFORT: Final = "medium"
+"""The effort of a model that thinks as it sees fit, where the caller named none."""
+
+
+def translate_request(request: CompletionRequest, target: Target) -> Json:
+    """Write the chat request. Raises BadRequest, naming the field that cannot be carried over."""
+    body = MessagesField(request.body)
+    for name, what in REFUSED.items():
+        if not is_default(body.get(name)):
+            raise body[name].refuse_field(what)
+    body.check_known(CARRIED | DROPPED | PASSED | set(REFUSED))
+    _check_thread(body["thread"])
+    chat: Json = {
+        "model": request.model,
+        "messages": translate_conversation(body["system"], body["messages"]),
+    }
+    if body.get("max_tokens") == 0:
+        raise body["max_tokens"].refuse_field("a request of 0 tokens, which only warms a cache,")
+    if request.max_tokens is not None:
+        chat[target.max_tokens_field] = request.max_tokens
+    chat |= {name: body.value[name] for name in PASSED if body.get(name) is not None}
+    for name, translate in _TRANSLATORS.items():
+        if body.get(name) is not None:
+            chat |= translate(body)
+    if target.reasoning == "effort":
+        chat |= _translate_reasoning(body["thinking"], body["output_config"])
+    if request.stream:
+        chat["stream"] = True
+    return chat
+
+
+def _translate_stop(body: MessagesField) -> Json:
+    field = body["stop_sequences"]
+    stops = [stop.read_string() for stop in field.read_items()]
+    if len(stops) > MAX_STOP_SEQUENCES:
+        raise field.refuse(f"this model's provider takes at most {MAX_STOP_SEQUENCES}.")
+    return {"stop": stops} if stops else {}
+
+
+def _translate_metadata(body: MessagesField) -> Json:
+    user = body["metadata"].get("user_id")
+    fits = isinstance(user, str) and 0 < len(user) <= MAX_USER_CHARS
+    return {"user": user} if fits else {}
+
+
+def _translate_output_config(body: MessagesField) -> Json:
+    """Write the schema of the reply; `_translate_reasoning` reads the effort."""
+    config = body["output_config"]
+    config.check_known({"effort", "format"})
+    form = config["format"]
+    if form.value is None:
+        return {}
+    form.check_known({"type", "schema"})
+    if form.get("type") != "json_schema":
+        raise form["type"].refuse("must be 'json_schema'.")
+    named = {"name": SCHEMA_NAME, "schema": form["schema"].read_object(), "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+def _check_thinking(body: MessagesField) -> Json:
+    """Check the fields alone: `_translate_reasoning` reads them; how to display it is advice."""
+    body["thinking"].check_known({"type", "budget_tokens", "display"})
+    return {}
+
+
+def _check_speed(body: MessagesField) -> Json:
+    if body.get("speed") != "standard":
+        raise body["speed"].refuse_field("a speed other than 'standard'")
+    return {}
+
+
+_TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
+    "stop_sequences": _translate_stop,
+    "tools": translate_tools,
+    "tool_choice": translate_tool_choice,
+    "metadata": _translate_metadata,
+    "output_config": _translate_output_config,
+    "thinking": _check_thinking,
+    "speed": _check_speed,
+}
+
+PASSED: Final = frozenset({"temperature", "top_p"})
+CARRIED: Final = frozenset({*_TRANSLATORS, "max_tokens", "messages", "model", "stream", "system"})
+
+
+def _check_thread(thread: MessagesField) -> None:
+    """Refuse to continue an earlier reply's thread: SDKs then send the whole conversation."""
+    if isinstance(thread.value, dict) and thread.get("type") != "create":
+        raise BadRequest(
+            "thread: this model's provider holds no conversations; send all messages.",
+            param="thread",
+            detail_code="thread_not_found",
+        )
+
+
+def _translate_reasoning(thinking: MessagesField, config: MessagesField) -> Json:
+    """Write `reasoning_effort`: by the budget where there is one, else the effort that was named."""
+    effort = None if config.value is None else config.get("effort")
+    if effort is not None and (not isinstance(effort, str) or effort not in EFFORTS):
+        raise config["effort"].refuse(f"must be one of {', '.join(sorted(EFFORTS))}.")
+    if thinking.value is None:
+        return {} if effort is None else {"reasoning_effort": effort}
+    match thinking.get("type"):
+        case "enabled":
+            return {"reasoning_effort": _map_budget(thinking["budget_tokens"])}
+        case "adaptive" | "between_tools":
+            return {"reasoning_effort": effort or ADAPTIVE_EFFORT}
+        case "disabled":
+            return {"reasoning_effort": "none"}
+        case _:
+            raise thinking["type"].refuse(
+                "must be 'enabled', 'adaptive', 'between_tools' or 'disabled'."
+            )
+
+
+def _map_budget(budget: MessagesField) -> str:
+    tokens = budget.value
+    if not isinstance(tokens, int) or isinstance(tokens, bool):
+        raise budget.wrong_type("an integer")
+    return next((effort for least, effort in BUDGET_STEPS if tokens >= least), LEAST_EFFORT)

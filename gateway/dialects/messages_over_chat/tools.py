@@ -1,0 +1,75 @@
+"""Messages tools as chat tools: only those that the caller runs itself exist on both sides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.messages import MessagesField
+from gateway.dialects.records import Json
+
+MAX_TOOL_NAME_CHARS: Final = 64
+"""The most that a chat upstream takes; the messages dialect allows 128."""
+
+CARRIED: Final = frozenset(
+    {"allowed_callers", "description", "input_schema", "name", "strict", "type"}
+)
+DROPPED: Final = frozenset(
+    {"cache_control", "defer_loading", "eager_input_streaming", "input_examples"}
+)
+"""Advice to the upstream. A tool whose loading may be deferred is sent at once."""
+
+_CHOICE_FIELDS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
+_CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
+
+
+def translate_tools(body: MessagesField) -> Json:
+    """Write function tools. Raises BadRequest for those that the vendor's own servers run."""
+    tools = [_translate_tool(tool) for tool in body["tools"].read_items()]
+    return {"tools": tools} if tools else {}
+
+
+def translate_tool_choice(body: MessagesField) -> Json:
+    """Write `tool_choice` and `parallel_tool_calls`, which a chat upstream refuses without tools."""
+    choice = body["tool_choice"]
+    choice.check_known(_CHOICE_FIELDS)
+    kind = choice.get("type")
+    fields: Json
+    if kind == "tool":
+        name = read_tool_name(choice["name"])
+        fields = {"tool_choice": {"type": "function", "function": {"name": name}}}
+    elif isinstance(kind, str) and kind in _CHOICES:
+        fields = {"tool_choice": _CHOICES[kind]}
+    else:
+        raise choice["type"].refuse("must be 'auto', 'any', 'tool' or 'none'.")
+    if not body.get("tools"):
+        if kind in {"any", "tool"}:
+            raise choice.refuse(f"'{kind}' needs tools.")
+        return {}
+    if kind != "none" and choice.get("disable_parallel_tool_use") is True:
+        fields["parallel_tool_calls"] = False
+    return fields
+
+
+def read_tool_name(name: MessagesField) -> str:
+    if len(name.read_string()) > MAX_TOOL_NAME_CHARS:
+        raise name.refuse(
+            f"this model's provider takes names of at most {MAX_TOOL_NAME_CHARS} characters."
+        )
+    return name.read_string()
+
+
+def _translate_tool(tool: MessagesField) -> Json:
+    kind = tool.get("type")
+    if kind not in (None, "custom"):
+        raise tool["type"].refuse_type("a tool", kind)
+    tool.check_known(CARRIED | DROPPED)
+    callers = tool["allowed_callers"]
+    if callers.value is not None and "direct" not in [one.value for one in callers.read_items()]:
+        raise callers.refuse_field("a tool that only other tools may call")
+    function: Json = {"name": read_tool_name(tool["name"])}
+    if (description := tool["description"]).value is not None:
+        function["description"] = description.read_string()
+    function["parameters"] = tool["input_schema"].read_object()
+    if (strict := tool.get("strict")) is not None:
+        function["strict"] = strict
+    return {"type": "function", "function": function}

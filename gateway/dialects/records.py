@@ -1,0 +1,127 @@
+"""The records that the dialects and their users exchange: requests, targets, payloads, replies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gateway.errors import UpstreamError
+from gateway.money import Tokens
+from gateway.prices import FREE_OF_CHARGE, Asked, PriceList
+from gateway.usage import Expected, Metered
+
+Json = dict[str, Any]
+Query = Mapping[str, Sequence[str]]
+"""The parameters of a URL, each with all its values."""
+Reasoning = Literal["effort", "budget", "none"]
+"""How an upstream's model takes a reasoning effort that comes from another dialect."""
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+"""A chat upstream's name for the output limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """A validated request body and what the gateway has to know of it."""
+
+    body: Json
+    model: str
+    stream: bool
+    wants_usage: bool
+    """The caller asked for the usage chunk of a stream."""
+    n: int
+    max_tokens: int | None
+    """The largest limit that the caller gave; 0 is none."""
+    base64_chars: int
+    """The part of the body that is the content of files: all else is text."""
+    file_tokens: int
+    """The estimate for pictures, recordings and documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The route's part in writing the upstream's request."""
+
+    upstream_model: str
+    ask_usage: bool = True
+    """A stream's usage may be asked for (a provider's `stream_usage`)."""
+    max_output_tokens: int = 128_000
+    """The model's cap, sent as the limit where the upstream requires one and the caller gave none."""
+    reasoning: Reasoning = "effort"
+    max_tokens_field: MaxTokensField = "max_tokens"
+    prices: PriceList = FREE_OF_CHARGE
+    allow: frozenset[str] = frozenset()
+    """What callers may ask for although it has no price: names of the dialect's `BILLED` table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """An upstream's request, and what in it changes the bill."""
+
+    data: bytes
+    asked: Asked
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyContext:
+    """The request's part in turning an upstream's answer into the caller's."""
+
+    request: CompletionRequest
+    request_id: str
+    expected: Expected
+    created: int = field(default_factory=lambda: int(time.time()))
+    """Epoch seconds that a translated reply carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete JSON reply, ready for the caller."""
+
+    body: bytes
+    metered: Metered
+    failure: UpstreamError | None = None
+    """The reason why there is no body, although the reply was made and is charged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens charged for a reply so far, and the upstream's own report, if any."""
+
+    tokens: Tokens
+    estimated: bool
+    reported: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event. `data` is None when it has no data line; comments keep their colon."""
+
+    name: str
+    data: bytes | None
+    comments: tuple[bytes, ...]
+    canonical: bool
+    """Exactly one line `data: …`: such an event may be passed on as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model as the list of models has it."""
+
+    id: str
+    owned_by: str
+    created: int
+    """Unix seconds; 0 means unknown."""
+    max_input_tokens: int
+    max_output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """A limit per minute of the caller's key."""
+
+    name: Literal["requests", "tokens"]
+    limit: int
+    remaining: int
+    reset_seconds: float
+    """The time until all of it is there again."""

@@ -1,0 +1,47 @@
+"""The parts that all dialects share.
+
+sse              server-sent events as bytes, whole ones out of any slicing
+stream           the part that all streams share, and translated streams
+passing          streams between equal dialects, and templates of their events
+collected        replies that are read whole before any of them goes out
+jsonbytes        tolerant JSON, and edits that leave all other bytes alone
+billed           what changes the provider's bill
+fields           checks of a request's fields, and typed access to them
+limit_headers    the limits of a key as headers
+upstream_errors  errors of upstreams, mapped to errors for the caller
+"""
+
+from __future__ import annotations
+
+from gateway.dialects.wire import fields as fields
+from gateway.dialects.wire.billed import BILLED_TOOLS as BILLED_TOOLS
+from gateway.dialects.wire.billed import WEB_SEARCH as WEB_SEARCH
+from gateway.dialects.wire.billed import Billed as Billed
+from gateway.dialects.wire.billed import among as among
+from gateway.dialects.wire.billed import check_fields as check_fields
+from gateway.dialects.wire.billed import check_tool as check_tool
+from gateway.dialects.wire.billed import is_search_priced as is_search_priced
+from gateway.dialects.wire.billed import refuse as refuse
+from gateway.dialects.wire.collected import CollectedReply as CollectedReply
+from gateway.dialects.wire.collected import ReplayedReply as ReplayedReply
+from gateway.dialects.wire.collected import looks_like_json as looks_like_json
+from gateway.dialects.wire.fields import Field as Field
+from gateway.dialects.wire.fields import dump_request as dump_request
+from gateway.dialects.wire.fields import too_deep as too_deep
+from gateway.dialects.wire.jsonbytes import dumps_lenient as dumps_lenient
+from gateway.dialects.wire.jsonbytes import get_list as get_list
+from gateway.dialects.wire.jsonbytes import get_object as get_object
+from gateway.dialects.wire.jsonbytes import get_text as get_text
+from gateway.dialects.wire.jsonbytes import maybe_loads as maybe_loads
+from gateway.dialects.wire.jsonbytes import maybe_replace as maybe_replace
+from gateway.dialects.wire.jsonbytes import maybe_splice as maybe_splice
+from gateway.dialects.wire.limit_headers import write_limits as write_limits
+from gateway.dialects.wire.passing import PROBE as PROBE
+from gateway.dialects.wire.passing import PROBE_BYTES as PROBE_BYTES
+from gateway.dialects.wire.passing import PassingStream as PassingStream
+from gateway.dialects.wire.passing import maybe_cut as maybe_cut
+from gateway.dialects.wire.stream import PICTURE_BYTES as PICTURE_BYTES
+from gateway.dialects.wire.stream import TranslatedStream as TranslatedStream
+from gateway.dialects.wire.stream import read_object as read_object
+from gateway.dialects.wire.upstream_errors import map_status as map_status
+from gateway.dialects.wire.upstream_errors import read_error as read_error

@@ -1,0 +1,149 @@
+"""Replies that are read whole before any of them goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.dialects.base import Pipeline
+from gateway.dialects.records import Reply
+from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
+from gateway.usage import Expected, Metered, Reported, meter
+
+MAX_REPLY_BYTES: Final = 64 << 20
+"""The largest JSON reply."""
+MAX_REPLAYED_BYTES: Final = 8 << 20
+"""The largest JSON reply that is sent as a stream."""
+
+_TOO_LARGE: Final = "The upstream provider's reply is too large."
+
+
+def looks_like_json(data: bytes) -> bool:
+    """Return whether a body's first bytes begin a JSON object or array: no line of a stream does."""
+    return data.lstrip()[:1] in (b"{", b"[")
+
+
+def _measure_unread(expected: Expected, failure: GatewayError | None) -> Metered:
+    """Estimate a reply of which nothing was read: one too large counts for a picture."""
+    too_large = isinstance(failure, UndeliverableReply)
+    return meter(Reported(), PICTURE_BYTES if too_large else 0, expected, complete=False)
+
+
+class CollectedReply:
+    """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
+
+    __slots__ = (
+        "_expected",
+        "_pieces",
+        "_read",
+        "_reply",
+        "_size",
+        "complete",
+        "delivered",
+        "failure",
+        "finished",
+    )
+
+    begun: Final = False
+    mid_event: Final = False
+
+    def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
+        """`read` turns the body into the caller's reply. It raises UpstreamError when it is none."""
+        self._read = read
+        self._expected = expected
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._reply: Reply | None = None
+        self.finished = self.delivered = self.complete = False
+        self.failure: GatewayError | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > MAX_REPLY_BYTES:
+            begin = next((piece for piece in self._pieces if piece.strip()), b"")
+            is_reply = looks_like_json(begin)  # a page of HTML is free
+            self.failure = (UndeliverableReply if is_reply else UpstreamError)(_TOO_LARGE)
+        return b""
+
+    def end(self) -> bytes:
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        try:
+            self._reply = self._read(body)
+        except UpstreamError as error:
+            self.failure = error
+        else:
+            self.finished = self.delivered = True
+            self.failure = self._reply.failure
+            self.complete = self.failure is None
+        return b""
+
+    def finish(self) -> bytes:
+        assert self._reply is not None
+        return self._reply.body
+
+    def measure(self) -> Metered:
+        if self._reply is None:
+            return _measure_unread(self._expected, self.failure)
+        return self._reply.metered
+
+
+class ReplayedReply:
+    """A `Pipeline` around another one, which gets a JSON reply as the events of a stream.
+
+    Some providers ignore `stream`.
+    """
+
+    __slots__ = ("_body", "_expected", "_inner", "_replay", "failure", "mid_event")
+
+    def __init__(
+        self, inner: Pipeline, replay: Callable[[bytes], bytes], expected: Expected
+    ) -> None:
+        self._inner = inner
+        self._replay = replay
+        self._expected = expected
+        self._body = bytearray()
+        self.failure: GatewayError | None = None
+        self.mid_event = False
+
+    @property
+    def begun(self) -> bool:
+        return self._inner.begun
+
+    @property
+    def complete(self) -> bool:
+        return self._inner.complete
+
+    @property
+    def finished(self) -> bool:
+        return self._inner.finished
+
+    @property
+    def delivered(self) -> bool:
+        return self._inner.delivered
+
+    def feed(self, data: bytes) -> bytes:
+        self._body += data
+        if len(self._body) > MAX_REPLAYED_BYTES:
+            self.failure = UndeliverableReply(_TOO_LARGE)
+        return b""
+
+    def end(self) -> bytes:
+        try:
+            events = self._replay(bytes(self._body))
+        except UpstreamError as error:
+            self.failure = error
+            return b""
+        out = self._inner.feed(events) + self._inner.end()
+        self.failure = self._inner.failure
+        return out
+
+    def finish(self) -> bytes:
+        return self._inner.finish()
+
+    def measure(self) -> Metered:
+        if not self._inner.begun:
+            return _measure_unread(self._expected, self.failure)
+        return self._inner.measure()

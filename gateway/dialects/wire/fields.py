@@ -1,0 +1,261 @@
+"""Fields of a request: checks of single ones, and typed access that names the field in its errors.
+
+Texts and codes are OpenAI's own where those are known (API reference, "Error codes"); a dialect with
+other names and words derives its own `Field`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import orjson
+
+from gateway.dialects.records import Json
+from gateway.errors import BadRequest
+from gateway.usage import estimate_file
+
+MAX_TOKENS_BOUND: Final = 2**32
+"""The largest limit accepted: no model comes near, so a larger number is a typing error."""
+
+Check = Callable[[str, Any], None]
+
+
+def read_body(data: bytes) -> Json:
+    """Parse a request's body. Raises BadRequest when it is no JSON object."""
+    if not data.strip():
+        raise BadRequest("The request body is empty; send a JSON object.")
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(
+            f"We could not parse the JSON body of your request: {error.msg} "
+            f"(line {error.lineno}, column {error.colno})."
+        ) from error
+    if not isinstance(body, dict):
+        raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
+    return body
+
+
+def dump_request(value: Any) -> bytes:
+    """Write JSON for the upstream. Raises BadRequest for what can be read but not written."""
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        raise too_deep() from error
+
+
+def too_deep() -> BadRequest:
+    return BadRequest("The request body is nested too deeply.")
+
+
+@dataclass(slots=True)
+class Files:
+    """The pictures, recordings and documents of a request; see `CompletionRequest`."""
+
+    base64_chars: int = 0
+    tokens: int = 0
+
+    def add(self, kind: str, content: object) -> None:
+        """Add a `picture`, an `audio` or a `document`; `content` is its base64, if it is here."""
+        chars = len(content) if isinstance(content, str) else 0
+        self.base64_chars += chars
+        self.tokens += estimate_file(kind, chars)
+
+    def add_url(self, kind: str, url: object) -> None:
+        """Add a file by its URL, which may hold its content (RFC 2397)."""
+        head, _, content = url.partition(",") if isinstance(url, str) else ("", "", "")
+        is_base64 = head.startswith("data:") and head.endswith(";base64")
+        self.add(kind, content if is_base64 else None)
+
+
+def find_limit(*limits: Any) -> int | None:
+    """Return the largest limit of tokens that was given; 0 is none."""
+    return max((limit for limit in limits if limit), default=None)
+
+
+class Field:
+    """A value in a request and the name by which errors speak of it: `messages[0].content`.
+
+    The methods `read_…` raise BadRequest for a value of another type, and so do the members of
+    what is no object.
+    """
+
+    __slots__ = ("_key", "_parent", "value")
+
+    def __init__(self, value: Any, key: str | int = "", parent: Self | None = None) -> None:
+        self.value = value
+        self._key = key
+        self._parent = parent
+
+    @property
+    def name(self) -> str:
+        """Made when an error asks for it: most fields are well, and there are many."""
+        outer = self._parent.name if self._parent is not None else ""
+        if isinstance(self._key, int):
+            return self.name_item(outer, self._key)
+        return f"{outer}.{self._key}" if outer else self._key
+
+    def __getitem__(self, key: str) -> Self:
+        """Return the member of an object; its value is None where there is none."""
+        if not isinstance(self.value, dict):
+            raise self.wrong_type("an object")
+        return self.__class__(self.value.get(key), key, self)
+
+    def get(self, key: str) -> Any:
+        """Return the value of a member, for a look that needs no name."""
+        if not isinstance(self.value, dict):
+            raise self.wrong_type("an object")
+        return self.value.get(key)
+
+    def read_object(self) -> Json:
+        if not isinstance(self.value, dict):
+            raise self.wrong_type("an object")
+        return self.value
+
+    def read_items(self) -> list[Self]:
+        """Return the items of an array."""
+        if not isinstance(self.value, list):
+            raise self.wrong_type("an array")
+        kind = self.__class__
+        return [kind(item, index, self) for index, item in enumerate(self.value)]
+
+    def read_string(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.wrong_type("a string")
+        return self.value
+
+    def read_text(self) -> str:
+        """Return a string that is there and not empty."""
+        if self.value is None or self.value == "":
+            raise missing(self.name)
+        return self.read_string()
+
+    def name_item(self, outer: str, index: int) -> str:
+        return f"{outer}[{index}]"
+
+    def wrong_type(self, expected: str) -> BadRequest:
+        return wrong_type(self.name, expected, self.value)
+
+    def refuse(self, reason: str) -> BadRequest:
+        """Return the error for a value that the upstream cannot take. `reason` never quotes the value."""
+        text = f"Unsupported value: '{self.name}'. {reason}"
+        return BadRequest(text, param=self.name, code="unsupported_value")
+
+    def refuse_field(self, what: str = "this field") -> BadRequest:  # noqa: ARG002 - others say it
+        """Return the error for a field that the upstream has no counterpart of; `what` says what it is."""
+        return BadRequest(
+            f"Unsupported parameter: '{self.name}' cannot be carried over to this model's "
+            "provider. Leave it out.",
+            param=self.name,
+            code="unsupported_parameter",
+        )
+
+
+def read_objects(where: str, items: Any, item: str, expected: str) -> Iterator[tuple[str, Json]]:
+    """Yield the name and the value of each object in an array.
+
+    `item` is the format of an item's name, such as `{}[{}]`. Raises BadRequest if `items` is not an
+    array, or holds something else than objects; `expected` says what it should be.
+    """
+    if not isinstance(items, list):
+        raise wrong_type(where, expected, items)
+    for index, value in enumerate(items):
+        name = item.format(where, index)
+        if not isinstance(value, dict):
+            raise wrong_type(name, "an object", value)
+        yield name, value
+
+
+def read_kind(where: str, part: Json) -> str:
+    """Read the type of a part of a message. Raises BadRequest for none, and for text without text."""
+    kind, text = part.get("type"), part.get("text")
+    if not isinstance(kind, str):
+        raise wrong_type(f"{where}.type", "a string", kind)
+    if kind == "text" and not isinstance(text, str):
+        raise wrong_type(f"{where}.text", "a string", text)
+    return kind
+
+
+def check_all(body: Json, checks: Mapping[str, Check]) -> None:
+    """Check the fields that are there; null is absence. Raises BadRequest."""
+    for name, check in checks.items():
+        value = body.get(name)
+        if value is not None:
+            check(name, value)
+
+
+def _check_type(wanted: type, expected: str) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, wanted):
+            raise wrong_type(name, expected, value)
+
+    return check
+
+
+check_string: Final = _check_type(str, "a string")
+check_boolean: Final = _check_type(bool, "a boolean")
+check_array: Final = _check_type(list, "an array")
+check_object: Final = _check_type(dict, "an object")
+
+
+def check_strings(name: str, value: Any, expected: str = "an array of strings") -> None:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise wrong_type(name, expected, value)
+
+
+def check_integer(least: int, most: int) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise wrong_type(name, "an integer", value)
+        _check_range("integer", name, value, least, most)
+
+    return check
+
+
+def check_number(least: int, most: int) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise wrong_type(name, "a number", value)
+        _check_range("decimal", name, value, least, most)
+
+    return check
+
+
+def _check_range(kind: str, name: str, value: float, least: int, most: int) -> None:
+    if least <= value <= most:
+        return
+    which, sign, bound = ("minimum", ">=", least) if value < least else ("maximum", "<=", most)
+    side = "below" if value < least else "above"
+    raise BadRequest(
+        f"Invalid '{name}': {kind} {side} {which} value. Expected a value {sign} {bound}, "
+        f"but got {value} instead.",
+        param=name,
+        code=f"{kind}_{side}_{which[:3]}_value",
+    )
+
+
+def wrong_type(name: str, expected: str, value: Any) -> BadRequest:
+    return BadRequest(
+        f"Invalid type for '{name}': expected {expected}, but got {_KINDS[type(value)]} instead.",
+        param=name,
+        code="invalid_type",
+    )
+
+
+def missing(name: str) -> BadRequest:
+    return BadRequest(
+        f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter"
+    )
+
+
+_KINDS: Final = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a decimal number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}

@@ -1,0 +1,137 @@
+"""JSON at the byte level: tolerant reading, and edits that leave all other bytes alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+_ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
+STRING_REST: Final = re.compile(rb'[^"\\\x00-\x1f]*(?:' + _ESCAPE + rb'[^"\\\x00-\x1f]*)*"')
+"""From inside a JSON string to its closing quote; no match when it is cut or no JSON."""
+
+MAX_DEPTH: Final = 200
+"""Levels of nesting read from an upstream: Python's own recursion ends at about five times that."""
+
+_MAX_HITS: Final = 4
+"""Occurrences tried: a text full of look-alikes is written anew instead."""
+_NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
+_STRINGS: Final = re.compile(rb'"' + rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SEPARATORS = (b'":', b'": ')
+
+
+def loads_lenient(data: bytes) -> Any:
+    """Read what an upstream sent; broken UTF-8 and lone surrogates do not matter.
+
+    Raises ValueError for what is no JSON, or nested beyond `MAX_DEPTH`.
+    """
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(data):
+        raise ValueError("nested too deeply")
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return json.loads(data.decode("utf-8", "replace"))
+
+
+def maybe_loads(data: bytes) -> Any:
+    """Read what an upstream sent; None when `loads_lenient` cannot."""
+    try:
+        return loads_lenient(data)
+    except ValueError:
+        return None
+
+
+def _is_too_deep(data: bytes) -> bool:
+    """Return whether brackets nest beyond `MAX_DEPTH`: each pass takes the innermost pairs away."""
+    brackets = _NO_BRACKETS.sub(b"", _STRINGS.sub(b"", data))
+    for _ in range(MAX_DEPTH):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return bool(brackets)
+
+
+def dumps_lenient(value: Any) -> bytes:
+    """Write what `loads_lenient` gave, lone surrogates as escapes."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def get_object(body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a member that should be an object; an empty one for anything else."""
+    value = body.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def get_list(body: Mapping[str, Any], key: str) -> list[Any]:
+    """Return a member that should be an array; an empty one for anything else."""
+    value = body.get(key)
+    return value if isinstance(value, list) else []
+
+
+def get_text(body: Mapping[str, Any], key: str) -> str:
+    """Return a member that should be a string; an empty one for anything else."""
+    value = body.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
+    """Change the top-level string `key` from `old` to `new`, and leave all else untouched.
+
+    `text` holds one JSON object (SSE framing around it does no harm). Whether an occurrence stands
+    at the top level is proven: either it is the only one and no bracket opened before it, or the
+    edited text read again has the new value.
+
+    None when the occurrence cannot be found: the caller writes the object anew.
+    """
+    if old == new:
+        return text
+    opening = text.find(b"{")
+    for at, is_last, edited in _iter_edits(text, opening, key, old, new):
+        is_top_level = text.find(b"{", opening + 1, at) < 0 and text.find(b"[", opening + 1, at) < 0
+        if is_last and is_top_level:
+            return edited
+        read = maybe_loads(edited[opening:].rstrip())
+        if isinstance(read, dict) and read.get(key) == new:
+            return edited
+    return None
+
+
+def maybe_replace(
+    text: bytes, key: str, old: str, new: str, wanted: dict[str, Any]
+) -> bytes | None:
+    """Change one string `key`, at any depth, from `old` to `new`, so that `text` reads as `wanted`."""
+    if old == new:
+        return text
+    opening = text.find(b"{")
+    for _, _, edited in _iter_edits(text, opening, key, old, new):
+        if maybe_loads(edited[opening:].rstrip()) == wanted:
+            return edited
+    return None
+
+
+def _iter_edits(
+    text: bytes, opening: int, key: str, old: str, new: str
+) -> Iterator[tuple[int, bool, bytes]]:
+    """Find `"key":"old"`: where it stands, whether no other follows, and `text` with it changed.
+
+    A hit is always a real key, since inside a string its quotes were escaped; one preceded by a
+    backslash is the end of another key.
+    """
+    for separator in _SEPARATORS:
+        head = b'"' + key.encode() + separator
+        needle, replacement = head + dumps_lenient(old), head + dumps_lenient(new)
+        at = text.find(needle, opening)
+        for _ in range(_MAX_HITS):
+            if at < 0:
+                break
+            following = text.find(needle, at + 1)
+            if text[at - 1 : at] != b"\\":
+                yield at, following < 0, text[:at] + replacement + text[at + len(needle) :]
+            at = following

@@ -1,0 +1,179 @@
+"""Server-sent events as bytes: where one ends, what it holds, and whole ones out of any slicing.
+
+The rules are those of the WHATWG HTML standard: lines end in LF, CR or CRLF; a blank line ends an
+event; fields are split at the first colon, one space after it removed. What is passed on is the
+raw block, so nothing here changes bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.dialects.records import Event
+from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.errors import UpstreamError
+
+MAX_EVENT_BYTES: Final = 1 << 20
+"""Events are handed on whole up to this; a longer one (base64 audio) passes in pieces."""
+
+SHORT_BYTES: Final = 64
+"""So much is joined at once: some terminal events count without their blank line."""
+
+BOM: Final = b"\xef\xbb\xbf"
+_FIELD: Final = re.compile(rb"(?:data|event|id|retry)?:")
+"""The beginning of an event, or of a comment."""
+_DONE: Final = b"[DONE]"
+"""The only data of an event that is no JSON: it ends chat streams."""
+
+# A CR at the very end may be the first half of a CRLF, so it ends no line yet. The groups are
+# atomic: CRLF must never be read as two line ends.
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?!\Z))")
+
+
+def find_event_end(buffer: bytes, start: int) -> int:
+    """Find the index behind the blank line that ends the block at `start`, or -1."""
+    if b"\r" not in buffer:
+        at = buffer.find(b"\n\n", start)
+        return -1 if at < 0 else at + 2
+    match = _BLANK_LINE.search(buffer, start)
+    return match.end() if match else -1
+
+
+def parse_event(block: bytes) -> Event:
+    """Read the fields of one block. Unknown fields, `id` and `retry` are left out."""
+    name = ""
+    data: list[bytes] = []
+    comments: list[bytes] = []
+    lines = [line for line in block.splitlines() if line]
+    for line in lines:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ").decode("utf-8", "replace")
+        elif not field:
+            comments.append(line)
+    canonical = len(lines) == 1 and lines[0].startswith(b"data: ")
+    return Event(name, b"\n".join(data) if data else None, tuple(comments), canonical)
+
+
+class Carry:
+    """The pieces of an event that is not whole yet.
+
+    They are joined only when an event may have ended, so one that arrives in small pieces costs its
+    length once, not its square.
+    """
+
+    __slots__ = ("_pieces", "_tail", "size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._tail = b""
+        """The last bytes: a blank line may have begun in them."""
+        self.size = 0
+
+    def join(self, data: bytes) -> bytes | None:
+        """Take all pieces with `data` behind them; keep them all (None) when no event can end here."""
+        if not self._pieces:
+            return data
+        self._pieces.append(data)
+        self.size += len(data)
+        end = self._tail + data
+        if self.size > SHORT_BYTES and find_event_end(end, 0) < 0:
+            self._tail = end[-3:]
+            return None
+        return self.take()
+
+    def keep(self, rest: bytes) -> None:
+        if rest:
+            self._pieces = [rest]
+            self._tail = rest[-3:]
+            self.size = len(rest)
+
+    def take(self) -> bytes:
+        joined = b"".join(self._pieces)
+        self._pieces = []
+        self.size = 0
+        return joined
+
+
+class Framer:
+    """Whole events out of a stream's bytes; an event beyond `most_bytes` passes in pieces, unread.
+
+    `push` gives what passes as it is and a buffer to take whole events from; what is left of the
+    buffer goes to `keep`.
+    """
+
+    __slots__ = ("_carry", "_most_bytes", "_started", "_tail", "mid_event", "oversized_events")
+
+    def __init__(self, most_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._carry = Carry()
+        self._started = False
+        self._tail = b""
+        """The last bytes that passed unread: the blank line may have begun in them."""
+        self.mid_event = False
+        """An oversized event is passing."""
+        self.oversized_events = 0
+        """Events that passed unread so far."""
+
+    def push(self, data: bytes) -> tuple[bytes, bytes]:
+        """Take bytes; give what passes unread, and a buffer that begins with an event (or is empty).
+
+        Raises UpstreamError for a large block that is no event.
+        """
+        passed = b""
+        if self.mid_event:
+            passed, data = self._pass_oversized(data)
+            if not data:
+                return passed, b""
+        buffer = self._carry.join(data)
+        if buffer is None:
+            return passed + self._check_size(), b""
+        if not self._started:
+            if len(buffer) < len(BOM) and BOM.startswith(buffer):
+                self._carry.keep(buffer)
+                return passed, b""
+            self._started = True
+            buffer = buffer.removeprefix(BOM)
+        return passed, buffer
+
+    def keep(self, rest: bytes) -> bytes:
+        """Keep what is not a whole event yet; give what of it passes, being too large to keep.
+
+        Raises UpstreamError for a large block that is no event.
+        """
+        self._carry.keep(rest)
+        return self._check_size()
+
+    def take_last(self) -> bytes:
+        """Return, at the clean end, a last block that lacks only its blank line, or b""."""
+        rest = self._carry.take()
+        payload = None if self.mid_event else parse_event(rest).data
+        if payload is None or (payload.strip() != _DONE and maybe_loads(payload) is None):
+            return b""
+        return rest.rstrip(b"\r\n") + b"\n\n"
+
+    def _check_size(self) -> bytes:
+        if self._carry.size <= self._most_bytes:
+            return b""
+        block = self._carry.take()
+        if not _FIELD.match(block.lstrip(b"\r\n")):
+            raise UpstreamError("The upstream provider's reply is no stream of events.")
+        self.mid_event = True
+        self.oversized_events += 1
+        passed, _ = self._pass_oversized(block)
+        return passed
+
+    def _pass_oversized(self, data: bytes) -> tuple[bytes, bytes]:
+        """Divide `data` at the oversized event's end: what passes, and what is behind it."""
+        tail = self._tail
+        end = find_event_end(tail + data, 0)
+        if end < 0:
+            self._tail = (tail + data)[-3:]
+            return data, b""
+        end -= len(tail)
+        self.mid_event = False
+        self._tail = b""
+        return data[:end], data[end:]

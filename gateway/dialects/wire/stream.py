@@ -1,0 +1,223 @@
+"""The part that all streams share (whole events, endings, metering), and translated streams."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from gateway.dialects.base import Reader, Writer
+from gateway.dialects.records import Event, Json, ReplyContext, Usage
+from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.dialects.wire.sse import Framer, find_event_end, parse_event
+from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.money import Tokens
+from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
+
+MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
+"""An event has to be whole before it can be translated; no upstream writes one this long."""
+PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
+"""The text that a picture, a recording or an event too large to read counts for."""
+
+
+def read_object(event: Event) -> Json:
+    """Parse an event's data. Raises UpstreamError when it is no JSON object."""
+    body = maybe_loads(event.data or b"")
+    if not isinstance(body, dict):
+        raise UpstreamError("The upstream sent a stream event that is not JSON.")
+    return body
+
+
+class EventStream(ABC):
+    """The part of a `Pipeline` that does not depend on what becomes of an event."""
+
+    __slots__ = ("_context", "_framer", "_reader", "complete", "failure")
+
+    def __init__(self, context: ReplyContext, reader: Reader, framer: Framer) -> None:
+        self.complete = False
+        self.failure: UpstreamError | None = None
+        self._context = context
+        self._framer = framer
+        self._reader = reader
+
+    @property
+    def finished(self) -> bool:
+        return self.complete or self._reader.finished
+
+    @property
+    @abstractmethod
+    def delivered(self) -> bool:
+        """See `Pipeline`."""
+
+    @property
+    @abstractmethod
+    def _text_bytes(self) -> int:
+        """UTF-8 bytes of text, reasoning and arguments in the events so far."""
+
+    def feed(self, data: bytes) -> bytes:
+        out: list[bytes] = []
+        try:
+            passed, buffer = self._framer.push(data)
+            if passed:
+                out.append(self._pass_oversized(passed))
+            position = self._scan(buffer, out)
+            if position < len(buffer) and not self.complete and self.failure is None:
+                passed = self._framer.keep(buffer[position:])
+                if passed:
+                    out.append(self._pass_oversized(passed))
+        except UpstreamError as error:
+            self.failure = error
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        out: list[bytes] = []
+        last = self._framer.take_last()
+        if last and not self.complete and self.failure is None:
+            self._take_block(last, out)
+        if not self.complete and self.failure is None and not self._framer.mid_event:
+            reader = self._reader
+            if reader.begun and reader.finished:
+                self._end(out)
+        return b"".join(out)
+
+    def measure(self) -> Metered:
+        expected, reader = self._context.expected, self._reader
+        return meter(
+            reader.read_report(expected),
+            self._text_bytes,
+            expected,
+            complete=self.complete,
+            counted=reader.counted,
+            delivered=self.delivered,
+        )
+
+    def _scan(self, buffer: bytes, out: list[bytes]) -> int:
+        """Pass the whole events of `buffer`; return the index of the first byte not used."""
+        position, size = 0, len(buffer)
+        while position < size:
+            matched = self._match(buffer, position, out)
+            if matched > position:
+                position = matched
+                continue
+            end = find_event_end(buffer, position)
+            if end < 0:
+                if self._reader.is_end(buffer[position:]):
+                    self._end(out)
+                break
+            self._take_block(buffer[position:end], out)
+            position = end
+            if self.complete or self.failure is not None:
+                break
+        return position
+
+    def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:  # noqa: ARG002
+        """Pass events that need no look inside; return the index behind them, or `position`."""
+        return position
+
+    def _take_block(self, block: bytes, out: list[bytes]) -> None:
+        try:
+            self._pass_event(parse_event(block), block, out)
+        except UpstreamError as error:
+            self.failure = error
+        else:
+            if self._reader.ended:
+                self._end(out)
+
+    def _end(self, out: list[bytes]) -> None:
+        """End the stream: the terminal event was seen, or a clean end stands for it."""
+        reader, oversized = self._reader, self._framer.oversized_events
+        made = self.delivered or reader.finished or reader.usage is not None
+        if not made or not (reader.begun or oversized):
+            self.failure = UpstreamError("The upstream's stream ended before it began.")
+            return
+        try:
+            for event in reader.close():
+                self._add(event, out)
+            self._close()
+        except UpstreamError as error:
+            self.complete, self.failure = False, error
+
+    def _close(self) -> None:
+        self.complete = True
+
+    @abstractmethod
+    def _add(self, event: Json, out: list[bytes]) -> None:
+        """Add to `out` what goes out for an event that the upstream left out."""
+
+    @abstractmethod
+    def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
+        """Read one whole event and add to `out` what goes out for it. Raises UpstreamError."""
+
+    @abstractmethod
+    def _pass_oversized(self, piece: bytes) -> bytes:
+        """Return what goes out for a piece of an event that is too large to hold."""
+
+
+class TranslatedStream(EventStream):
+    """A `Pipeline` from one dialect to another: a reader's events in, a writer's out."""
+
+    __slots__ = ("_owed", "_writer", "begun", "mid_event")
+
+    def __init__(self, context: ReplyContext, reader: Reader, writer: Writer) -> None:
+        super().__init__(context, reader, Framer(MAX_TRANSLATED_EVENT_BYTES))
+        self._writer = writer
+        self._owed: UndeliverableReply | None = None
+        """The reason why no more can be written. The rest is read for its usage alone."""
+        self.begun = False
+        self.mid_event = False
+
+    @property
+    def delivered(self) -> bool:
+        return self._writer.delivered
+
+    @property
+    def _text_bytes(self) -> int:
+        return self._writer.text_bytes + self._framer.oversized_events * PICTURE_BYTES
+
+    def feed(self, data: bytes) -> bytes:
+        return super().feed(data) + self._writer.take()
+
+    def end(self) -> bytes:
+        out = super().end() + self._writer.take()
+        self.failure = self.failure or self._owed
+        return out
+
+    def finish(self) -> bytes:
+        return self._writer.finish()
+
+    def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:  # noqa: ARG002
+        if event.comments and self._reader.keeps_comments:
+            out.append(self._writer.take())
+            out += (comment + b"\n\n" for comment in event.comments)
+        events = self._reader.read(event)
+        if self._owed is not None:
+            if self._reader.finished and self._reader.usage is not None:
+                raise self._owed
+            return
+        if self._reader.begun and not self.begun:
+            self.begun = True
+            tokens = self._reader.read_report(self._context.expected).tokens or Tokens()
+            self._writer.open(Usage(tokens, estimated=False, reported=self._reader.usage))
+        try:
+            for one in events:
+                self._writer.write(one)
+        except UndeliverableReply as error:
+            self._owed = error
+
+    def _end(self, out: list[bytes]) -> None:
+        if self._owed is None:
+            super()._end(out)
+        else:
+            self.failure = self._owed
+
+    def _add(self, event: Json, out: list[bytes]) -> None:  # noqa: ARG002
+        self._writer.write(event)
+
+    def _pass_oversized(self, piece: bytes) -> bytes:  # noqa: ARG002
+        self.failure = UndeliverableReply("The upstream sent a stream event that is too large.")
+        return b""
+
+    def _close(self) -> None:
+        self._writer.flush()
+        self.complete = True
+        metered = self.measure()
+        self._writer.close(Usage(metered.tokens, metered.estimated, self._reader.usage))

@@ -1,0 +1,133 @@
+"""Errors of upstreams: every envelope read, every status mapped to an error for the caller.
+
+An upstream's fault never looks like the caller's: only 400, 413 and 422 are passed on as the
+caller's, with their message. What else an upstream says of an error is withheld, since it may echo
+our key or speak of our account there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.dialects.wire.jsonbytes import get_object, maybe_loads
+from gateway.errors import (
+    BadRequest,
+    GatewayError,
+    ThreadNotFound,
+    UpstreamError,
+    UpstreamUnavailable,
+)
+
+MAX_MESSAGE_CHARS: Final = 1000
+"""More of an upstream's text than this helps nobody."""
+
+_QUOTA_CODES: Final = frozenset({"insufficient_quota", "credit_balance_exhausted", "billing_error"})
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """The content of an error body; all empty for HTML and the like."""
+
+    message: str = ""
+    code: str | None = None
+    param: str | None = None
+    detail_code: str | None = None
+    """`details.error_code` of the messages dialect."""
+
+
+def read_error(body: object) -> ErrorText:
+    """Read the message of any envelope that providers are known to use.
+
+    `{"error":{…}}` (OpenAI, Anthropic), `{"error":"text"}`, an array of such (Gemini), flat
+    `{"message":…}` (older vLLM), `{"detail":…}` (FastAPI, Mistral).
+    """
+    if isinstance(body, list):
+        return read_error(body[0]) if body else ErrorText()
+    if not isinstance(body, dict):
+        return ErrorText()
+    inner = body.get("error")
+    if isinstance(inner, str):
+        return ErrorText(_clean(inner)[:MAX_MESSAGE_CHARS])
+    if isinstance(inner, dict):
+        body = inner
+    message = body.get("message") or body.get("detail")
+    return ErrorText(
+        _clean(_flatten(message))[:MAX_MESSAGE_CHARS],
+        _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
+        _maybe_text(body.get("param")),
+        _read_details(body),
+    )
+
+
+def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
+    """Make the error for an upstream's answer that is no 200."""
+    said = read_error(maybe_loads(body))
+    if status in _REJECTIONS:
+        message = said.message or "The upstream found the request malformed and did not say why."
+        return BadRequest(message, param=said.param, code=said.code, detail_code=said.detail_code)
+    if status < _SERVER_ERROR and (said.detail_code or "").startswith("thread_"):
+        return ThreadNotFound(said.message, param=said.param, detail_code=said.detail_code)
+    if status == 402 or (status == 429 and said.code in _QUOTA_CODES):  # noqa: PLR2004
+        return UpstreamUnavailable(
+            "The upstream provider is not available to the gateway at the moment.",
+            next_route=status == 429,  # noqa: PLR2004
+            alarm="the provider says that our account there has no funds or quota left",
+        )
+    if status in _UNAVAILABLE:
+        return UpstreamUnavailable(
+            _UNAVAILABLE[status],
+            retry_after_seconds=retry_after_seconds,
+            next_route=True,
+            blame="nobody" if status == 429 else "model",  # noqa: PLR2004
+            rest_seconds=retry_after_seconds or 0.0,
+        )
+    return UpstreamError(
+        f"The upstream provider answered with status {status}.",
+        next_route=status >= _SERVER_ERROR,
+        blame="model" if status >= _SERVER_ERROR else "nobody",
+        alarm=_ALARMS.get(status),
+    )
+
+
+_SERVER_ERROR: Final = 500
+_REJECTIONS: Final = frozenset({400, 413, 422})
+_UNAVAILABLE: Final = {
+    429: "The upstream provider is limiting the gateway's rate.",
+    503: "The upstream provider is not available.",
+    529: "The upstream provider is overloaded.",
+}
+_ALARMS: Final = {
+    401: "the provider refuses our key",
+    403: "the provider refuses our key",
+    404: "the provider does not know this path or model: is the route right?",
+}
+
+
+def _read_details(error: dict[str, Any]) -> str | None:
+    """Read the messages dialect's finer code for what is wrong."""
+    return _maybe_text(get_object(error, "details").get("error_code"))
+
+
+def _flatten(message: Any) -> str:
+    """Make one text of the lists of findings that FastAPI and Mistral send."""
+    match message:
+        case str():
+            return message
+        case {"detail": detail}:
+            return _flatten(detail)
+        case {"msg": str(text)}:
+            return text
+        case list():
+            return "; ".join(filter(None, (_flatten(item) for item in message)))
+        case _:
+            return ""
+
+
+def _maybe_text(value: object) -> str | None:
+    return _clean(value)[:100] if isinstance(value, str) and value else None
+
+
+def _clean(text: str) -> str:
+    """Replace lone surrogates, which an upstream makes when it cuts an emoji in two."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,75 @@
+"""Records of keys: their terms, and how they are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTerms:
+    """The terms of a key, wherever one is created, edited, shown or used."""
+
+    name: str = ""
+    models: tuple[str, ...] | None = None
+    """The only models it may use; None allows all."""
+    requests_per_minute: int | None = None
+    """None means the default of `[limits]`, 0 no limit; likewise the next two."""
+    tokens_per_minute: int | None = None
+    concurrency: int | None = None
+    cap_nano: int | None = None
+    """The most it may spend; None means no cap."""
+    expires_ms: int | None = None
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Return whether the expiry has passed; that of a rotated key is the end of its grace."""
+        return self.expires_ms is not None and self.expires_ms <= now_ms
+
+    def allows(self, model: str) -> bool:
+        return self.models is None or model in self.models
+
+
+class KeyChanges(TypedDict, total=False):
+    """The terms to change, with their new values."""
+
+    name: str
+    models: tuple[str, ...] | None
+    cap_nano: int | None
+    expires_ms: int | None
+
+
+KeyStatus = Literal["active", "cap_spent", "expired", "revoked"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyView:
+    """A key as the operator and its holder see it, without the secret."""
+
+    id: str
+    account: str
+    display: str
+    """`sk-ru-…a1b2`: enough to tell keys apart."""
+    terms: KeyTerms
+    spent_nano: int
+    created_ms: int
+    revoked_ms: int | None
+    last_used_ms: int | None
+    """The time of its last charge."""
+    replaced_by: str | None
+    """The id of the key that it was rotated to."""
+
+    def status(self, now_ms: int) -> KeyStatus:
+        if self.revoked_ms is not None:
+            return "revoked"
+        if self.terms.has_expired(now_ms):
+            return "expired"
+        if self.terms.cap_nano is not None and self.spent_nano >= self.terms.cap_nano:
+            return "cap_spent"
+        return "active"
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    key: KeyView
+    secret: str = field(repr=False)
+    """The key itself; it is shown once and stored nowhere."""

@@ -1,0 +1,211 @@
+"""Keys of accounts: created, edited, replaced and revoked."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+import orjson
+
+from gateway import apikeys
+from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView
+from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.sqlite.books.database import (
+    KEY_LIVES,
+    Database,
+    append_change,
+    insert,
+    read_account,
+)
+from gateway.ledger.sqlite.rows import read_terms
+from gateway.money import format_amount
+from gateway.times import format_moment
+
+_EACH_KEY: Final = """
+    SELECT keys.id, accounts.name, last4, spent_nano, keys.created_ms, revoked_ms, last_used_ms,
+        replaced_by, keys.name, models, requests_per_minute, tokens_per_minute, concurrency,
+        cap_nano, expires_ms
+    FROM keys JOIN accounts ON accounts.id = keys.account_id
+"""
+_KEYS: Final = (
+    _EACH_KEY + " WHERE accounts.name = coalesce(?, accounts.name)"
+    " ORDER BY accounts.name, keys.created_ms, keys.id"
+)
+_KEY: Final = _EACH_KEY + " WHERE keys.id = ? AND account_id = coalesce(?, account_id)"
+_KEYS_OF: Final = f" WHERE account_id = :account AND (:now IS NULL OR ({KEY_LIVES}))"
+_KEY_PAGE: Final = (
+    _EACH_KEY + _KEYS_OF + " AND (:ms IS NULL OR (keys.created_ms, keys.id) < (:ms, :id))"
+    " ORDER BY keys.created_ms DESC, keys.id DESC LIMIT :limit"
+)
+_EVERY_KEY: Final = "SELECT count(*) FROM keys"
+_COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
+_EDIT: Final = "UPDATE keys SET name = ?, models = ?, cap_nano = ?, expires_ms = ? WHERE id = ?"
+
+
+class KeyBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read_all(self, account: str | None = None) -> list[KeyView]:
+        with self._database.reading() as connection:
+            if account is not None:
+                read_account(connection, account)
+            return [_view(row) for row in connection.execute(_KEYS, (account,))]
+
+    def read(self, key_id: str, *, account_id: int | None = None) -> KeyView:
+        with self._database.reading() as connection:
+            return _read_key(connection, key_id, account_id)
+
+    def read_page(
+        self,
+        account_id: int,
+        *,
+        live_at_ms: int | None,
+        after: tuple[str | int, ...] | None,
+        limit: int,
+    ) -> tuple[int, list[KeyView]]:
+        where = {"account": account_id, "now": live_at_ms}
+        created_ms, key_id = after or (None, None)
+        page = {**where, "ms": created_ms, "id": key_id, "limit": limit}
+        with self._database.reading() as connection:
+            (total,) = connection.execute(_COUNT_KEYS, where).fetchone()
+            return total, [_view(row) for row in connection.execute(_KEY_PAGE, page)]
+
+    def create(self, account: str, terms: KeyTerms, new: StoredSecret) -> KeyView:
+        with self._database.changing() as connection:
+            owner = read_account(connection, account)
+            _insert_key(connection, owner.id, terms, new, self._database.clock())
+            self._database.note("key.add", account=account, target=new.id, detail=terms.name)
+            return _read_key(connection, new.id)
+
+    def edit(self, key_id: str, changes: KeyChanges, *, account_id: int | None = None) -> KeyView:
+        with self._database.changing() as connection:
+            key = _read_key(connection, key_id, account_id)
+            _require_working(key, self._database.clock())
+            if key.replaced_by is not None and "expires_ms" in changes:
+                raise Conflict(
+                    f"key {key_id} was replaced by {key.replaced_by} and ends when its grace does;"
+                    " revoke it to end it sooner",
+                    code="already_replaced",
+                )
+            terms = replace(key.terms, **changes)
+            connection.execute(
+                _EDIT,
+                (terms.name, _to_json(terms.models), terms.cap_nano, terms.expires_ms, key_id),
+            )
+            append_change(connection, "key", key_id)
+            detail = _describe_changes(changes)
+            self._database.note("key.edit", account=key.account, target=key_id, detail=detail)
+            return _read_key(connection, key_id)
+
+    def replace(
+        self, old_id: str, new: StoredSecret, *, grace_ms: int, account_id: int | None = None
+    ) -> KeyView:
+        with self._database.changing() as connection:
+            old = _read_key(connection, old_id, account_id)
+            now_ms = self._database.clock()
+            if old.replaced_by is not None:
+                raise Conflict(
+                    f"key {old_id} was replaced by {old.replaced_by}; rotate that one",
+                    code="already_replaced",
+                )
+            _require_working(old, now_ms)
+            owner = read_account(connection, old.account)
+            _insert_key(connection, owner.id, _rest_of(old), new, now_ms)
+            connection.execute(
+                "UPDATE keys SET expires_ms = min(coalesce(expires_ms, :end), :end),"
+                " replaced_by = :new WHERE id = :old",
+                {"end": now_ms + grace_ms, "new": new.id, "old": old_id},
+            )
+            append_change(connection, "key", old_id)
+            detail = f"replaced by {new.id}, grace {grace_ms // 1000} s"
+            self._database.note("key.rotate", account=old.account, target=old_id, detail=detail)
+            return _read_key(connection, new.id)
+
+    def revoke(self, key_id: str, *, account_id: int | None = None) -> KeyView:
+        with self._database.changing() as connection:
+            key = _read_key(connection, key_id, account_id)
+            if key.revoked_ms is not None:
+                return key
+            connection.execute(
+                "UPDATE keys SET revoked_ms = ? WHERE id = ?", (self._database.clock(), key_id)
+            )
+            append_change(connection, "key", key_id)
+            self._database.note(
+                "key.revoke", account=key.account, target=key_id, detail=key.terms.name
+            )
+            return _read_key(connection, key_id)
+
+
+def _read_key(
+    connection: sqlite3.Connection, key_id: str, account_id: int | None = None
+) -> KeyView:
+    """Raises NotFound, also for another account's key if `account_id` is given."""
+    row = connection.execute(_KEY, (key_id, account_id)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no key '{key_id}'")
+    return _view(row)
+
+
+def _insert_key(
+    connection: sqlite3.Connection,
+    account_id: int,
+    terms: KeyTerms,
+    new: StoredSecret,
+    now_ms: int,
+) -> None:
+    columns = {**asdict(terms), "models": _to_json(terms.models)}
+    row = {**asdict(new), "created_ms": now_ms, "account_id": account_id, **columns}
+    insert(connection, "keys", row)
+    append_change(connection, "key", new.id)
+
+
+def _to_json(models: tuple[str, ...] | None) -> str | None:
+    return None if models is None else orjson.dumps(models).decode()
+
+
+def _rest_of(old: KeyView) -> KeyTerms:
+    cap_nano = old.terms.cap_nano
+    if cap_nano is None:
+        return old.terms
+    return replace(old.terms, cap_nano=max(cap_nano - old.spent_nano, 0))
+
+
+def _require_working(key: KeyView, now_ms: int) -> None:
+    ended = {"revoked": "is revoked", "expired": "has expired"}.get(key.status(now_ms))
+    if ended:
+        raise Conflict(f"key {key.id} {ended}; add a new one", code="key_dead")
+
+
+def _describe_changes(changes: KeyChanges) -> str:
+    """Say what the terms are, for the event."""
+    said = []
+    if "name" in changes:
+        said.append(f"name '{changes['name']}'")
+    if "cap_nano" in changes:
+        cap_nano = changes["cap_nano"]
+        said.append(f"cap {'none' if cap_nano is None else format_amount(cap_nano)}")
+    if "expires_ms" in changes:
+        expires_ms = changes["expires_ms"]
+        said.append(
+            f"expires {'never' if expires_ms is None else f'{format_moment(expires_ms)} UTC'}"
+        )
+    if "models" in changes:
+        said.append(f"models {', '.join(changes['models'] or ['all'])}")
+    return "; ".join(said)
+
+
+def _view(row: tuple[Any, ...]) -> KeyView:
+    key_id, account, last4, spent_nano, created_ms, revoked_ms, used_ms, replaced_by, *terms = row
+    return KeyView(
+        id=key_id,
+        account=account,
+        display=apikeys.display(last4),
+        terms=read_terms(terms),
+        spent_nano=spent_nano,
+        created_ms=created_ms,
+        revoked_ms=revoked_ms,
+        last_used_ms=used_ms,
+        replaced_by=replaced_by,
+    )

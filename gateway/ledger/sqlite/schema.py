@@ -1,0 +1,186 @@
+"""The database file: created, opened, and migrated to the schema of this version."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from gateway.ledger.base import LedgerError, LedgerLocked
+from gateway.ledger.sqlite.files import FILE_MODE, check_absence, check_names, take_lock
+
+MIGRATIONS: Final = ("schema.sql", "console.sql", "prices.sql")
+"""Script n migrates version n to version n + 1; `PRAGMA user_version` is the version."""
+
+OLDEST_SQLITE: Final = (3, 37, 0)
+"""The first version with STRICT tables."""
+
+BUSY_MS: Final = 5000
+JOURNAL_BYTES: Final = 64 * 1024 * 1024
+"""The write-ahead log is cut back to this after a checkpoint."""
+
+STATEMENTS: Final = 256
+"""Prepared statements kept per connection; a batch has one for each power of two."""
+
+_PRAGMAS: Final = (
+    "PRAGMA synchronous = FULL",  # a commit is on the disk when it returns
+    "PRAGMA foreign_keys = ON",
+    f"PRAGMA journal_size_limit = {JOURNAL_BYTES}",
+)
+_WHAT_IS_THERE: Final = (
+    "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+)
+"""One statement, because another process may be creating the tables at this moment."""
+
+
+def connect(path: Path, *, create: bool = False, is_locked: bool = False) -> sqlite3.Connection:
+    """Open a connection in autocommit mode to a database of the current schema.
+
+    `is_locked` says that the caller has the lock of the serving process.
+
+    Raises:
+        LedgerError: the file is missing and `create` is False, or should not be; it is no ledger;
+            its version is newer than this program's; or it is older and a gateway serves from it.
+    """
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
+    try:
+        if create:
+            check_absence(path)
+            _create_file(path)
+        check_names(path)
+        # mode=rw: SQLite itself must not make the file, its mode would follow the umask.
+        connection = sqlite3.connect(
+            path.absolute().as_uri() + "?mode=rw",
+            uri=True,
+            isolation_level=None,
+            cached_statements=STATEMENTS,
+        )
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{path}: {error}") from error
+    try:
+        _prepare(connection, path, is_locked=is_locked)
+    except sqlite3.Error as error:
+        connection.close()
+        raise LedgerError(f"{path}: {error}") from error
+    except LedgerError:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """Open a read-only connection to a database that `connect` has prepared.
+
+    Raises:
+        LedgerError: the file cannot be opened.
+    """
+    try:
+        connection = sqlite3.connect(
+            path.absolute().as_uri() + "?mode=ro", uri=True, isolation_level=None
+        )
+        set_busy_timeout(connection, BUSY_MS)
+    except sqlite3.Error as error:
+        raise LedgerError(f"{path}: {error}") from error
+    return connection
+
+
+def set_busy_timeout(connection: sqlite3.Connection, busy_ms: int) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """BEGIN IMMEDIATE, and COMMIT at the end or ROLLBACK on any exception.
+
+    A transaction that began with a read would fail at once with SQLITE_BUSY_SNAPSHOT when
+    another process wrote meanwhile; no time-out helps there.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _create_file(path: Path) -> None:
+    """Create an empty database file; SQLite gives -wal and -shm the same mode.
+
+    An existing file is not opened: closing it would drop the POSIX locks that another connection
+    of this process has on it.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE_MODE))
+    except FileExistsError:
+        return
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, *, is_locked: bool) -> None:
+    set_busy_timeout(connection, BUSY_MS)
+    _check_version(connection, path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    for pragma in _PRAGMAS:
+        connection.execute(pragma)
+    if read_version(connection) < len(MIGRATIONS):
+        _migrate(connection, path, is_locked=is_locked)
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    version, tables = connection.execute(_WHAT_IS_THERE).fetchone()
+    if version > len(MIGRATIONS):
+        raise LedgerError(
+            f"{path}: schema version {version} is newer than this gateway knows "
+            f"({len(MIGRATIONS)}); run a newer gateway"
+        )
+    if version == 0 and tables:
+        raise LedgerError(f"{path}: not a ledger, but another program's database")
+
+
+def read_version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, *, is_locked: bool) -> None:
+    """Run the missing scripts in one transaction; a second process then finds it done.
+
+    A gateway that serves must not be running: it would be of an older version and would not write
+    what is new.
+    """
+    with ExitStack() as until_committed, transaction(connection):
+        version = read_version(connection)
+        if 0 < version < len(MIGRATIONS) and not is_locked:
+            until_committed.callback(os.close, _lock_out_servers(path))
+        for script in MIGRATIONS[version:]:
+            for statement in _split_statements(_read_script(script)):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _lock_out_servers(path: Path) -> int:
+    try:
+        return take_lock(path)
+    except LedgerLocked as error:
+        raise LedgerError(
+            f"{path}: a gateway of an older version serves from it; restart that one first"
+        ) from error
+
+
+def _read_script(name: str) -> str:
+    return resources.files("gateway.ledger.sqlite").joinpath(name).read_text(encoding="utf-8")
+
+
+def _split_statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; `executescript` would commit the transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

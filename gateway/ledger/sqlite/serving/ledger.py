@@ -1,0 +1,163 @@
+"""The ledger of one serving process in one SQLite file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import aiosqlite
+
+from gateway.errors import InternalError, LedgerUnavailable
+from gateway.ledger.base import (
+    COMMIT_SECONDS,
+    Admission,
+    Hold,
+    Key,
+    LedgerError,
+    Receipt,
+    Settlement,
+)
+from gateway.ledger.sqlite.files import FileWatch, mark_lock, take_lock
+from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.sqlite.serving.changes import ChangeFeed
+from gateway.ledger.sqlite.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
+from gateway.ledger.sqlite.serving.reader import ReceiptReader, make_pending_receipt
+from gateway.ledger.sqlite.serving.recovery import recover_and_read
+from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
+from gateway.ledger.sqlite.serving.wal import WalKeeper
+from gateway.ledger.sqlite.serving.writer import Writer
+from gateway.tasks import spawn
+from gateway.times import unix_ms
+
+
+class SqliteLedger:
+    """Implements `base.Ledger`; made by `open`."""
+
+    def __init__(self, memory: Memory, writer: Writer, reader: ReceiptReader) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._loop = asyncio.get_running_loop()
+        self.find_key = memory.find_key
+        self.accounts = memory.accounts
+        self.refresh = writer.refresh
+        self.read_spent = reader.read_spent
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        path: Path,
+        *,
+        create: bool = True,
+        clock: Callable[[], int] = unix_ms,
+        commit_seconds: float = COMMIT_SECONDS,
+    ) -> AsyncIterator[SqliteLedger]:
+        """Lock, open, audit, recover and load; at the end commit the queue and close.
+
+        Raises:
+            LedgerLocked: another process serves from this database.
+            LedgerMismatch: the audit since the last checkpoint failed.
+            LedgerError: the file cannot be used; the text says why.
+        """
+        lock = take_lock(path)
+        try:
+            connector = partial(connect, path, create=create, is_locked=True)
+            async with open_on_thread(connector) as database:
+                mark_lock(lock, path)
+                memory, feed = Memory(), ChangeFeed()
+                memory.apply(await _load(database, feed, path, clock))
+                writer = Writer(
+                    database,
+                    memory,
+                    feed,
+                    WalKeeper(path),
+                    FileWatch(path),
+                    clock=clock,
+                    commit_seconds=commit_seconds,
+                )
+                async with ReceiptReader.open(path) as reader, _running(writer):
+                    yield cls(memory, writer, reader)
+        finally:
+            os.close(lock)
+
+    async def wait_ended(self) -> None:
+        """Return when nothing will be committed any more; unless closed, that is a bug of ours."""
+        await self._writer.ended.wait()
+
+    @property
+    def writable(self) -> bool:
+        return self._writer.writable
+
+    def hold(self, key: Key, admission: Admission) -> QueuedHold:
+        if not self._writer.writable:
+            raise LedgerUnavailable
+        hold = take_hold(key, admission)
+        self._writer.add(hold)
+        return hold
+
+    async def wait_admitted(self, hold: Hold) -> None:
+        assert isinstance(hold, QueuedHold)
+        if hold.recorded:
+            return
+        if hold.resolved:  # resolved without a row: the ledger refused it
+            raise InternalError
+        if self._writer.closed:
+            raise LedgerUnavailable(should_retry=False)
+        if hold.admitted is None or hold.admitted.cancelled():
+            hold.admitted = self._loop.create_future()
+        hold.waiting_since_seconds = self._loop.time()
+        self._writer.hurry()
+        await hold.admitted
+
+    def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
+        assert isinstance(hold, QueuedHold)
+        if hold.settled is None:
+            hold.settled = self._loop.create_future()
+            hold.settlement = settlement
+            hold.waiting_since_seconds = self._loop.time()
+            raise_hold(hold, settlement.cost_nano)
+            if self._writer.closed:
+                hold.settled.set_exception(LedgerUnavailable(should_retry=False))
+                hold.settled.exception()  # nobody has to wait for it, and asyncio would report it
+            else:
+                self._writer.add(hold)
+                self._writer.hurry()
+        return hold.settled
+
+    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
+        if not hold.resolved:
+            raise_hold(hold, amount_nano)
+
+    async def read_receipt(self, request_id: str) -> Receipt | None:
+        hold = self._writer.find(request_id)
+        if hold is not None and hold.settled is not None:
+            await asyncio.wait((hold.settled,))
+        if hold is not None and not hold.resolved:
+            return make_pending_receipt(hold)
+        return await self._reader.read_receipt(request_id)
+
+
+@asynccontextmanager
+async def _running(writer: Writer) -> AsyncIterator[None]:
+    task = spawn(writer.run(), name="ledger-writer")
+    try:
+        yield
+    finally:
+        writer.close()
+        await asyncio.wait((task,))
+
+
+async def _load(
+    database: aiosqlite.Connection, feed: ChangeFeed, path: Path, clock: Callable[[], int]
+) -> Snapshot:
+    try:
+        return await run_on_thread(
+            database, partial(recover_and_read, feed=feed, path=path, now_ms=clock())
+        )
+    except sqlite3.Error as error:
+        raise LedgerError(f"{path}: {error}") from error

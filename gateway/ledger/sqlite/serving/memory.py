@@ -1,0 +1,140 @@
+"""Accounts, keys and holds in memory. No I/O: a request reads no row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.errors import BalanceHeld, InsufficientBalance
+from gateway.ledger.base import Account, Admission, Hold, Key, Settlement
+from gateway.ledger.key_records import KeyTerms
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    id: str
+    account_id: int
+    digest: bytes
+    terms: KeyTerms
+    revoked_ms: int | None
+    spent_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Committed accounts and keys: all of them, or those that other processes changed."""
+
+    accounts: tuple[Account, ...]
+    keys: tuple[KeyRow, ...]
+
+
+@dataclass(slots=True, eq=False)
+class QueuedHold(Hold):
+    """A hold with its state in the writer's queue."""
+
+    recorded: bool = False
+    """True when the request's row is committed."""
+    settlement: Settlement | None = None
+    admitted: asyncio.Future[None] | None = field(default=None, repr=False)
+    """Done when the request's row is committed; made when somebody first waits for that."""
+    settled: asyncio.Future[None] | None = field(default=None, repr=False)
+    """Done when the settlement is committed; made by `settle`."""
+    waiting_since_seconds: float = 0
+    """The time at which somebody last began to wait, on the event loop's clock."""
+
+
+class Memory:
+    """The state that holds are decided on. Balances are assigned from commits, never computed."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[int, Account] = {}
+        self._keys: dict[str, Key] = {}
+        self._keys_by_digest: dict[bytes, Key] = {}
+
+    def accounts(self) -> Iterable[Account]:
+        return self._accounts.values()
+
+    def find_key(self, digest: bytes) -> Key | None:
+        return self._keys_by_digest.get(digest)
+
+    def apply(self, snapshot: Snapshot) -> None:
+        """Take rows over; known accounts and keys stay the same objects."""
+        for account in snapshot.accounts:
+            self._apply_account(account)
+        for key in snapshot.keys:
+            self._apply_key(key)
+
+    def assign(self, balances_nano: Mapping[int, int], spent_nano: Mapping[str, int]) -> None:
+        for account_id, balance in balances_nano.items():
+            self._accounts[account_id].balance_nano = balance
+        for key_id, spent in spent_nano.items():
+            self._keys[key_id].spent_nano = spent
+
+    def _apply_account(self, row: Account) -> None:
+        account = self._accounts.setdefault(row.id, row)
+        account.name = row.name
+        account.suspended = row.suspended
+        account.balance_nano = row.balance_nano
+
+    def _apply_key(self, row: KeyRow) -> None:
+        key = self._keys.get(row.id)
+        if key is None:
+            account = self._accounts[row.account_id]
+            key = Key(row.id, account, row.terms, row.revoked_ms, row.spent_nano)
+            self._keys[row.id] = key
+            self._keys_by_digest[row.digest] = key
+            return
+        key.terms = row.terms
+        key.revoked_ms = row.revoked_ms
+        key.spent_nano = row.spent_nano
+
+
+def take_hold(key: Key, admission: Admission) -> QueuedHold:
+    """Check and reserve in one step.
+
+    Raises:
+        InsufficientBalance: the balance is not positive, or the key's cap is spent.
+        BalanceHeld: the rest is positive, but requests in flight hold all of it.
+    """
+    account, amount_nano, cap_nano = key.account, admission.hold_nano, key.terms.cap_nano
+    if amount_nano < 0:
+        raise ValueError("a hold cannot be negative")
+    if account.balance_nano <= 0:
+        raise InsufficientBalance(
+            "The account's balance is used up. Top it up; requests fail until it is positive."
+        )
+    if cap_nano is not None and key.spent_nano >= cap_nano:
+        raise InsufficientBalance(
+            "This key's spending cap is reached. Raise the cap or use another key."
+        )
+    if account.available_nano <= 0:
+        raise BalanceHeld(
+            "The account's whole balance is held by requests in flight. "
+            "Try again when one has finished, or top up."
+        )
+    if cap_nano is not None and cap_nano - key.spent_nano - key.held_nano <= 0:
+        raise BalanceHeld(
+            "The rest of this key's spending cap is held by requests in flight. "
+            "Try again when one has finished."
+        )
+    account.held_nano += amount_nano
+    key.held_nano += amount_nano
+    return QueuedHold(admission=admission, account=account, key=key, amount_nano=amount_nano)
+
+
+def raise_hold(hold: Hold, amount_nano: int) -> None:
+    """Raise the hold to the true cost if that exceeds it."""
+    more = max(amount_nano - hold.amount_nano, 0)
+    hold.amount_nano += more
+    hold.account.held_nano += more
+    hold.key.held_nano += more
+
+
+def drop_hold(hold: Hold) -> None:
+    """Release the hold, at most once."""
+    if hold.resolved:
+        return
+    hold.resolved = True
+    hold.account.held_nano -= hold.amount_nano
+    hold.key.held_nano -= hold.amount_nano

@@ -1,0 +1,27 @@
+"""The process that serves: sockets, signals, drain.
+
+    serve        starts and stops the ledger, the application and the socket
+    listener     listens on the configured address, or on sockets that systemd passed
+    connections  aborts callers' connections that make no progress
+    drain        catches signals and lets requests in flight end
+    systemd      takes sockets from systemd, tells it states and pings its watchdog
+    first_start  makes an account with the demo credit, a key and a sign-in link
+    units        the text of the systemd units
+
+Other folders import from here. May import: the leaves, `config`, `ledger`, `admin`, `api`, `app`.
+"""
+
+from __future__ import annotations
+
+from gateway.config import Config
+from gateway.server.units import NAME as NAME
+from gateway.server.units import Installation as Installation
+from gateway.server.units import make_service as make_service
+from gateway.server.units import make_socket as make_socket
+
+
+def run_server(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT and return the exit code."""
+    from gateway.server.serve import run  # the other commands need no web server
+
+    return run(config)

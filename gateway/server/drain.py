@@ -1,0 +1,148 @@
+"""Stop the server: catch signals, let requests in flight end, close connections.
+
+If the gateway bound its address itself, the socket stays open until the end and new requests get a
+503, `/readyz` too, so that a load balancer chooses another server.
+
+If systemd passed the sockets, no new connection is refused. The gateway closes its copies at once,
+the kernel queues new connections, and the next process serves them. They wait until the requests in
+flight have ended, at most `drain_seconds`. Idle connections are closed, and others after their
+reply, so that callers open new ones. (A request that is on its way to a connection being closed
+fails; SDKs retry it.) A connection that was never used stays open: its caller is about to send, and
+a 503 says more than a reset.
+
+In both cases a request on an open connection gets a 503, and every reply that begins during the
+drain has `Connection: close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import hdrs, web
+from aiohttp.web_protocol import RequestHandler
+
+from gateway.api import GATEWAY, Gateway
+from gateway.errors import STOPPED, Overloaded
+from gateway.server.connections import ConnectionWatch, has_unread_bytes
+from gateway.server.listener import Listener
+
+log = logging.getLogger("gateway.drain")
+
+STOP_SECONDS: Final = 1.0
+"""Time for cancelled requests to send their last bytes."""
+IDLE_POLL_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StopSignals:
+    """Signals to stop: the first one starts the drain, the second one cuts it short."""
+
+    first: asyncio.Event
+    second: asyncio.Event
+
+    def note(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+
+def catch_signals() -> StopSignals:
+    """Catch all signals that would end the process without a drain; only two of them stop it.
+
+    Call it first, so that a signal during start-up stops cleanly.
+    """
+    stop = StopSignals(asyncio.Event(), asyncio.Event())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.note)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        loop.add_signal_handler(number, _ignore, number)
+    return stop
+
+
+def _ignore(number: signal.Signals) -> None:
+    log.warning(
+        "%s is ignored: SIGTERM stops the gateway, a restart reads gateway.toml", number.name
+    )
+
+
+async def close_while_draining(request: web.Request, response: web.StreamResponse) -> None:
+    """Make a reply that begins during the drain the last one of its connection."""
+    if request.app[GATEWAY].draining:
+        response.headers[hdrs.CONNECTION] = "close"
+        response.force_close()
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Lets requests in flight end when the gateway stops."""
+
+    gateway: Gateway
+    server: web.Server
+    connections: ConnectionWatch
+    listener: Listener
+
+    async def run(self, hurry: asyncio.Event) -> None:
+        """Wait for requests in flight; end the rest with an error in their dialect.
+
+        The wait ends after `drain_seconds` or when `hurry` is set.
+        """
+        gateway = self.gateway
+        gateway.draining = True
+        if self.listener.is_passed:
+            self.listener.close()
+        log.info("stopping: %d requests in flight", gateway.in_flight)
+        await self._wait_until_idle(gateway.config.server.drain_seconds, hurry)
+        if gateway.in_flight:
+            log.warning("stopping: cutting off %d requests", gateway.in_flight)
+            error = Overloaded(STOPPED)
+            gateway.ticker.stop_all(error)
+        await self._wait_until_idle(STOP_SECONDS, asyncio.Event())
+        self.connections.abort_all()
+
+    async def _wait_until_idle(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Wait until all replies have been read, the time is over or `hurry` is set."""
+        until = asyncio.get_running_loop().time() + seconds
+        while not hurry.is_set() and not self.connections.is_idle():
+            if self.listener.is_passed:
+                close_connections(self.server)
+            left = until - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(hurry.wait(), min(left, IDLE_POLL_SECONDS))
+
+
+def close_connections(server: web.Server) -> None:
+    """Close connections that idle between two requests; the others close after their reply."""
+    for connection in tuple(server.connections):
+        if _is_between_requests(connection):
+            if not has_unread_bytes(connection):
+                connection.force_close()
+        elif _has_whole_request(connection):
+            connection.close()  # takes effect after the reply; further requests are not read
+
+
+def _is_between_requests(connection: RequestHandler) -> bool:
+    """Return whether the connection waits for another request.
+
+    aiohttp has no public API for this: its task waits, and no message is queued to wake it.
+    """
+    waiter = connection._waiter  # noqa: SLF001
+    is_waiting = waiter is not None and not waiter.done() and not connection._messages  # noqa: SLF001
+    return is_waiting and connection._request_count > 0  # noqa: SLF001
+
+
+def _has_whole_request(connection: RequestHandler) -> bool:
+    request = connection._current_request  # noqa: SLF001
+    return request is not None and request.content.is_eof()
+
+
+async def wait_for_handlers(gateway: Gateway) -> None:
+    """Wait until handlers whose connections were aborted have resolved their holds."""
+    until = asyncio.get_running_loop().time() + STOP_SECONDS
+    while gateway.in_flight and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110
+        await asyncio.sleep(IDLE_POLL_SECONDS)

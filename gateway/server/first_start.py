@@ -1,0 +1,82 @@
+"""The first start: make an account with the demo credit and a key, so that a request works at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gateway.addresses import make_local_url
+from gateway.admin import accounts, keys, signin
+from gateway.config import Config
+from gateway.ledger import KeyTerms
+
+ACCOUNT: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAccount:
+    """The operator's account of a first start."""
+
+    secret: str = field(repr=False)
+    """The account's key."""
+    link: signin.SigninLink
+
+
+def make_first_account(config: Config) -> FirstAccount | None:
+    """Create the account of a first start; return None if gateway.toml has no `demo_credit`."""
+    credit = config.billing.demo_credit_nano
+    if credit is None:
+        return None
+    with accounts.open_books(config.storage.path, create=True) as books:
+        accounts.add_account(books, ACCOUNT, credit_nano=credit, operator=True)
+        link = signin.make_signin_link(books, ACCOUNT)
+        return FirstAccount(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, link)
+
+
+def show_first_account(config: Config, address: str, first: FirstAccount) -> str:
+    """Show key and link once and return the line to log.
+
+    They go to the terminal if there is one, else to a file that only this user can read.
+    """
+    text = _describe(config, address, first)
+    if sys.stderr.isatty():
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        return f"first start: account '{ACCOUNT}' and its key are made and shown above"
+    path = find_key_file(config)
+    _write_private(path, f"{text}Note what you need and delete this file: it lets anybody spend.\n")
+    return f"first start: account '{ACCOUNT}' is made; its key and sign-in link are in {path}"
+
+
+def find_key_file(config: Config) -> Path:
+    """Return where the first start of a service keeps key and link."""
+    return config.storage.path.with_name(config.storage.path.name + ".first-key")
+
+
+def _describe(config: Config, address: str, first: FirstAccount) -> str:
+    host, _, port = address.rpartition(":")
+    local = host.strip("[]"), int(port)
+    base_url = f"{make_local_url(*local)}/v1"
+    model = next(iter(config.active_models()), "demo/echo")
+    body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
+    return (
+        f"\nFirst start: the operator account '{ACCOUNT}' has this key. It is shown only once.\n\n"
+        f"    base address  {base_url}\n"
+        f"    API key       {first.secret}\n"
+        f"    console       {first.link.url(signin.find_base_url(config.server, local))}\n"
+        "                  (works once, within a day; `account signin-link` makes another)\n\n"
+        f"curl {base_url}/chat/completions \\\n"
+        f"  -H 'Authorization: Bearer {first.secret}' \\\n"
+        f"  -H 'Content-Type: application/json' \\\n"
+        f"  -d '{body}'\n\n"
+    )
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)

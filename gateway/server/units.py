@@ -1,0 +1,207 @@
+"""`unit`: make the text of the systemd units for this installation. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gateway.addresses import join_address
+from gateway.config import Server
+from gateway.exit_codes import ExitCode
+
+NAME: Final = "gateway"
+STATE_ROOT: Final = Path("/var/lib")
+GRACE_SECONDS: Final = 15
+"""The longest that stopping takes beyond `drain_seconds`."""
+MIN_STOP_SECONDS: Final = 90
+PRIVILEGED_PORTS: Final = 1024
+SOCKET_BACKLOG: Final = 4096
+"""Connections that the kernel queues while the service restarts."""
+MIB_BASE: Final = 512
+MIB_PER_REQUEST: Final = 0.75
+"""The most memory that a caller who does not read the reply can take."""
+MIB_PER_BODY_MIB: Final = 2
+"""A body is in memory as bytes and, while it is checked, as parsed values."""
+MIB_STEP: Final = 256
+
+SANDBOX: Final = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+ProcSubset=pid
+RemoveIPC=yes
+UMask=0077
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+# Name resolution needs Netlink, to see which address families this machine has.
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+SystemCallErrorNumber=EPERM"""
+
+HIDDEN: Final = (
+    ("PrivateTmp", ("/tmp", "/var/tmp"), "yes", "no"),  # noqa: S108 - named, not used
+    ("ProtectHome", ("/home", "/root", "/run/user"), "yes", "read-only"),
+)
+"""Setting, folders it hides, usual value, and the value if a needed path is in one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The absolute paths of an installation."""
+
+    python: Path
+    config: Path
+    folder: Path
+    """The working directory, from which Python finds the package."""
+    database: Path
+    owner: str
+    """The user who owns the database's folder; "" if it is root or the folder does not exist."""
+
+
+def make_service(place: Installation, server: Server) -> str:
+    """Return the text of gateway.service."""
+    return "\n".join(
+        [
+            "[Unit]",
+            "Description=LLM gateway",
+            f"Wants=network-online.target {NAME}.socket",
+            f"After=network-online.target {NAME}.socket",
+            "StartLimitIntervalSec=0",
+            "",
+            "[Service]",
+            *_command(place),
+            "",
+            *_life(server),
+            "",
+            *_limits(server),
+            "",
+            *_rights(place, server),
+            SANDBOX,
+            "",
+            "[Install]",
+            "WantedBy=multi-user.target",
+        ]
+    )
+
+
+def make_socket(addresses: Sequence[tuple[str, int]]) -> str:
+    """Return the text of gateway.socket, which listens on these numeric addresses."""
+    lines = [f"ListenStream={join_address(host, port)}" for host, port in addresses]
+    if any(":" in host for host, _ in addresses):
+        lines.append("BindIPv6Only=ipv6-only")
+    return "\n".join(
+        [
+            "[Unit]",
+            "Description=LLM gateway: the socket, which stays open while the service restarts",
+            "",
+            "[Socket]",
+            *lines,
+            f"Backlog={SOCKET_BACKLOG}",
+            "# The address may not be configured yet when the socket is opened.",
+            "FreeBind=yes",
+            "# While callers wait, systemd starts the service again each time it ends, even if every",
+            "# start fails. This limits the starts; after them callers are refused.",
+            "TriggerLimitIntervalSec=60",
+            "TriggerLimitBurst=20",
+            "",
+            "[Install]",
+            "WantedBy=sockets.target",
+        ]
+    )
+
+
+def _command(place: Installation) -> Iterator[str]:
+    yield "Type=notify"
+    arguments = ("-m", "gateway", "serve", "--config", str(place.config))
+    command = [_quote(str(place.python)), *(_quote(one).replace("$", "$$") for one in arguments)]
+    yield f"ExecStart={' '.join(command)}"
+    yield f"WorkingDirectory={_escape(str(place.folder))}"
+    yield "# If the watchdog ends a process that hangs, its stack is written to the journal."
+    yield "Environment=PYTHONFAULTHANDLER=1"
+    yield "# Providers' keys: lines such as OPENAI_API_KEY=sk-... in a file of root (mode 0600) ..."
+    yield f"EnvironmentFile=-{_escape(str(place.config.with_suffix('.env')))}"
+    yield '# ... or credentials, which gateway.toml names as "file:$CREDENTIALS_DIRECTORY/openai".'
+    yield f"#LoadCredential=openai:{_escape(str(place.config.with_name('openai.key')))}"
+
+
+def _life(server: Server) -> Iterator[str]:
+    stop_seconds = max(MIN_STOP_SECONDS, math.ceil(server.drain_seconds) + GRACE_SECONDS)
+    yield "WatchdogSec=30"
+    yield "TimeoutStartSec=300"
+    yield f"TimeoutStopSec={stop_seconds}"
+    yield "Restart=on-failure"
+    yield "RestartSec=1"
+    yield "# A restart does not help if the books do not add up or the configuration is invalid."
+    yield f"RestartPreventExitStatus={ExitCode.AUDIT_MISMATCH} {ExitCode.CONFIG}"
+
+
+def _limits(server: Server) -> Iterator[str]:
+    mib = (
+        MIB_BASE + MIB_PER_REQUEST * server.max_in_flight + MIB_PER_BODY_MIB * server.max_bodies_mb
+    )
+    yield "LimitNOFILE=65536"
+    yield "# A core dump would contain keys and prompts."
+    yield "LimitCORE=0"
+    yield f"MemoryMax={math.ceil(mib / MIB_STEP) * MIB_STEP}M"
+
+
+def _rights(place: Installation, server: Server) -> Iterator[str]:
+    state = _find_state_folder(place.database)
+    if place.owner:
+        yield f"User={place.owner}"
+    else:
+        yield "DynamicUser=yes" if state else "User=root"
+    if state:
+        yield f"StateDirectory={_quote(state)}"
+        yield "StateDirectoryMode=0700"
+    else:
+        yield f"ReadWritePaths={_quote(str(place.database.parent))}"
+    for setting, folders, usual, otherwise in HIDDEN:
+        yield f"{setting}={otherwise if _needs_any(place, folders) else usual}"
+    if 0 < server.port < PRIVILEGED_PORTS:
+        yield "# The port needs this capability without the socket unit. It has no effect in a user"
+        yield "# namespace, so PrivateUsers= is not set."
+        yield "CapabilityBoundingSet=CAP_NET_BIND_SERVICE"
+        yield "AmbientCapabilities=CAP_NET_BIND_SERVICE"
+    else:
+        yield "CapabilityBoundingSet="
+        yield "PrivateUsers=yes"
+
+
+def _find_state_folder(database: Path) -> str:
+    """Return the database's folder relative to /var/lib, for StateDirectory=; "" if not below it."""
+    if not database.is_relative_to(STATE_ROOT):
+        return ""
+    below = database.parent.relative_to(STATE_ROOT)
+    return str(below) if below.parts else ""
+
+
+def _needs_any(place: Installation, folders: Iterable[str]) -> bool:
+    needed = (place.python, place.config, place.folder, place.database)
+    return any(path.is_relative_to(folder) for path in needed for folder in folders)
+
+
+def _quote(word: str) -> str:
+    """Escape one word of a list, and quote it if necessary."""
+    escaped = _escape(word.replace("\\", "\\\\").replace('"', '\\"'))
+    return f'"{escaped}"' if set(word) & set(" \t\"'\\;") else escaped
+
+
+def _escape(value: str) -> str:
+    """Escape a whole value: systemd replaces nothing in it but specifiers."""
+    return value.replace("%", "%%")

@@ -1,0 +1,86 @@
+"""The circuit breaker of a provider, or of a model there: after repeated failures it comes last. No I/O.
+
+    closed ── 5 failures in a row ──> open, 30 s ──> one probe ── it works ──> closed
+                                          ^                    └─ it fails ──┘
+
+Times are seconds of a monotonic clock, passed in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+FAILURES: Final = 5
+"""More than the failures in a row of a provider that works: single 5xx are common."""
+OPEN_SECONDS: Final = 30.0
+"""About as long as a server takes to restart; each probe of a provider that is down costs a caller."""
+INSTANT_SECONDS: Final = 0.1
+"""Replies that break off within it share one cause, such as a proxy that restarts."""
+
+BreakerState = Literal["closed", "open", "probing"]
+
+
+class Breaker:
+    """Counts failures in a row; open, it lets one request through as a probe."""
+
+    __slots__ = ("_failed_at", "_failures", "_open_until", "_probing")
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._failed_at = -INSTANT_SECONDS
+        self._open_until = 0.0
+        self._probing = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._failures >= FAILURES
+
+    def describe(self, now: float) -> tuple[BreakerState, int]:
+        """Return the state, and the whole seconds until a request may try again.
+
+        `probing`: the pause is over and the next request is the probe.
+        """
+        if not self.is_open:
+            return "closed", 0
+        left = math.ceil(self._open_until - now)
+        return ("open", left) if left > 0 else ("probing", 0)
+
+    def wait_seconds(self, now: float) -> float:
+        """Return how long no request may be sent; 0 if one may, perhaps as the probe."""
+        if not self.is_open:
+            return 0.0
+        if now < self._open_until:
+            return self._open_until - now
+        return OPEN_SECONDS if self._probing else 0.0
+
+    def begin(self) -> None:
+        """Note that a request goes out: while the breaker is open it is the probe."""
+        if self.is_open:
+            self._probing = True
+
+    def succeed(self) -> bool:
+        """Note that the provider answered; return whether this closed the breaker."""
+        was_open = self.is_open
+        self._failures = 0
+        self._probing = False
+        return was_open
+
+    def fail(self, now: float, *, at_once: bool = False) -> bool:
+        """Note that the provider failed; return whether this opened the breaker.
+
+        `at_once`: it does not count if another failure was noted at the same instant.
+        """
+        was_open = self.is_open
+        self._probing = False
+        if at_once and now - self._failed_at < INSTANT_SECONDS:
+            return False
+        self._failed_at = now
+        self._failures += 1
+        if self.is_open:
+            self._open_until = now + OPEN_SECONDS
+        return self.is_open and not was_open
+
+    def forget(self) -> None:
+        """Note that the probe ended without saying anything about the provider."""
+        self._probing = False

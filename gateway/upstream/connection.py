@@ -1,0 +1,300 @@
+"""One connection to a provider and the response under way on it.
+
+Bytes are pushed: `data_received` reads the response and hands its body to the receiver in the same
+call. Nothing is queued; a receiver that cannot take more has the transport paused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+from gateway.errors import GatewayError, InternalError
+from gateway.upstream.http1 import BadResponse, Head, ResponseReader
+
+log = logging.getLogger("gateway.connection")
+
+NOT_REUSABLE: Final = frozenset({101, 204})
+"""Statuses after which some servers send bytes that belong to no response."""
+EARLY_BYTES: Final = 256 << 10
+"""The part of a body that is buffered before `deliver` is called."""
+STALE_SECONDS: Final = 2.0
+"""A provider that had closed an idle connection says so at once. Later, the work may be done."""
+LINGER_SECONDS: Final = 1.0
+"""How long the rest of a body is read and dropped to get the connection back into the pool."""
+
+
+class Unreachable(Exception):
+    """No connection could be made: refused, unknown host, or too slow."""
+
+
+class InsecureConnection(Exception):
+    """The TLS handshake failed."""
+
+
+class Broken(Exception):
+    """The connection ended, or sent something that is not HTTP, before the response was whole."""
+
+
+class Receiver(Protocol):
+    """The destination of a body."""
+
+    def receive(self, data: bytes) -> bool:
+        """Take bytes. False asks to wait for `ready` before more come. May raise GatewayError."""
+
+    async def ready(self) -> None:
+        """Return when more may come."""
+
+
+class Connection(asyncio.Protocol):
+    """A transport with at most one request in flight.
+
+    The user calls `start`, `read_head`, `deliver` and `close`, in this order.
+    """
+
+    def __init__(
+        self, keep: Callable[[Connection], None], forget: Callable[[Connection], None]
+    ) -> None:
+        """`keep` is called when the connection may serve again, `forget` when it is lost."""
+        self._keep = keep
+        self._forget = forget
+        self._transport: asyncio.Transport | None = None
+        self._reader: ResponseReader | None = None
+        self._receiver: Receiver | None = None
+        self._early: list[bytes] = []
+        self._early_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._stopped = False
+        self._linger: asyncio.TimerHandle | None = None
+        self._sent_at = 0.0
+        self.paused = False
+        """The receiver asked to wait, so nothing is read."""
+        self.body_reads = 0
+        """Counts arrivals of body bytes: two equal looks at it are silence."""
+        self.served = 0
+        """Responses that were read to their end."""
+        self.answered = False
+        """A byte of the current response came."""
+
+    @property
+    def usable(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether a failure can mean that the provider had closed an idle connection."""
+        return self.was_idle and not self.answered
+
+    @property
+    def was_idle(self) -> bool:
+        """Return whether the request went out a moment ago by a connection that had served before."""
+        loop = asyncio.get_running_loop()
+        return self.served > 0 and loop.time() - self._sent_at < STALE_SECONDS
+
+    def start(self, request: bytes) -> None:
+        """Send a whole request."""
+        assert self._transport is not None
+        self._reader = ResponseReader()
+        self.answered = False
+        self._sent_at = asyncio.get_running_loop().time()
+        self._transport.write(request)
+
+    async def read_head(self) -> Head:
+        """Return status and headers. Raises Broken, or the error given to `fail`."""
+        reader = self._reader
+        assert reader is not None
+        while reader.head is None:
+            await self._wait()
+        return reader.head
+
+    async def deliver(self, receiver: Receiver) -> None:
+        """Hand the body to `receiver` until its end or until `stop`.
+
+        Raises Broken, the error given to `fail`, or what the receiver raised.
+        """
+        reader = self._reader
+        assert reader is not None
+        self._receiver = receiver
+        if self._early:
+            early = b"".join(self._early)
+            self._early.clear()
+            self._push(early)
+        while not self._stopped and (self.paused or not reader.done):
+            if self.paused:
+                await receiver.ready()
+                self._resume()
+            else:
+                await self._wait()
+        if self._error is not None and not self._stopped:  # what came before an error counts
+            raise self._error
+
+    def stop(self) -> None:
+        """End `deliver`: the receiver has all it needs. `close` drops the rest of the body."""
+        self._stopped = True
+        self._receiver = None
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        """Make whoever waits for the response raise `error`; the first error counts."""
+        if self._error is None:
+            self._error = error
+        self._wake()
+
+    def close(self) -> None:
+        """Return the connection to the pool, at once or once its body is over, or cut it."""
+        if self._stopped and self._reader is not None and not self._reader.done:
+            self._read_rest()
+        else:
+            self._finish()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have all methods of asyncio.Transport but not its base class.
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.answered = True
+        reader = self._reader
+        if reader is None or self._error is not None:
+            self._abort()  # bytes without a request
+            return
+        had_head = reader.head is not None
+        try:
+            body = reader.feed(data)
+        except BadResponse as error:
+            if error.body:
+                self._push(error.body)
+            self.fail(Broken(str(error)))
+            self._abort()
+            return
+        if body:
+            self._push(body)
+        if reader.done or not had_head:
+            self._wake()
+            if self._linger is not None:
+                self._finish()
+
+    def eof_received(self) -> None:
+        return
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._forget(self)
+        self._cancel_linger()
+        reader = self._reader
+        if reader is None or reader.done:
+            return
+        if exc is not None:  # a reset is never a clean end, not even of a close-delimited body
+            self.fail(Broken("the connection was reset"))
+            return
+        try:
+            reader.feed_eof()
+        except BadResponse as error:
+            self.fail(Broken(str(error)))
+        self._wake()
+
+    async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        self._transport = await loop.start_tls(self._transport, self, context, server_hostname=host)
+
+    def _push(self, body: bytes) -> None:
+        self.body_reads += 1
+        if self._stopped:
+            return
+        if self._receiver is None:
+            self._early.append(body)
+            self._early_bytes += len(body)
+            if self._early_bytes > EARLY_BYTES:
+                self._pause()
+            return
+        try:
+            if not self._receiver.receive(body) and not self._stopped:
+                self._pause()
+        except GatewayError as error:
+            self.fail(error)
+            self._abort()
+        except Exception:
+            log.exception("a provider's bytes could not be handled")
+            self.fail(InternalError())
+            self._abort()
+
+    def _pause(self) -> None:
+        if not self.paused:
+            self.paused = True
+            if self._transport is not None:
+                self._transport.pause_reading()
+            self._wake()
+
+    def _resume(self) -> None:
+        self.paused = False
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def _read_rest(self) -> None:
+        """Read the rest of the body for a moment: most often it is one last empty chunk."""
+        if not self.usable or self._error is not None:
+            self._finish()
+            return
+        if self.paused:
+            self._resume()
+        self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._finish)
+
+    def _finish(self) -> None:
+        """Return to the pool if the connection may serve again, else close it."""
+        self._cancel_linger()
+        may_serve_again = self._may_serve_again()
+        self._error = None
+        self._reader = self._receiver = None
+        self._early.clear()
+        self._early_bytes = 0
+        self.paused = self._stopped = False
+        if may_serve_again:
+            self.served += 1
+            self._keep(self)
+        else:
+            self._abort()
+
+    def _may_serve_again(self) -> bool:
+        """Return whether the response was read whole, nothing came behind it, and the request was sent."""
+        reader, transport = self._reader, self._transport
+        if reader is None or reader.head is None or transport is None or transport.is_closing():
+            return False
+        return (
+            reader.done
+            and not reader.leftover
+            and reader.head.is_persistent
+            and reader.head.status not in NOT_REUSABLE
+            and self._error is None
+            and not self.paused  # nobody would resume it
+            and transport.get_write_buffer_size() == 0
+        )
+
+    def _cancel_linger(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+
+    async def _wait(self) -> None:
+        """Wait for the next wake-up.
+
+        Errors are raised on the next call, so data that came before an error is handled first.
+        """
+        if self._error is not None:
+            raise self._error
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

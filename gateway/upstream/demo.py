@@ -1,0 +1,158 @@
+"""The embedded provider: it repeats the caller's words, so the gateway can be tried without a key.
+
+It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is
+a word with the white space after it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from gateway.config import Provider
+from gateway.dialects import Exchange
+from gateway.errors import GatewayError
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.connection import Receiver
+from gateway.upstream.forwarder import Answer
+
+GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
+
+MAX_TEXT_CHARS: Final = 16_384
+"""The longest answer; `n` multiplies it."""
+
+_TOKEN = re.compile(r"\S+\s*")
+
+Json = dict[str, Any]
+
+
+class DemoForwarder:
+    """A `Forwarder` without a network."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+
+    async def open(
+        self,
+        exchange: Exchange,  # noqa: ARG002 - the protocol's
+        body: bytes,
+        headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
+        attempt: Attempt,
+    ) -> Answer:
+        attempt.send()
+        return DemoAnswer(_write_body(orjson.loads(body)), attempt)
+
+    def redact(self, error: GatewayError) -> GatewayError:
+        return error
+
+    def close(self) -> None:
+        return
+
+
+class DemoAnswer:
+    """An `Answer` that is generated while it is delivered."""
+
+    __slots__ = ("_attempt", "_pieces")
+
+    def __init__(self, pieces: Iterator[bytes], attempt: Attempt) -> None:
+        self._pieces = pieces
+        self._attempt = attempt
+
+    async def deliver(self, receiver: Receiver) -> None:
+        for piece in self._pieces:
+            if not receiver.receive(piece):
+                await receiver.ready()
+            self._attempt.check()
+
+    def stop(self) -> None:
+        self._pieces = iter(())
+
+    def close(self) -> None:
+        return
+
+
+def _write_body(body: Json) -> Iterator[bytes]:
+    if not body.get("stream"):
+        yield orjson.dumps(make_completion(body))
+        return
+    for chunk in iter_chunks(body):
+        yield b"data: " + orjson.dumps(chunk) + b"\n\n"
+    yield b"data: [DONE]\n\n"
+
+
+def make_completion(body: Json) -> Json:
+    """Make the whole reply to a chat request."""
+    tokens, finish = _answer(body)
+    message = {"role": "assistant", "content": "".join(tokens), "refusal": None}
+    choices = [
+        {"index": index, "message": message, "logprobs": None, "finish_reason": finish}
+        for index in range(body.get("n") or 1)
+    ]
+    return {
+        **_head(body, "chat.completion"),
+        "choices": choices,
+        "usage": _count_usage(body, len(tokens)),
+    }
+
+
+def iter_chunks(body: Json) -> Iterator[Json]:
+    """Generate the reply to a chat request as the chunks of a stream."""
+    tokens, finish = _answer(body)
+    head = _head(body, "chat.completion.chunk")
+    deltas: list[tuple[Json, str | None]] = [({"role": "assistant", "content": ""}, None)]
+    deltas += [({"content": token}, None) for token in tokens]
+    deltas.append(({}, finish))
+    for delta, reason in deltas:
+        for index in range(body.get("n") or 1):
+            choice = {"index": index, "delta": delta, "finish_reason": reason}
+            yield {**head, "choices": [choice]}
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield {**head, "choices": [], "usage": _count_usage(body, len(tokens))}
+
+
+def _head(body: Json, kind: str) -> Json:
+    now = time.time_ns()
+    created = now // 1_000_000_000
+    return {
+        "id": f"chatcmpl-demo{now:x}",
+        "object": kind,
+        "created": created,
+        "model": body["model"],
+    }
+
+
+def _answer(body: Json) -> tuple[list[str], str]:
+    """Return the tokens of the answer and its finish reason."""
+    users = [message for message in body["messages"] if message["role"] == "user"]
+    text = _read_text(users[-1]) if users else ""
+    text = text.strip()[:MAX_TEXT_CHARS] or GREETING
+    stops = body.get("stop") or []
+    for stop in [stops] if isinstance(stops, str) else stops:
+        text = text.partition(stop)[0] if stop else text
+    tokens = _TOKEN.findall(text)
+    most = body.get("max_completion_tokens")
+    most = body.get("max_tokens") if most is None else most
+    if most is not None and len(tokens) > most:
+        return tokens[:most], "length"
+    return tokens, "stop"
+
+
+def _count_usage(body: Json, answered: int) -> Json:
+    prompt = sum(len(_TOKEN.findall(_read_text(message))) for message in body["messages"])
+    completion = answered * (body.get("n") or 1)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+
+
+def _read_text(message: Json) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return " ".join(part["text"] for part in content if part.get("type") == "text")
+    return content or ""

@@ -1,0 +1,233 @@
+"""An HTTP/1.1 response (RFC 9112) read from bytes, without I/O.
+
+The reader is strict where an error could be mistaken for a different response (status line, lengths,
+chunk sizes) and lenient where it cannot (reason phrase, unknown headers, chunk extensions). Nothing
+of the head is passed on, so nothing in it can reach a caller.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+MAX_LINE_BYTES: Final = 8190
+"""aiohttp's own limit, which servers keep to."""
+MAX_HEADERS: Final = 128
+"""Some times what providers send; a head without end must not fill the memory."""
+MAX_INTERIM: Final = 10
+"""Responses of status 1xx before the one that counts; more would only cost time."""
+MAX_CHUNK_LINE_BYTES: Final = 16 << 10
+"""A chunk-size line with its extensions, which are ignored."""
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:([^\r\n\x00]*)")
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
+_LENGTH = re.compile(rb"[0-9]{1,15}")
+_NO_BODY: Final = frozenset({204, 304})
+
+
+class BadResponse(Exception):
+    """The bytes are not an HTTP/1.1 response, or not a whole one."""
+
+    body = b""
+    """The part of the body that came before the error in the same read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Status and headers; names in lower case, values as they came."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    is_persistent: bool
+    """The connection may be reused once the body is read."""
+
+    def get(self, name: bytes) -> str:
+        """Return a header as text, or "" if it is absent."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ResponseReader:
+    """One response on one connection."""
+
+    head: Head | None = None
+    done: bool = False
+    """The body is whole; further bytes belong to no request."""
+    _buffer: bytes = b""
+    _left: int = 0
+    """Missing bytes of the body, or of the current chunk with its CRLF."""
+    _chunked: bool = False
+    _in_trailers: bool = False
+    _interim: int = 0
+    _trailers: int = 0
+    _until_close: bool = False
+
+    @property
+    def leftover(self) -> bool:
+        """Return whether bytes came after the response: the connection must not be reused."""
+        return bool(self._buffer)
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the body bytes that came with `data`. Raises BadResponse."""
+        if self.head is None:
+            data = self._read_head(self._buffer + data)
+            if self.head is None:
+                return b""
+        if self.done:
+            self._buffer += data
+            return b""
+        if self._chunked:
+            return self._read_chunks(data)
+        if self._until_close:
+            return data
+        body, self._buffer = data[: self._left], data[self._left :]
+        self._left -= len(body)
+        self.done = self._left == 0
+        return body
+
+    def feed_eof(self) -> None:
+        """Note that the connection ended. Raises BadResponse when something is missing."""
+        if self._until_close and self.head is not None:
+            self.done = True
+        if not self.done:
+            raise BadResponse("the connection ended within the response")
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Set `head` once it is whole; return the bytes after it."""
+        while self._interim <= MAX_INTERIM:
+            end, size = _find_head_end(data)
+            if end < 0:
+                _check_partial_head(data)
+                self._buffer = data
+                return b""
+            head = parse_head(data[:end])
+            data = data[end + size :]
+            if head.status == 101 or head.status >= 200:  # noqa: PLR2004 - interim answers are skipped
+                self._buffer = b""
+                self._choose_framing(head)
+                self.head = head
+                return data
+            self._interim += 1
+        raise BadResponse("it begins with too many interim responses")
+
+    def _choose_framing(self, head: Head) -> None:
+        encoding = head.headers.get(b"transfer-encoding")
+        length = head.headers.get(b"content-length")
+        if head.status in _NO_BODY or head.status < 200:  # noqa: PLR2004
+            self.done = True
+        elif encoding is not None:
+            if length is not None or encoding.lower() != b"chunked":
+                raise BadResponse("its framing is ambiguous")
+            self._chunked = True
+        elif length is not None:
+            if not _LENGTH.fullmatch(length):
+                raise BadResponse("its Content-Length is no number")
+            self._left = int(length)
+            self.done = self._left == 0
+        else:
+            self._until_close = True
+
+    def _read_chunks(self, data: bytes) -> bytes:
+        if self._buffer:
+            data = self._buffer + data
+        pieces: list[bytes] = []
+        try:
+            position = self._scan_chunks(data, pieces)
+        except BadResponse as error:
+            error.body = b"".join(pieces)
+            raise
+        self._buffer = data[position:]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
+        """Take the chunks that are there; return the index of the first unused byte."""
+        position = 0
+        while position < len(data) and not self.done:
+            if self._left > 0:
+                position = self._read_chunk_data(data, position, pieces)
+                continue
+            end = data.find(b"\n", position)
+            if end < 0:
+                if len(data) - position > MAX_CHUNK_LINE_BYTES:
+                    raise BadResponse("a chunk-size line is too long")
+                break
+            self._read_line(data[position:end].removesuffix(b"\r"))
+            position = end + 1
+        return position
+
+    def _read_chunk_data(self, data: bytes, position: int, pieces: list[bytes]) -> int:
+        """Take the available part of the current chunk; `_left` includes its CRLF."""
+        content = self._left - 2
+        if content > 0:
+            piece = data[position : position + content]
+            pieces.append(piece)
+            self._left -= len(piece)
+            position += len(piece)
+        while self._left in {1, 2} and position < len(data):
+            if data[position] != b"\r\n"[2 - self._left]:
+                raise BadResponse("a chunk is longer than it said")
+            self._left -= 1
+            position += 1
+        return position
+
+    def _read_line(self, line: bytes) -> None:
+        """Read a chunk-size line or a trailer line."""
+        if self._in_trailers:
+            self._trailers += 1
+            if not line:
+                self.done = True
+            elif self._trailers > MAX_HEADERS or not _HEADER.fullmatch(line):
+                raise BadResponse("its trailers are malformed")
+            return
+        match = _CHUNK_SIZE.fullmatch(line)
+        if match is None:
+            raise BadResponse("a chunk size is no number")
+        size = int(match[1], 16)
+        if size:
+            self._left = size + 2
+        else:
+            self._in_trailers = True
+
+
+def parse_head(data: bytes) -> Head:
+    """Parse status line and headers, without the blank line. Raises BadResponse."""
+    lines = data.replace(b"\r\n", b"\n").split(b"\n")
+    match = _STATUS_LINE.fullmatch(lines[0])
+    if match is None or len(lines[0]) > MAX_LINE_BYTES:
+        raise BadResponse("its status line is malformed")
+    if len(lines) > MAX_HEADERS + 1:
+        raise BadResponse("it has too many headers")
+    headers: dict[bytes, bytes] = {}
+    for line in lines[1:]:
+        if line[:1] in (b" ", b"\t") and headers:
+            continue  # obsolete folding: no header that matters here is ever folded
+        header = _HEADER.fullmatch(line)
+        if header is None or len(line) > MAX_LINE_BYTES:
+            raise BadResponse("a header is malformed")
+        name = header[1].lower()
+        if name in headers and name in {b"content-length", b"transfer-encoding"}:
+            raise BadResponse("its framing is ambiguous")
+        value = header[2].strip(b" \t")
+        headers[name] = headers[name] + b", " + value if name in headers else value  # RFC 9110 §5.3
+    options = {one.strip() for one in headers.get(b"connection", b"").lower().split(b",")}
+    is_persistent = b"close" not in options if match[1] == b"1" else b"keep-alive" in options
+    return Head(int(match[2]), headers, is_persistent)
+
+
+def _find_head_end(data: bytes) -> tuple[int, int]:
+    """Return the index of the head's end and the length of its blank line; -1 when it is not whole."""
+    crlf, lf = data.find(b"\r\n\r\n"), data.find(b"\n\n")
+    if lf >= 0 and (crlf < 0 or lf < crlf):
+        return lf, 2
+    return crlf, 4
+
+
+def _check_partial_head(data: bytes) -> None:
+    """Refuse early what can never become a head: garbage need not contain a blank line."""
+    too_long = (
+        len(data) > MAX_HEADERS * MAX_LINE_BYTES or len(data.rpartition(b"\n")[2]) > MAX_LINE_BYTES
+    )
+    if too_long or not (data.startswith(b"HTTP/1.") or b"HTTP/1.".startswith(data)):
+        raise BadResponse("its head is malformed")

@@ -1,0 +1,244 @@
+"""Routes: the providers that serve a model, their order, and when the next one is tried."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gateway.config import Model, Provider, Route
+from gateway.dialects import Exchange, Exchanges, Target
+from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
+from gateway.upstream.breaker import Breaker, BreakerState
+from gateway.upstream.forwarder import Forwarder
+
+log = logging.getLogger("gateway.routing")
+
+T = TypeVar("T")
+
+
+class ProviderState:
+    """A provider at run time: its forwarder, its requests in flight, its breakers and rests."""
+
+    __slots__ = ("_breaker", "_model_breakers", "_rests_until", "forwarder", "in_flight")
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self.forwarder = forwarder
+        self.in_flight = 0
+        self._breaker = Breaker()
+        self._model_breakers: dict[str, Breaker] = {}
+        """By upstream model: one that fails says nothing of the others."""
+        self._rests_until: dict[str, float] = {}
+        """By upstream model, where the provider asked for a pause."""
+
+    @property
+    def config(self) -> Provider:
+        return self.forwarder.provider
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def describe_breaker(self) -> tuple[BreakerState, int]:
+        """Return the provider's breaker's state and the whole seconds until it is tried again."""
+        return self._breaker.describe(time.monotonic())
+
+    def list_troubled(self) -> list[tuple[str, BreakerState, int, int]]:
+        """Return the models with an open breaker or a rest: breaker, its seconds, the rest's."""
+        now = time.monotonic()
+        found = []
+        for model in sorted({*self._model_breakers, *self._rests_until}):
+            state, seconds = self._find_breaker(model).describe(now)
+            rest = math.ceil(max(self._rests_until.get(model, 0.0) - now, 0.0))
+            if state != "closed" or rest:
+                found.append((model, state, seconds, rest))
+        return found
+
+    def is_open(self, upstream_model: str) -> bool:
+        """Return whether a breaker says that a model should not be tried before others."""
+        now = time.monotonic()
+        breakers = (self._breaker, self._model_breakers.get(upstream_model))
+        return any(one is not None and one.wait_seconds(now) > 0 for one in breakers)
+
+    def enter(self, upstream_model: str) -> None:
+        """Count a request that begins. Raises UpstreamUnavailable where the provider is not to be tried."""
+        self._check_fitness(upstream_model)
+        self.in_flight += 1
+        for breaker in (self._breaker, self._find_breaker(upstream_model)):
+            breaker.begin()
+
+    def leave(self, upstream_model: str, error: BaseException | None) -> None:
+        """Count a request that ends; the breakers note how it ended."""
+        self.in_flight -= 1
+        if error is None or isinstance(error, BadRequest):
+            self.note_alive(upstream_model)  # a well-founded refusal is an answer too
+            return
+        for breaker in (self._breaker, self._find_breaker(upstream_model)):
+            breaker.forget()
+        if isinstance(error, UpstreamError):
+            if error.blame != "nobody":
+                self._note_failure(upstream_model, error.blame)
+            if error.rest_seconds:
+                self._rest(upstream_model, error.rest_seconds)
+
+    def report(self, error: GatewayError) -> None:
+        """Take the provider's key out of an error, and log what the operator has to fix."""
+        self.forwarder.redact(error)
+        if isinstance(error, UpstreamError) and error.alarm:
+            log.error("provider %s: %s", self.name, error.alarm)
+
+    def note_alive(self, upstream_model: str) -> None:
+        """Note that the provider answers: the reply has begun, however long it takes."""
+        if self._breaker.succeed():
+            log.warning("provider %s answers again", self.name)
+        if self._find_breaker(upstream_model).succeed():
+            log.warning("provider %s: model %s answers again", self.name, upstream_model)
+
+    def _rest(self, upstream_model: str, seconds: float) -> None:
+        self._rests_until[upstream_model] = time.monotonic() + seconds
+        log.warning(
+            "provider %s: asks for a pause of %.0f s for model %s",
+            self.name,
+            seconds,
+            upstream_model,
+        )
+
+    def _find_breaker(self, upstream_model: str) -> Breaker:
+        return self._model_breakers.setdefault(upstream_model, Breaker())
+
+    def _note_failure(self, upstream_model: str, blame: Blame) -> None:
+        now = time.monotonic()
+        if blame == "provider":
+            if self._breaker.fail(now):
+                log.error("provider %s cannot be reached: its routes come last", self.name)
+            return
+        if self._find_breaker(upstream_model).fail(now, at_once=blame == "reply"):
+            log.error(
+                "provider %s: model %s failed repeatedly: its routes come last",
+                self.name,
+                upstream_model,
+            )
+
+    def _check_fitness(self, upstream_model: str) -> None:
+        rest = self._rests_until.get(upstream_model, 0.0) - time.monotonic()
+        if rest > 0:
+            raise UpstreamUnavailable(
+                "The upstream provider is not tried for now: it asked for a pause.",
+                retry_after_seconds=rest,
+                next_route=True,
+            )
+        most = self.config.max_concurrency
+        if most and self.in_flight >= most:
+            raise UpstreamUnavailable(
+                "The upstream provider has as many requests as it may at once.",
+                next_route=True,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One route of a model, ready to be tried."""
+
+    provider: ProviderState
+    exchange: Exchange
+    target: Target
+
+    def note_alive(self) -> None:
+        """Tell the breakers that the reply has begun."""
+        self.provider.note_alive(self.target.upstream_model)
+
+
+class Routes:
+    """The models that can be served, each with its candidates."""
+
+    __slots__ = ("_candidates", "models", "providers")
+
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        providers: Mapping[str, ProviderState],
+        exchanges: Exchanges,
+    ) -> None:
+        self.models = models
+        self.providers = providers
+        """By name: the providers that are on and that some model needs."""
+        self._candidates = {
+            (dialect, model.id): self._line_up(model, by_provider)
+            for dialect, by_provider in exchanges.items()
+            for model in models.values()
+        }
+
+    def find_candidates(self, dialect: str, model: Model) -> tuple[Candidate, ...]:
+        """Return the model's routes, in order, for callers of a dialect; empty when none can serve them."""
+        return self._candidates[dialect, model.id]
+
+    def close(self) -> None:
+        for provider in self.providers.values():
+            provider.forwarder.close()
+
+    def _line_up(self, model: Model, exchanges: Mapping[str, Exchange]) -> tuple[Candidate, ...]:
+        routes = ((route, self.providers[route.provider]) for route in model.routes)
+        return tuple(
+            Candidate(
+                provider,
+                exchanges[provider.config.dialect],
+                make_target(model, route, provider.config, exchanges[provider.config.dialect]),
+            )
+            for route, provider in routes
+            if provider.config.dialect in exchanges
+        )
+
+
+def make_target(model: Model, route: Route, provider: Provider, exchange: Exchange) -> Target:
+    return Target(
+        upstream_model=route.upstream_model,
+        ask_usage=provider.stream_usage,
+        max_output_tokens=model.max_output_tokens,
+        reasoning=model.reasoning or exchange.upstream.default_reasoning,
+        max_tokens_field=provider.max_tokens_field,
+        prices=model.prices,
+        allow=model.allow,
+    )
+
+
+async def try_routes(
+    candidates: Sequence[Candidate], attempt: Callable[[Candidate], Awaitable[T]]
+) -> T:
+    """Return what `attempt` returns for the first route that works.
+
+    The next route is tried only after a failure which proves that no work was done
+    (`UpstreamError.next_route`). Routes with an open breaker come last, so the only route that is
+    left is always tried. Raises what the last attempt raised.
+    """
+    if len(candidates) > 1:
+        candidates = sorted(candidates, key=_is_open)
+    last = len(candidates) - 1
+    for position, candidate in enumerate(candidates):
+        try:
+            return await try_route(candidate, attempt)
+        except UpstreamError as error:
+            candidate.provider.report(error)
+            if position == last or not error.next_route:
+                raise
+    raise AssertionError("a model has at least one route")
+
+
+def _is_open(candidate: Candidate) -> bool:
+    return candidate.provider.is_open(candidate.target.upstream_model)
+
+
+async def try_route(candidate: Candidate, attempt: Callable[[Candidate], Awaitable[T]]) -> T:
+    """Return what `attempt` returns, and let the provider's state note how it ended."""
+    provider, upstream_model = candidate.provider, candidate.target.upstream_model
+    provider.enter(upstream_model)
+    error: BaseException | None = None
+    try:
+        return await attempt(candidate)
+    except BaseException as failure:
+        error = failure
+        raise
+    finally:
+        provider.leave(upstream_model, error)

@@ -1,0 +1,64 @@
+"""One timer for everything in flight: deadlines, silence, callers that left.
+
+A timer per read would cost more than the read itself. Instead each request keeps its deadlines, and
+one tick looks at all of them; deadlines of seconds tolerate a tenth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from gateway.errors import GatewayError
+
+TICK_SECONDS: Final = 0.1
+"""A caller that left is noticed this soon; the deadlines themselves are seconds."""
+
+
+class Timed(Protocol):
+    """Something in flight that has deadlines."""
+
+    def tick(self, now: float) -> None:
+        """Check the deadlines against `loop.time()`. Must not raise."""
+
+    def stop(self, error: GatewayError) -> None:
+        """End with `error`: the gateway is shutting down."""
+
+
+class Ticker:
+    """The timer. It runs only while something is in flight."""
+
+    __slots__ = ("_handle", "_timed")
+
+    def __init__(self) -> None:
+        self._timed: set[Timed] = set()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def add(self, timed: Timed) -> None:
+        self._timed.add(timed)
+        if self._handle is None:
+            self._schedule()
+
+    def remove(self, timed: Timed) -> None:
+        self._timed.discard(timed)
+
+    def stop_all(self, error: GatewayError) -> None:
+        """End everything in flight with `error`."""
+        for timed in tuple(self._timed):
+            timed.stop(error)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _schedule(self) -> None:
+        self._handle = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._handle = None
+        now = asyncio.get_running_loop().time()
+        for timed in tuple(self._timed):
+            timed.tick(now)
+        if self._timed:
+            self._schedule()

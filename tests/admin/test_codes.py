@@ -1,0 +1,379 @@
+"""Top-up codes: how they look, what is kept of them, and that each is redeemed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from gateway import apikeys
+from gateway.admin import accounts, codes, keys
+from gateway.ledger import Books, CodeStatus, Conflict, NotFound, Refused, open_ledger
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.money import MAX_AMOUNT_NANO, NANO
+from tests.ledger.kit import assert_sound, query
+from tests.support.cli import Cli, make_cli
+
+CODE = re.compile(r"[2-9A-HJ-NP-Z]{4}(-[2-9A-HJ-NP-Z]{4}){3}")
+RACERS = 100
+CONNECTIONS = 8
+
+
+class Clock:
+    """Unix milliseconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "gateway.db"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def books(path: Path, clock: Clock) -> Iterator[Books]:
+    with SqliteBooks(path, create=True, clock=clock) as opened:
+        accounts.add_account(opened, "a")
+        accounts.add_account(opened, "b")
+        yield opened
+
+
+def make_one(books: Books, amount_nano: int = 5 * NANO, expires_ms: int | None = None) -> str:
+    (code,) = codes.make_codes(books, amount_nano, 1, expires_ms=expires_ms).codes
+    return code
+
+
+def balance(books: Books, account: str = "a") -> int:
+    return books.accounts.read(account).balance_nano
+
+
+def read_events(path: Path) -> list[tuple[object, ...]]:
+    found = query(path, "SELECT actor, action, account, target, detail FROM events ORDER BY id")
+    return [event for event in found if str(event[1]).startswith("code.")]
+
+
+# ---- making --------------------------------------------------------------------------------------
+
+
+def test_a_code_has_80_bits_in_symbols_that_cannot_be_misread(books: Books) -> None:
+    assert len(set(codes.ALPHABET)) == 32
+    assert not set("0O1I") & set(codes.ALPHABET)
+    made = codes.make_codes(books, 1, 1000).codes
+    assert len(set(made)) == 1000
+    assert all(CODE.fullmatch(code) for code in made)
+    assert set("".join(made)) == {*codes.ALPHABET, "-"}, "every symbol is drawn"
+
+
+def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path: Path) -> None:
+    made = codes.make_codes(books, 5 * NANO, 3, expires_ms=2_000_000, note="spring")
+    rows = query(path, "SELECT digest, last4, created_by, created_ms, note FROM codes ORDER BY id")
+    assert rows == [
+        (codes.digest(code), code[-4:], "cli", 1_000_000, "spring") for code in made.codes
+    ]
+    kept = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    for code in made.codes:
+        assert code.encode() not in kept
+        assert code.replace("-", "").encode() not in kept
+        assert code not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("batch", "field"),
+    [
+        ({"amount_nano": 0}, "amount"),
+        ({"amount_nano": -1}, "amount"),
+        ({"amount_nano": MAX_AMOUNT_NANO + 1}, "amount"),
+        ({"count": 0}, "count"),
+        ({"count": 1001}, "count"),
+        ({"expires_ms": 1_000_000}, "expires"),
+        ({"note": "a\nb"}, "note"),
+        ({"note": "x" * 501}, "note"),
+    ],
+)
+def test_a_batch_that_makes_no_sense_is_refused(
+    books: Books, batch: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        codes.make_codes(books, **{"amount_nano": 1, "count": 1, **batch})
+    assert (refused.value.code, refused.value.field) == ("invalid_field", field)
+    assert codes.list_codes(books) == []
+
+
+# ---- redeeming -----------------------------------------------------------------------------------
+
+
+def test_a_code_credits_its_amount_as_an_entry_of_its_own_kind(books: Books, path: Path) -> None:
+    code = make_one(books)
+    entry = codes.redeem(books, "a", code)
+    assert (entry.account, entry.kind, entry.amount_nano) == ("a", "code", 5 * NANO)
+    assert (entry.balance_after_nano, entry.note) == (5 * NANO, f"code ····{code[-4:]}")
+    assert balance(books) == 5 * NANO
+    (view,) = codes.list_codes(books)
+    assert (view.status(1_000_000), view.redeemed_by, view.redeemed_ms) == (
+        "redeemed",
+        "a",
+        1_000_000,
+    )
+    assert query(path, "SELECT entry_id, redeemed_by FROM codes") == [(entry.id, 1)]
+    assert read_events(path) == [
+        ("cli", "code.make", None, view.batch, "1 of 5.00"),
+        ("cli", "code.redeem", "a", view.id, f"5.00: code ····{code[-4:]}"),
+    ]
+    assert_sound(path)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda code: code.lower(),
+        lambda code: code.replace("-", ""),
+        lambda code: code.replace("-", " "),
+        lambda code: f"  {code.replace('-', ' - ')}\n",
+        lambda code: code.replace("-", "\N{EN DASH}"),
+        lambda code: code.replace("-", "\N{NO-BREAK SPACE}").lower(),
+        lambda code: "-".join(code.replace("-", "")),
+    ],
+)
+def test_a_code_may_be_typed_as_people_do(books: Books, write: Callable[[str], str]) -> None:
+    codes.redeem(books, "a", write(make_one(books)))
+    assert balance(books) == 5 * NANO
+
+
+def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
+    books: Books, path: Path, clock: Clock
+) -> None:
+    used, void, expired = make_one(books), make_one(books), make_one(books, expires_ms=1_000_001)
+    codes.redeem(books, "b", used)
+    (void_id,) = [one.id for one in codes.list_codes(books) if one.last4 == void[-4:]]
+    books.codes.void(void_id)
+    clock.now_ms += 1
+    unknown = "2222-2222-2222-2222"
+    wrong = [used, void, expired, unknown, "", "x", used + "2", used.replace("-", "0"), "é" * 16]
+    before = len(read_events(path))
+    told = set()
+    for text in wrong:
+        with pytest.raises(Refused) as refused:
+            codes.redeem(books, "a", text)
+        told.add((str(refused.value), refused.value.code, refused.value.field, type(refused.value)))
+    assert len(told) == 1
+    assert {(code, field) for _, code, field, _ in told} == {("code_invalid", "code")}
+    assert (balance(books), balance(books, "b")) == (0, 5 * NANO)
+    assert len(read_events(path)) == before
+
+
+def test_a_code_works_until_the_millisecond_it_expires(books: Books, clock: Clock) -> None:
+    code = make_one(books, expires_ms=1_000_010)
+    clock.now_ms = 1_000_009
+    assert codes.redeem(books, "a", code).amount_nano == 5 * NANO
+
+
+def test_of_100_who_race_for_a_code_one_is_credited(books: Books, path: Path) -> None:
+    """Through several connections, by as many accounts as tries: one entry, one balance."""
+    names = [f"racer-{number}" for number in range(RACERS)]
+    for name in names:
+        accounts.add_account(books, name)
+    code, spare = make_one(books), make_one(books, 7)
+    barrier = Barrier(CONNECTIONS)
+
+    def race(mine: list[str]) -> tuple[list[str], list[str]]:
+        won, lost = [], []
+        with SqliteBooks(path) as own:
+            barrier.wait()
+            for name in mine:
+                try:
+                    codes.redeem(own, name, code)
+                except Refused as refused:
+                    lost.append(refused.code)
+                else:
+                    won.append(name)
+        return won, lost
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        shares = [names[number::CONNECTIONS] for number in range(CONNECTIONS)]
+        ends = list(pool.map(race, shares))
+    (winner,) = [name for won, _ in ends for name in won]
+    assert [code for _, lost in ends for code in lost] == ["code_invalid"] * (RACERS - 1)
+    entries = query(path, "SELECT account_id, amount_nano FROM entries WHERE kind = 'code'")
+    assert entries == [(books.accounts.read(winner).id, 5 * NANO)]
+    assert sum(one.balance_nano for one in books.accounts.read_all()) == 5 * NANO
+    codes.redeem(books, "a", spare)
+    assert_sound(path)
+
+
+async def test_a_serving_gateway_learns_of_a_redeemed_code(books: Books, path: Path) -> None:
+    key = keys.add_key(books, "a")
+    async with open_ledger(path) as ledger:
+        codes.redeem(books, "a", make_one(books))
+        await ledger.refresh()
+        found = ledger.find_key(apikeys.digest(key.secret))
+        assert found is not None
+        assert found.account.balance_nano == 5 * NANO
+
+
+# ---- listing and voiding -------------------------------------------------------------------------
+
+
+def test_codes_are_listed_by_what_became_of_them(books: Books, clock: Clock) -> None:
+    used, void, late, left = (make_one(books, expires_ms=x) for x in (None, None, 1_000_005, None))
+    codes.redeem(books, "a", used)
+    by_end = {one.last4: one.id for one in codes.list_codes(books)}
+    books.codes.void(by_end[void[-4:]])
+    clock.now_ms = 1_000_005
+    expected: dict[CodeStatus, str] = {
+        "redeemed": used,
+        "void": void,
+        "expired": late,
+        "open": left,
+    }
+    for status, code in expected.items():
+        (one,) = codes.list_codes(books, status)
+        assert (one.id, one.status(clock.now_ms)) == (by_end[code[-4:]], status)
+
+
+def test_codes_are_paged_the_newest_first(books: Books, clock: Clock) -> None:
+    batches = []
+    for _ in range(3):
+        batches.append(codes.make_codes(books, 1, 4).batch)
+        clock.now_ms += 1
+    everything = codes.list_codes(books)
+    assert [one.batch for one in everything] == [
+        batch for batch in reversed(batches) for _ in range(4)
+    ]
+    paged: list[str] = []
+    while True:
+        total, found = books.codes.read_page(None, None, paged[-1] if paged else None, 5)
+        assert total == 12
+        paged += [one.id for one in found]
+        if len(found) < 5:
+            break
+    assert paged == [one.id for one in everything]
+    total, found = books.codes.read_page("open", batches[1], None, None)
+    assert (total, {one.batch for one in found}) == (4, {batches[1]})
+
+
+def test_a_code_is_voided_once_and_never_after_it_was_redeemed(
+    books: Books, path: Path, clock: Clock
+) -> None:
+    make_one(books)
+    (code,) = codes.list_codes(books)
+    assert books.codes.void(code.id).voided_ms == 1_000_000
+    clock.now_ms += 5
+    assert books.codes.void(code.id).voided_ms == 1_000_000
+    assert [event[1] for event in read_events(path)] == ["code.make", "code.void"]
+    used = make_one(books)
+    codes.redeem(books, "b", used)
+    (redeemed,) = codes.list_codes(books, "redeemed")
+    with pytest.raises(Conflict, match="redeemed by 'b'") as conflict:
+        books.codes.void(redeemed.id)
+    assert conflict.value.code == "code_redeemed"
+    with pytest.raises(NotFound):
+        books.codes.void("code_x")
+
+
+def test_of_a_batch_the_open_ones_are_voided(books: Books) -> None:
+    made, other = codes.make_codes(books, 1, 5), codes.make_codes(books, 1, 2)
+    codes.redeem(books, "a", made.codes[0])
+    assert books.codes.void_batch(made.batch) == 4
+    assert books.codes.void_batch(made.batch) == 0
+    assert {one.batch for one in codes.list_codes(books, "open")} == {other.batch}
+    with pytest.raises(NotFound):
+        books.codes.void_batch("batch_x")
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    made = make_cli(tmp_path, capsys)
+    made.done("account", "add", "alice")
+    return made
+
+
+def redeem_by_hand(cli: Cli, account: str, code: str) -> None:
+    with accounts.open_books(cli.database) as books:
+        codes.redeem(books, account, code)
+
+
+def test_codes_alone_are_on_stdout(cli: Cli) -> None:
+    answer = cli.done("code", "make", "--amount", "5", "--count", "3")
+    lines = answer.out.splitlines()
+    assert [bool(CODE.fullmatch(line)) for line in lines] == [True] * 3
+    assert re.fullmatch(r"Batch batch_\w+: 3 of 5\.00 EUR, shown this once:\n", answer.err)
+    for words in (("code", "list"), ("code", "list", "--json"), ("account", "show", "alice")):
+        assert not any(line in cli.done(*words).out for line in lines)
+    assert not any(line.encode() in cli.database.read_bytes() for line in lines)
+
+
+def test_codes_in_json(cli: Cli) -> None:
+    words = ("--amount", "0.5", "--expires", "2999-12-31", "--note", "spring", "--json")
+    made = cli.done("code", "make", *words).json
+    assert (made["amount"], made["amount_nano"]) == ("0.50", 500_000_000)
+    assert made["expires"] == "2999-12-31T00:00:00.000Z"
+    (code,) = made["codes"]
+    (listed,) = cli.done("code", "list", "--json").json
+    assert listed == {
+        "id": listed["id"],
+        "batch": made["batch"],
+        "display": f"····-{code[-4:]}",
+        "amount": "0.50",
+        "amount_nano": 500_000_000,
+        "status": "open",
+        "note": "spring",
+        "created": made["created"],
+        "created_by": "cli",
+        "expires": "2999-12-31T00:00:00.000Z",
+        "redeemed": None,
+        "redeemed_by": None,
+        "voided": None,
+    }
+    redeem_by_hand(cli, "alice", code)
+    (listed,) = cli.done("code", "list", "--status", "redeemed", "--json").json
+    assert listed["redeemed_by"] == "alice"
+    assert cli.done("code", "list", "--status", "open", "--json").json == []
+    (entry,) = cli.done("account", "show", "alice", "--json").json["entries"]
+    assert (entry["kind"], entry["amount"]) == ("code", "0.50")
+
+
+def test_codes_are_listed_for_people(cli: Cli) -> None:
+    first, second = cli.done("code", "make", "--amount", "5", "--count", "2").out.split()
+    last = cli.done("code", "make", "--amount", "12.5", "--expires", "2999-12-31").out.strip()
+    redeem_by_hand(cli, "alice", first)
+    shown = cli.done("code", "list").out
+    shown = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "WHEN", shown)
+    shown = re.sub(r"(code|batch)_\w+", lambda found: found[1].upper(), shown)
+    assert [re.sub(r" +", " ", line) for line in shown.splitlines()] == [
+        "ID BATCH CODE AMOUNT EUR STATE BY NOTE",
+        f"CODE BATCH ····-{last[-4:]} 12.50 until WHEN - -",
+        f"CODE BATCH ····-{second[-4:]} 5.00 open - -",
+        f"CODE BATCH ····-{first[-4:]} 5.00 redeemed WHEN alice -",
+    ]
+
+
+def test_codes_are_voided_by_their_own_id_or_their_batchs(cli: Cli) -> None:
+    made = cli.done("code", "make", "--amount", "5", "--count", "3", "--json").json
+    ids = [one["id"] for one in cli.done("code", "list", "--json").json]
+    answer = cli.done("code", "void", ids[0], "--json")
+    assert (answer.json["id"], answer.json["status"]) == (ids[0], "void")
+    assert cli.done("code", "void", "--batch", made["batch"], "--json").json == {"voided": 2}
+    assert cli.run("code", "void", made["batch"]).code == 5
+    redeemable = cli.done("code", "make", "--amount", "5").out.strip()
+    redeem_by_hand(cli, "alice", redeemable)
+    (used,) = cli.done("code", "list", "--status", "redeemed", "--json").json
+    refused = cli.run("code", "void", used["id"])
+    assert (refused.code, refused.out) == (1, "")
+    assert "redeemed by 'alice'" in refused.err

@@ -1,0 +1,55 @@
+"""The promises that every life keeps, checked without the table of endings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.api.lifecycle import Case, Ending
+from tests.api.lives.ledger import FakeLedger
+from tests.api.lives.loop import Log
+from tests.api.lives.provider import USAGE, FakeRoute
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the caller got of its reply."""
+
+    last: str
+    """`reply`, `error`, `cut` by a shutdown, or "" if it left."""
+    delivered: bool
+    """Events were sent to it before the last."""
+
+
+def judge(
+    case: Case | None, ledger: FakeLedger, routes: Sequence[FakeRoute], log: Log, heard: Heard
+) -> None:
+    log.check(case is not None, "the life has no ending")
+    log.check(ledger.holds == 1, "there is one hold")
+    log.check(len(ledger.settlements) == 1, "there is one settlement")
+    is_released = ledger.released == (0 if ledger.hangs else 1)
+    log.check(is_released, "the hold is released once, by the commit")
+    log.check(all(one.opened == one.closed for one in routes), "each answer is closed once")
+    if case is not None and ledger.settlements:
+        (settlement, *_) = ledger.settlements
+        log.check((settlement.outcome == "caller_left") == case[1], "the outcome says who left")
+        log.check(settlement.cost_nano >= 0, "no charge is negative")
+        _judge_money(case, ledger, log, heard)
+
+
+def _judge_money(case: Case, ledger: FakeLedger, log: Log, heard: Heard) -> None:
+    (settlement, *_) = ledger.settlements
+    ending, gone, *_ = case
+    if heard.last == "reply":
+        log.check(settlement.outcome == "complete", "a whole reply is complete")
+        costs_usage = settlement.cost_nano == USAGE["total_tokens"]
+        log.check(costs_usage or settlement.estimated, "a whole reply costs its usage")
+        log.check(ledger.charged_nano > 0, "a whole reply is charged")
+    made = ending is Ending.UNDELIVERABLE
+    ended_well = settlement.outcome in {"complete", "caller_left"}
+    if not ended_well and settlement.status != 200 and not made:
+        log.check(settlement.cost_nano == 0, "an error status costs nothing")
+    got_nothing = heard.last != "reply" and not heard.delivered
+    # A caller that leaves pays, a reply that was made is charged, and a cut may hit a commit.
+    if got_nothing and not gone and not made and not (heard.last == "cut" and ended_well):
+        log.check(ledger.charged_nano == 0, "nothing delivered is nothing charged")

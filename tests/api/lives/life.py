@@ -1,0 +1,147 @@
+"""One random life: the real driver against a scripted ledger, caller and provider."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from multidict import CIMultiDict
+
+from gateway.api import Call, Gateway
+from gateway.api.admission import Completion, Prepared
+from gateway.api.billing import Bill
+from gateway.api.lifecycle import Case
+from gateway.api.limits import make_rates
+from gateway.api.missing_usage import MissingUsages
+from gateway.api.relay import Relay
+from gateway.api.sink import JsonSink
+from gateway.config import Model, Provider
+from gateway.dialects import CALLERS, EXCHANGES, CompletionRequest, ReplyContext, Target
+from gateway.errors import STOPPED, GatewayError, Overloaded
+from gateway.ledger import Account, Key, KeyTerms
+from gateway.money import Price
+from gateway.prices import PriceList
+from gateway.upstream import Candidate, ProviderState, Ticker
+from gateway.usage import Expected, UsageLimits
+from tests.api.lives.caller import FakeSink
+from tests.api.lives.judge import Heard, judge
+from tests.api.lives.ledger import FakeLedger
+from tests.api.lives.loop import Log, VirtualLoop
+from tests.api.lives.provider import FakeRoute
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The course of one life."""
+
+    seed: int
+    case: Case | None
+    log: Log
+
+    def describe(self) -> str:
+        return "\n".join([f"seed {self.seed}: {'; '.join(self.log.broken)}", *self.log.lines])
+
+
+def live(seed: int) -> Life:
+    """Play one life. Raises Hang."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(_live(seed))
+    finally:
+        loop.close()
+
+
+async def _live(seed: int) -> Life:
+    dice, log = random.Random(seed), Log()
+    stream = dice.random() < 0.7
+    ledger = FakeLedger(dice, log, stream=stream)
+    work, routes = _admit(ledger, dice, log, stream=stream)
+    sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()
+    ticker = Ticker()
+    relay = Relay(work, sink, ticker)
+    raised = await _run(relay, ticker, dice, log)
+    if not stream and sink.body:
+        is_complete = ledger.committed is not None and ledger.committed.outcome == "complete"
+        log.check(is_complete, "the body leaves before the charge is committed")
+    await asyncio.sleep(60)  # whatever comes late comes now
+    case = relay._life.ended_as
+    if stream:
+        last, delivered = sink.last or raised, any(sink.sent)
+    else:
+        last, delivered = "reply" if sink.body else raised, False
+    judge(case, ledger, routes, log, Heard(last, delivered))
+    if stream and not last and not sink.lost:
+        log.check(False, "a caller that is there hears nothing")
+    return Life(seed, case, log)
+
+
+async def _run(relay: Relay, ticker: Ticker, dice: random.Random, log: Log) -> str:
+    """Run the relay, perhaps into a shutdown; return what others tell the caller, or ""."""
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(relay.run())
+    if dice.random() < 0.15:
+        at = dice.choice((0.0, 0.1, 1.0, 3.0))
+        error = Overloaded(STOPPED)
+        loop.call_later(at, log.note, "shutdown")
+        loop.call_later(at, ticker.stop_all, error)
+        loop.call_later(at + dice.choice((0.0, 1.0)), task.cancel)
+    try:
+        await task
+    except GatewayError:
+        return "error"  # the front middleware's reply
+    except asyncio.CancelledError:
+        return "cut"  # the server closes the connection
+    return ""
+
+
+def _admit(
+    ledger: FakeLedger, dice: random.Random, log: Log, *, stream: bool
+) -> tuple[Completion, list[FakeRoute]]:
+    """Make a completion like `admission.admit`, with one to three routes."""
+    dialect = CALLERS[dice.choice(("chat", "messages"))]
+    exchange = EXCHANGES[dialect.name]["chat"]
+    price = Price(input=10**6, output=10**6, cached_input=10**6, cache_write=10**6)
+    model = Model("m", "o", (), 100, 100, None, 0, PriceList(price), frozenset())
+    request = CompletionRequest({}, "m", stream, False, 1, None, 0, 0)
+    expected = Expected(10, UsageLimits(10**6, 10**6, 10**6))
+    context = ReplyContext(request, "req_1", expected)
+    key = Key("k", Account(1, "a", False, 10**12), KeyTerms())
+    loop = asyncio.get_running_loop()
+    rates = make_rates(requests_per_minute=0, tokens_per_minute=0, concurrency=0, now=0.0)
+    call = Call("req_1", dialect, loop.time(), 0, key=key, rates=rates)
+    provider = Provider(
+        "p", "chat", "http://x", "", None, 5.0, 4.0, 4.0, 20.0, 0,
+        dice.choice(("drain", "abort")), True, "max_tokens", {},
+    )  # fmt: skip
+    routes = [FakeRoute(provider, dice, log, stream) for _ in range(dice.randint(1, 3))]
+    candidates = [
+        Candidate(ProviderState(cast("Any", route)), exchange, Target("theirs")) for route in routes
+    ]
+    gateway = cast("Gateway", _Services(ledger))
+    call.provider = "p"
+    bill = Bill(gateway, call, request, model, expected)
+    work = Completion(
+        call, dialect, request, model, candidates, Prepared(b"{}", context), CIMultiDict(), bill
+    )
+    return work, routes
+
+
+@dataclass(slots=True)
+class _Billing:
+    hold_output_tokens: int = 10
+
+
+@dataclass(slots=True)
+class _Config:
+    billing: _Billing = field(default_factory=_Billing)
+
+
+@dataclass(slots=True)
+class _Services:
+    """The part of a `Gateway` that a `Bill` uses."""
+
+    ledger: FakeLedger
+    missing_usages: MissingUsages = field(default_factory=MissingUsages)
+    config: _Config = field(default_factory=_Config)

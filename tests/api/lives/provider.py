@@ -1,0 +1,153 @@
+"""A provider that answers, breaks off, refuses or hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from gateway.config import Provider
+from gateway.dialects import Exchange
+from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
+from gateway.upstream import Answer, Attempt, Receiver
+from tests.api.lives.loop import DELAYS, Log
+from tests.dialects.chat.kit import DONE, chunk, dump, event, role, stop, text
+
+ERROR: Final = b'data: {"error": {"message": "the model crashed"}}\n\n'
+TOOL: Final = {
+    "tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f"}}]
+}
+NAMELESS: Final = {"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": "{}"}}]}
+"""A call that no messages reply can hold."""
+USAGE: Final = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+COMPLETION: Final = dump(
+    {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "theirs",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hallo"},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": USAGE,
+    }
+)
+CUT_SHORT: Final = COMPLETION.replace(b'"stop"', b"null")
+
+
+class FakeConnection:
+    """The connection that an `Attempt` watches."""
+
+    def __init__(self) -> None:
+        self.body_reads = 0
+        self.paused = False
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: Exception) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(error)
+            self.failed.exception()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, or raise the error that `fail` was called with."""
+        await asyncio.wait((self.failed,), timeout=seconds)
+        if self.failed.done():
+            self.failed.result()
+
+
+@dataclass(slots=True)
+class FakeRoute:
+    """A forwarder and its reply."""
+
+    provider: Provider
+    dice: random.Random
+    log: Log
+    stream: bool
+    connection: FakeConnection | None = None
+    closed: int = 0
+    opened: int = 0
+    stopped: bool = False
+
+    async def open(
+        self,
+        exchange: Exchange,  # noqa: ARG002 - the protocol's
+        body: bytes,  # noqa: ARG002
+        headers: Mapping[str, str],  # noqa: ARG002
+        attempt: Attempt,
+    ) -> Answer:
+        await asyncio.sleep(self.dice.choice(DELAYS))
+        if self.dice.random() < 0.1:
+            raise UpstreamUnavailable("unreachable", next_route=True)
+        connection = self.connection = FakeConnection()
+        attempt.attach(cast("Any", connection))
+        self.log.note("sent")
+        await connection.sleep(self.dice.choice((*DELAYS, 9.0)))
+        kind = self.dice.choices(("answer", "refused", "rejected", "broken"), (85, 6, 3, 6))[0]
+        if kind != "answer":
+            self.log.note(kind)
+        if kind in {"refused", "rejected"}:
+            attempt.refuse()
+        if kind == "refused":
+            raise UpstreamError("status 500", next_route=True)
+        if kind == "rejected":
+            raise BadRequest("not like this")
+        if kind == "broken":
+            raise UpstreamError("broke off")
+        self.opened += 1
+        return self
+
+    async def deliver(self, receiver: Receiver) -> None:
+        connection = self.connection
+        assert connection is not None
+        for piece in self._write_body():
+            await connection.sleep(
+                self.dice.choice((*DELAYS, 9.0) if self.dice.random() < 0.1 else DELAYS)
+            )
+            connection.body_reads += 1
+            proceed = receiver.receive(piece)
+            if self.stopped:
+                return
+            if not proceed:
+                connection.paused = True
+                await receiver.ready()
+                connection.paused = False
+        if self.dice.random() < 0.08:
+            raise UpstreamError("broke off")
+        await connection.sleep(0.0)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def redact(self, error: GatewayError) -> GatewayError:
+        return error
+
+    def _write_body(self) -> list[bytes]:
+        whole = COMPLETION if self.dice.random() < 0.9 else CUT_SHORT
+        body = self._write_stream() if self.stream else [whole[:40], whole[40:]]
+        if self.stream and self.dice.random() < 0.05:
+            body = [COMPLETION]  # `stream` ignored
+        if self.dice.random() < 0.25:
+            body = body[: self.dice.randrange(len(body) + 1)]  # cut
+        if self.dice.random() < 0.07:
+            body.insert(self.dice.randrange(len(body) + 1), ERROR)
+        if self.dice.random() < 0.3:
+            body = [b"".join(body)]
+        return body
+
+    def _write_stream(self) -> list[bytes]:
+        deltas = [text("Hal"), text("lo")] if self.dice.random() < 0.65 else []
+        if not deltas and self.dice.random() < 0.7:
+            tool = self.dice.choice((TOOL, NAMELESS, NAMELESS))
+            deltas = [{"index": 0, "delta": tool, "finish_reason": None}]
+        chunks = [chunk(role()), *(chunk(delta) for delta in deltas), chunk(stop())]
+        body = [b": comment\n\n", *map(event, chunks), event(chunk(usage=USAGE)), DONE]
+        return body[self.dice.randrange(2) :]

@@ -1,0 +1,79 @@
+"""Routes that can carry a request, and what is said when none can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from multidict import CIMultiDict
+
+from gateway.api import Call
+from gateway.api.admission import Completion, Prepared, _choose_writable
+from gateway.config import Model
+from gateway.dialects import CALLERS, CompletionRequest, Payload
+from gateway.errors import BadRequest, UpstreamUnavailable
+from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
+
+CALL = Call("req_1", CALLERS["chat"], 0.0, 0)
+MODEL = Model("m", "o", (), 100, 100, None, 0, FREE_OF_CHARGE, frozenset())
+REQUEST = CompletionRequest({}, "m", False, False, 1, None, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FakeExchange:
+    """Writes its name, or refuses the request in its name."""
+
+    name: str
+    refuses: bool
+
+    def write_request(self, _request: object, _target: object) -> Payload:
+        if self.refuses:
+            raise BadRequest(f"{self.name} cannot carry this", param=self.name)
+        return Payload(self.name.encode(), NOTHING_SPECIAL)
+
+
+def line_up(*routes: str) -> Any:
+    """Candidates by name; one whose name begins with `no` refuses the request."""
+    exchanges = [FakeExchange(name, refuses=name.startswith("no")) for name in routes]
+    return tuple(SimpleNamespace(exchange=one, target=None) for one in exchanges)
+
+
+@pytest.mark.parametrize(
+    ("routes", "left"),
+    [
+        (("a",), 1),
+        (("a", "no-b"), 2),
+        (("no-a", "b"), 1),
+        (("no-a", "no-b", "c", "no-d"), 2),
+    ],
+)
+def test_the_routes_begin_with_the_first_that_can_carry_it(
+    routes: tuple[str, ...], left: int
+) -> None:
+    lined_up = line_up(*routes)
+    candidates, first = _choose_writable(CALL, REQUEST, MODEL, lined_up)
+    assert tuple(candidates) == lined_up[-left:]
+    assert first.data == routes[-left].encode()
+
+
+def test_when_no_route_can_carry_it_the_first_refusal_is_told() -> None:
+    """The first route is the one that the operator prefers."""
+    with pytest.raises(BadRequest) as refusal:
+        _choose_writable(CALL, REQUEST, MODEL, line_up("no-a", "no-b", "no-c"))
+    assert refusal.value.param == "no-a"
+
+
+def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
+    """Nobody is to blame: the next route is tried, and the breaker does not count it."""
+    first, second, third = candidates = line_up("a", "no-b", "c")
+    prepared = Prepared(b"written before", cast("Any", None))
+    work = Completion(
+        CALL, CALL.dialect, REQUEST, MODEL, candidates, prepared, CIMultiDict(), cast("Any", None)
+    )
+    assert work.prepare(first) is prepared
+    assert work.prepare(third).data == b"c"
+    with pytest.raises(UpstreamUnavailable) as refusal:
+        work.prepare(second)
+    assert (refusal.value.next_route, refusal.value.blame) == (True, "nobody")

@@ -1,0 +1,186 @@
+"""The money of one request: its hold, the usage that is plausible, its one settlement."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import pytest
+
+from gateway.api import Call
+from gateway.api.billing import Bill, expect_usage
+from gateway.api.limits import make_rates
+from gateway.config import Model
+from gateway.dialects import CALLERS, CompletionRequest, Payload
+from gateway.errors import InsufficientBalance, RateLimited
+from gateway.ledger.base import Key
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.money import Price, Tokens
+from gateway.prices import NOTHING_SPECIAL, PriceList
+from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
+from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
+
+MAX_INPUT: Final = 5000
+MAX_OUTPUT: Final = 400
+HOLD_OUTPUT: Final = 100
+NOW: Final = 1000.0
+TOKENS_PER_MINUTE: Final = 1000
+CREDIT_NANO: Final = 10_000
+PRICE: Final = Price(input=10**6, output=10**6, cached_input=10**6, cache_write=10**6)
+"""A nano-unit a token."""
+MODEL: Final = Model("m", "o", (), MAX_OUTPUT, MAX_INPUT, None, 0, PriceList(PRICE), frozenset())
+REQUEST: Final = CompletionRequest({}, "m", False, False, 1, None, 0, 0)
+PAYLOAD: Final = Payload(b"x" * 40, NOTHING_SPECIAL)
+INPUT: Final = 10
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "n", "output"),
+    [
+        (None, 1, HOLD_OUTPUT),
+        (7, 1, 7),
+        (10**9, 1, HOLD_OUTPUT),
+        (7, 3, 21),
+        (None, 2, 2 * HOLD_OUTPUT),
+    ],
+)
+async def test_a_hold_expects_no_more_than_the_model_or_the_caller_allows(
+    desk: Desk, max_tokens: int | None, n: int, output: int
+) -> None:
+    desk.take(replace(REQUEST, max_tokens=max_tokens, n=n)).void("rejected", 400)
+    assert desk.held_nano == INPUT + output
+
+
+async def test_a_hold_expects_no_more_than_a_small_model_writes(desk: Desk) -> None:
+    desk.take(model=replace(MODEL, max_output_tokens=9)).void("rejected", 400)
+    assert desk.held_nano == INPUT + 9
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_each_choice_may_use_what_a_model_may(n: int) -> None:
+    limits = expect_usage(replace(REQUEST, n=n), PAYLOAD, MODEL).limits
+    assert limits.input == IMPLAUSIBLE_FACTOR * MAX_INPUT, "choices share their input"
+    assert limits.output == IMPLAUSIBLE_FACTOR * MAX_OUTPUT * n
+    assert limits.estimated_output == MAX_OUTPUT * n
+
+
+def test_nothing_beyond_all_models_is_plausible() -> None:
+    model = replace(MODEL, max_input_tokens=10**9, max_output_tokens=10**8)
+    limits = expect_usage(replace(REQUEST, n=128), PAYLOAD, model).limits
+    assert (limits.input, limits.output) == (MAX_PLAUSIBLE_TOKENS, MAX_PLAUSIBLE_TOKENS)
+
+
+def test_the_content_of_files_is_no_text() -> None:
+    request = replace(REQUEST, base64_chars=32, file_tokens=1600)
+    assert expect_usage(request, PAYLOAD, MODEL).input_tokens == 2 + 1600
+    assert expect_usage(replace(request, file_tokens=10**6), PAYLOAD, MODEL).input_tokens == (
+        MAX_INPUT
+    )
+
+
+@dataclass(slots=True)
+class Desk:
+    """A ledger with one key, and the bill of one request."""
+
+    ledger: SqliteLedger
+    call: Call
+    place: Place
+    held_nano: int = 0
+    """The amount of the last hold when it was taken."""
+
+    def take(self, request: CompletionRequest = REQUEST, model: Model = MODEL) -> Bill:
+        """Take the hold."""
+        billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT)
+        services = SimpleNamespace(ledger=self.ledger, config=SimpleNamespace(billing=billing))
+        expected = expect_usage(request, PAYLOAD, model)
+        bill = Bill(cast("Any", services), self.call, request, model, expected)
+        self.held_nano = self.key.held_nano
+        return bill
+
+    @property
+    def key(self) -> Key:
+        return find_key(self.ledger, self.place)
+
+    @property
+    def tokens_left(self) -> float:
+        """How many tokens the key may use at this moment."""
+        assert self.call.rates is not None
+        assert self.call.rates.tokens is not None
+        return self.call.rates.tokens.level(NOW)
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    monkeypatch.setattr("gateway.api.billing.time", SimpleNamespace(monotonic=lambda: NOW))
+    place = make_place(tmp_path, credit_nano=CREDIT_NANO)
+    async with SqliteLedger.open(place.path) as ledger:
+        rates = make_rates(
+            requests_per_minute=0, tokens_per_minute=TOKENS_PER_MINUTE, concurrency=0, now=NOW
+        )
+        key = find_key(ledger, place)
+        yield Desk(ledger, Call("req_1", CALLERS["chat"], NOW, 0, key=key, rates=rates), place)
+    assert_sound(place.path)
+
+
+async def test_a_hold_counts_what_is_expected(desk: Desk) -> None:
+    bill = desk.take()
+    assert desk.tokens_left == TOKENS_PER_MINUTE - INPUT - HOLD_OUTPUT
+    assert desk.key.held_nano == INPUT + HOLD_OUTPUT
+    assert desk.call.balance_nano == CREDIT_NANO, "what was available before it"
+    bill.void("upstream_error", 502)
+
+
+async def test_a_refused_hold_gives_its_tokens_back(desk: Desk) -> None:
+    desk.key.account.balance_nano = 0
+    with pytest.raises(InsufficientBalance):
+        desk.take()
+    assert desk.tokens_left == TOKENS_PER_MINUTE
+    assert desk.call.balance_nano is None
+    desk.key.account.balance_nano = CREDIT_NANO
+
+
+async def test_without_tokens_there_is_no_hold(desk: Desk) -> None:
+    assert desk.call.rates is not None
+    desk.call.rates.take_tokens(TOKENS_PER_MINUTE, NOW)
+    with pytest.raises(RateLimited):
+        desk.take()
+    assert desk.key.held_nano == 0
+
+
+USED: Final = Tokens(input=11, output=7)
+
+
+@pytest.mark.parametrize("again", ["settle", "void"])
+async def test_a_second_settlement_changes_nothing(desk: Desk, again: str) -> None:
+    """Neither the charge, nor the rate, nor what the log tells."""
+    bill = desk.take()
+    settled = bill.settle("complete", 200, Metered(USED, estimated=False))
+    if again == "void":
+        bill.void("internal_error", 500)
+    else:
+        assert bill.settle("shutdown", 503, Metered(Tokens(900), estimated=True)) is settled
+    await settled
+    bill.void("internal_error", 500)
+    assert (desk.call.outcome, desk.call.status) == ("complete", 200)
+    assert (desk.call.tokens, desk.call.cost_nano) == (USED, USED.total)
+    assert desk.tokens_left == TOKENS_PER_MINUTE - USED.total
+    assert desk.key.account.balance_nano == CREDIT_NANO - USED.total
+    assert read_row(desk) == ("posted", "complete", 200, USED.total)
+
+
+async def test_what_is_void_stays_void(desk: Desk) -> None:
+    bill = desk.take()
+    bill.void("upstream_error", 502)
+    await bill.settle("complete", 200, Metered(USED, estimated=False))
+    assert (desk.call.outcome, desk.call.status, desk.call.cost_nano) == ("upstream_error", 502, 0)
+    assert desk.tokens_left == TOKENS_PER_MINUTE
+    assert (desk.key.account.balance_nano, desk.key.held_nano) == (CREDIT_NANO, 0)
+    assert read_row(desk) == ("voided", "upstream_error", 502, 0)
+
+
+def read_row(desk: Desk) -> tuple[object, ...]:
+    (row,) = query(desk.place.path, "SELECT state, outcome, status, cost_nano FROM requests")
+    return row

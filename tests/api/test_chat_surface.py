@@ -1,0 +1,281 @@
+"""The chat API over plain HTTP: replies, streams, and what passes through."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.chat import read_stream, say, split_events
+from tests.support.config import UPSTREAM_NAME
+from tests.support.replies import (
+    DONE,
+    LAST_CHUNK,
+    UPSTREAM_ID,
+    UPSTREAM_MODEL,
+    chunk,
+    chunked,
+    completion,
+    dumps,
+    http,
+    json_reply,
+    sse,
+    sse_reply,
+    sse_start,
+    stream_chunks,
+    stream_head,
+    text_chunks,
+)
+from tests.support.running import Launch
+from tests.support.stage import Stage
+from tests.support.upstream import Wait
+
+
+async def test_json_reply_is_the_upstreams_under_our_name(stage: Stage) -> None:
+    """A vendor's own fields stay."""
+    model = stage.fresh("plain")
+    value = completion("Hallo, Wölt", system_fingerprint="fp_1", vendor={"a": [1, None]})
+    stage.alpha.play(json_reply(value))
+    reply = await stage.chat(say(model))
+    assert reply.headers["content-type"].startswith("application/json")
+    assert reply.json == value | {"model": model}
+    assert int(reply.headers["content-length"]) == len(reply.body)
+
+
+@pytest.mark.parametrize(
+    "given", ["msg_01", "", "5319bd0299614c679a0068a4f2c8ffd0", None, UPSTREAM_ID]
+)
+async def test_json_id_has_the_specs_shape(stage: Stage, given: str | None) -> None:
+    stage.alpha.play(json_reply(completion(id=given)))
+    reply = await stage.chat(say(stage.fresh("plain")))
+    assert re.fullmatch(r"chatcmpl-\S+", reply.json["id"])
+    if given == UPSTREAM_ID:
+        assert reply.json["id"] == given
+
+
+async def test_upstream_gets_its_own_name_key_and_path(stage: Stage) -> None:
+    model = stage.fresh("plain")
+    body = say(model, "Grüße 🎉", temperature=0.5, stop=["a"], seed=7, reasoning={"effort": "low"})
+    stage.alpha.play(json_reply(completion()))
+    await stage.chat(body, headers={"X-Custom": "1", "Cookie": "a=b", "User-Agent": "me"})
+    sent = stage.alpha.last
+    assert (sent.method, sent.target) == ("POST", "/v1/chat/completions")
+    assert sent.json == body | {"model": UPSTREAM_NAME}
+    assert sent.headers["authorization"] == f"Bearer {stage.secret}"
+    assert sent.headers["content-type"] == "application/json"
+    assert sent.headers["accept-encoding"] == "identity"
+    assert not {"x-custom", "cookie", "x-api-key"} & set(sent.headers)
+
+
+async def test_headers_of_the_upstream_stay_there(stage: Stage) -> None:
+    """Headers pass by an allow-list, not a deny-list."""
+    headers = {
+        "Set-Cookie": "session=upstream",
+        "Server": "nginx/upstream",
+        "X-Internal-Key": stage.secret,
+        "x-request-id": "theirs",
+        "openai-organization": "our-organisation",
+    }
+    stage.alpha.play([http(dumps(completion()), headers=headers)])
+    reply = await stage.chat(say(stage.fresh("plain")))
+    assert not {"set-cookie", "x-internal-key", "openai-organization"} & set(reply.headers)
+    assert "upstream" not in reply.headers.get("server", "")
+    assert reply.request_id != "theirs"
+
+
+async def test_request_ids_are_ours_and_differ(stage: Stage) -> None:
+    stage.alpha.always(json_reply(completion()))
+    model = stage.fresh("plain")
+    one, two = [
+        await stage.chat(say(model), headers={"x-request-id": "callers-own"}) for _ in range(2)
+    ]
+    assert len({one.request_id, two.request_id, "callers-own"}) == 3
+
+
+async def test_stream_is_passed_on_as_it_comes(stage: Stage) -> None:
+    """No event waits for the next one."""
+    go_on = asyncio.Event()
+    model = stage.fresh("plain")
+    first, second, *rest = (chunked(sse(one)) for one in stream_chunks(["Hel", "lo"]))
+    stage.alpha.play([stream_head(), first, second, Wait(go_on), *rest, chunked(DONE), LAST_CHUNK])
+    async with stage.chatting(say(model, stream=True)) as call:
+        await call.read_head()
+        assert call.headers["content-type"].startswith("text/event-stream")
+        early = b""
+        while b"Hel" not in early:
+            early += await call.read_piece()
+        go_on.set()
+        reply = await call.read_all()
+    assert read_stream(early + reply.body, model).text == "Hello"
+
+
+async def test_one_connection_serves_many_requests(stage: Stage) -> None:
+    """JSON, a stream and an error on the same keep-alive connection."""
+    model = stage.fresh("plain")
+    stage.alpha.play(json_reply(completion()), sse_reply(stream_chunks(["a"])))
+    statuses = []
+    async with stage.gateway.connect() as call:
+        for body in (say(model), say(model, stream=True), say("none")):
+            data = json.dumps(body).encode()
+            head = (
+                f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n"
+                f"Content-Type: application/json\r\nAuthorization: Bearer {stage.key}\r\n\r\n"
+            )
+            await call.send(head.encode() + data)
+            call.status = 0
+            reply = await call.read_all()
+            statuses.append(reply.status)
+    assert statuses == [200, 200, 400]
+
+
+async def test_comments_of_the_upstream_pass_between_events(stage: Stage) -> None:
+    model = stage.fresh("plain")
+    first, *rest = stream_chunks(["Hi"])
+    stage.alpha.play(sse_reply([b": OPENROUTER PROCESSING\n\n", first, b": wait\n\n", *rest]))
+    reply = await stage.chat(say(model, stream=True))
+    assert read_stream(reply.body, model).text == "Hi"
+    assert b": wait\n\n" in reply.body
+
+
+@pytest.mark.parametrize(
+    "noise", [b"id: 7\n\n", b"retry: 1000\n\n", b"event: ping\n\n", b"\xef\xbb\xbf", b"\n\n"]
+)
+async def test_what_breaks_clients_never_passes(stage: Stage, noise: bytes) -> None:
+    """`openai` raises JSONDecodeError on each of these."""
+    model = stage.fresh("plain")
+    first, *rest = stream_chunks(["Hi"])
+    stage.alpha.play(sse_reply([noise, first, *([] if noise[0] == 0xEF else [noise]), *rest]))
+    reply = await stage.chat(say(model, stream=True))
+    assert read_stream(reply.body, model).text == "Hi"
+    assert noise.strip() == b"" or noise.strip() not in reply.body
+
+
+@pytest.mark.parametrize("ending", [b"\r\n", b"\r"])
+async def test_other_line_ends_are_understood(stage: Stage, ending: bytes) -> None:
+    model = stage.fresh("plain")
+    body = b"".join(sse(event) for event in stream_chunks(["Hi"])) + DONE
+    stage.alpha.play([stream_head(), chunked(body.replace(b"\n", ending)), LAST_CHUNK])
+    reply = await stage.chat(say(model, stream=True))
+    assert read_stream(reply.body, model).text == "Hi"
+
+
+async def test_silence_is_filled_with_comments(launch: Launch, stage: Stage) -> None:
+    """Comments before the first event and between events do not change the reply."""
+    running = launch(server="comment_seconds = 0.1")
+    first, second = asyncio.Event(), asyncio.Event()
+    events = [chunked(sse(event)) for event in stream_chunks(["Hi"])]
+    stage.alpha.play(
+        [
+            stream_head(),
+            Wait(first),
+            events[0],
+            Wait(second),
+            *events[1:],
+            chunked(DONE),
+            LAST_CHUNK,
+        ]
+    )
+    body = say("plain/0", stream=True)
+    async with running.gateway.chatting(running.callers["rich"].key, body) as call:
+        await call.read_head()
+        got = b""
+        for event in (first, second):
+            comments = got.count(b":\n\n") + got.count(b": ")
+            while got.count(b":\n\n") + got.count(b": ") < comments + 2:
+                got += await call.read_piece()
+            event.set()
+        got += (await call.read_all()).body
+    assert read_stream(got, "plain/0").text == "Hi"
+
+
+async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:
+    """Back-pressure: the gateway reads no 60 MB that the caller does not read."""
+    model = stage.fresh("abort")
+    piece = chunked(sse(chunk({"content": "x" * 60_000})))
+    stage.alpha.play([*sse_start(text_chunks([], finish=None)), *[piece] * 1000])
+    async with stage.chatting(say(model, stream=True)) as call:
+        await call.read_head()
+        exchange = await stage.alpha.wait_for(1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(exchange.played.wait(), 0.5)
+        call.reset()
+    await asyncio.wait_for(exchange.closed.wait(), 2)
+
+
+MODEL_KEYS = {"id", "object", "created", "owned_by"}
+
+
+async def test_models_are_listed(stage: Stage) -> None:
+    reply = await stage.gateway.ask("GET", "/v1/models", key=stage.key)
+    assert (reply.status, reply.json["object"]) == (200, "list")
+    for entry in reply.json["data"]:
+        assert set(entry) >= MODEL_KEYS
+        assert (entry["object"], entry["owned_by"]) == ("model", "tester")
+        assert isinstance(entry["created"], int)
+    ids = [entry["id"] for entry in reply.json["data"]]
+    assert {"plain/0", "pair/0", "refused/0"} <= set(ids)
+    assert len(ids) == len(set(ids))
+    assert UPSTREAM_NAME not in reply.body.decode()
+
+
+@pytest.mark.parametrize("path", ["plain/0", "plain%2F0", "plain%2f0"])
+async def test_model_is_retrieved_by_its_id(stage: Stage, path: str) -> None:
+    reply = await stage.gateway.ask("GET", f"/v1/models/{path}", key=stage.key)
+    assert reply.status == 200
+    assert reply.json["id"] == "plain/0"
+
+
+@pytest.mark.parametrize("account", ["empty", "rich"])
+async def test_models_need_a_key_and_no_balance(stage: Stage, account: str) -> None:
+    key = stage.callers[account].key
+    assert (await stage.gateway.ask("GET", "/v1/models", key=key)).status == 200
+    assert (await stage.gateway.ask("GET", "/v1/models/plain/0", key=key)).status == 200
+
+
+async def test_models_that_a_key_may_not_use_are_not_there(stage: Stage) -> None:
+    account = stage.callers["rich"].account
+    verb = await stage.gateway.run("key", "add", account, "--models", "plain/0")
+    key = verb.out.strip()
+    stage.gateway.canaries.append(key.encode())
+    reply = await stage.gateway.ask("GET", "/v1/models", key=key)
+    assert [entry["id"] for entry in reply.json["data"]] == ["plain/0"]
+    assert (await stage.gateway.ask("GET", "/v1/models/plain/0", key=key)).status == 200
+    assert (await stage.gateway.ask("GET", "/v1/models/pair/0", key=key)).status == 404
+
+
+async def test_models_in_the_messages_shape(stage: Stage) -> None:
+    """Requests with `anthropic-version` get the messages shape."""
+    headers = {"anthropic-version": "2023-06-01", "x-api-key": stage.key}
+    reply = await stage.gateway.ask("GET", "/v1/models?limit=1000", headers=headers)
+    assert reply.status == 200
+    page: dict[str, Any] = reply.json
+    assert {"data", "has_more", "first_id", "last_id"} <= set(page)
+    assert (len(page["data"]), page["has_more"]) == (1000, True)
+    last = page["last_id"]
+    path = f"/v1/models?limit=1000&after_id={last}"
+    rest = (await stage.gateway.ask("GET", path, headers=headers)).json
+    assert rest["has_more"] is False
+    assert last not in {entry["id"] for entry in rest["data"]}
+    assert all(entry["type"] == "model" for entry in page["data"])
+    assert all({"id", "display_name", "created_at"} <= set(entry) for entry in page["data"])
+    one = await stage.gateway.ask("GET", "/v1/models/plain/0", headers=headers)
+    assert (one.json["type"], one.json["id"]) == ("model", "plain/0")
+
+
+async def test_head_and_unknown_versions(stage: Stage) -> None:
+    headers = {"anthropic-version": "3000-01-01", "x-api-key": stage.key}
+    assert (await stage.gateway.ask("GET", "/v1/models", headers=headers)).status == 200
+
+
+async def test_merged_first_and_last_chunks_are_split(stage: Stage) -> None:
+    """A stream of a single chunk is repaired into the chunks it should have."""
+    model = stage.fresh("plain")
+    event = chunk({"role": "assistant", "content": "All at once"}, finish="stop")
+    stage.alpha.play(sse_reply([event | {"object": "", "id": "x"}, chunk(None, usage=None)]))
+    reply = await stage.chat(say(model, stream=True))
+    assert read_stream(reply.body, model).text == "All at once"
+    assert UPSTREAM_MODEL.encode() not in reply.body
+    assert len(split_events(reply.body)) >= 4

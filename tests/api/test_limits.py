@@ -1,0 +1,299 @@
+"""Rate limits of a key, on a clock that the tests set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.api import Gateway
+from gateway.api.body import hold_body, release_body
+from gateway.api.limits import Bucket, KeyRates, make_rates
+from gateway.dialects import CALLERS
+from gateway.errors import Overloaded, RateLimited
+from gateway.ledger.base import Account, Key
+from gateway.ledger.key_records import KeyTerms
+from tests.support.fuzz import fuzz
+
+EPSILON = 1e-6
+"""Levels are floats, so a millionth of a request counts as none."""
+
+
+def rates(requests: int = 0, tokens: int = 0, concurrency: int = 0, now: float = 0.0) -> KeyRates:
+    return make_rates(
+        requests_per_minute=requests, tokens_per_minute=tokens, concurrency=concurrency, now=now
+    )
+
+
+def admits(key: KeyRates, now: float) -> bool:
+    try:
+        key.admit(now)
+    except RateLimited:
+        return False
+    key.release()
+    return True
+
+
+steps = st.lists(st.floats(0, 90, allow_nan=False), min_size=1, max_size=120)
+
+
+@fuzz(150)
+@given(st.integers(1, 40), steps)
+def test_never_more_than_the_limit_and_the_refill_are_admitted(
+    limit: int, gaps: list[float]
+) -> None:
+    """In any interval at most `limit` plus the refill is admitted."""
+    key = rates(requests=limit)
+    now = 0.0
+    admitted: list[float] = []
+    for gap in gaps:
+        now += gap / limit
+        while admits(key, now) and len(admitted) < 500:
+            admitted.append(now)
+    for first, since in enumerate(admitted):
+        for last in range(first, len(admitted)):
+            refill = (admitted[last] - since) * limit / 60
+            assert last - first + 1 <= limit + refill + EPSILON
+
+
+@fuzz(150)
+@given(st.integers(1, 10_000), st.floats(0, 1e6, allow_nan=False))
+def test_a_minute_of_rest_fills_the_bucket(limit: int, start: float) -> None:
+    key = rates(requests=limit, now=start)
+    assert key.requests is not None
+    key.requests.take(limit)
+    assert not admits(key, start)
+    assert key.requests.level(start + 60.001) == limit
+    assert key.requests.level(start + 1000) == limit
+
+
+@fuzz(150)
+@given(st.integers(1, 1000), st.integers(1, 3000), st.floats(0, 100, allow_nan=False))
+def test_the_wait_told_is_the_wait_needed(limit: int, used: int, amount: float) -> None:
+    bucket = Bucket(limit, 0.0)
+    bucket.take(used)
+    wait = bucket.wait_seconds(amount, 0.0)
+    assert bucket.wait_seconds(amount, wait + EPSILON) <= EPSILON
+    if wait > 1:
+        fresh = Bucket(limit, 0.0)
+        fresh.take(used)
+        assert fresh.wait_seconds(amount, wait - 1) > 0.9
+
+
+def test_the_refused_is_told_when_it_fits() -> None:
+    key = rates(requests=2)
+    assert [admits(key, 0.0) for _ in range(3)] == [True, True, False]
+    with pytest.raises(RateLimited, match=r"2 requests per minute") as refused:
+        key.admit(10.0)
+    assert refused.value.retry_after_seconds == pytest.approx(20)
+    assert (refused.value.type, refused.value.status) == ("requests", 429)
+    assert admits(key, 30.0)
+
+
+def test_a_refused_request_counts_nowhere() -> None:
+    """It counts neither in the rate nor as in flight, whichever limit refused it."""
+    key = rates(requests=1, concurrency=1)
+    key.admit(0.0)
+    for _ in range(5):
+        with pytest.raises(RateLimited, match="in flight"):
+            key.admit(0.0)
+    key.release()
+    for _ in range(5):
+        with pytest.raises(RateLimited, match="per minute"):
+            key.admit(0.0)
+    assert key.in_flight == 0
+    key.admit(60.001)
+    assert key.in_flight == 1
+
+
+def test_concurrency_counts_what_is_in_flight() -> None:
+    key = rates(concurrency=2)
+    key.admit(0.0)
+    key.admit(0.0)
+    with pytest.raises(RateLimited) as refused:
+        key.admit(0.0)
+    assert refused.value.retry_after_seconds == 1.0
+    key.release()
+    key.admit(0.0)
+    assert key.in_flight == 2
+
+
+def test_a_limit_of_none_limits_nothing() -> None:
+    key = rates()
+    for _ in range(1000):
+        key.admit(0.0)
+        key.take_tokens(10**9, 0.0)
+    assert tell(key, 0.0) == {}
+    assert key.in_flight == 1000
+
+
+def test_a_request_larger_than_the_bucket_passes_when_it_is_full() -> None:
+    key = rates(tokens=100)
+    key.take_tokens(1000, 0.0)
+    assert key.tokens is not None
+    assert key.tokens.level(0.0) == -900
+    with pytest.raises(RateLimited):
+        key.take_tokens(1, 539.0)
+    key.take_tokens(1, 541.0)
+
+
+def test_a_request_larger_than_the_bucket_waits_until_it_is_full() -> None:
+    key = rates(tokens=100)
+    key.take_tokens(50, 0.0)
+    with pytest.raises(RateLimited, match=r"100 tokens per minute .* about 1000") as refused:
+        key.take_tokens(1000, 0.0)
+    assert refused.value.type == "tokens"
+    assert refused.value.retry_after_seconds == pytest.approx(30)
+    key.take_tokens(1000, 30.001)
+
+
+def test_the_true_count_takes_the_place_of_the_estimate() -> None:
+    key = rates(tokens=100)
+    assert key.tokens is not None
+    key.take_tokens(10, 0.0)
+    key.correct_tokens(10, 150)
+    assert key.tokens.level(0.0) == -50
+    key.correct_tokens(150, 10)
+    assert key.tokens.level(0.0) == 90
+    rates().correct_tokens(1, 2)
+
+
+def tell(key: KeyRates, now: float) -> Mapping[str, str]:
+    return CALLERS["chat"].limit_headers(key.list_limits(now), 0)
+
+
+def test_headers_tell_limit_rest_and_reset() -> None:
+    key = rates(requests=60, tokens=1000)
+    key.admit(0.0)
+    key.take_tokens(250, 0.0)
+    assert tell(key, 0.0) == {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-limit-tokens": "1000",
+        "x-ratelimit-remaining-tokens": "750",
+        "x-ratelimit-reset-tokens": "15s",
+    }
+
+
+def test_what_is_overdrawn_is_told_as_nothing_left() -> None:
+    key = rates(tokens=60)
+    key.take_tokens(6060, 0.0)
+    headers = tell(key, 0.0)
+    assert headers["x-ratelimit-remaining-tokens"] == "0"
+    assert headers["x-ratelimit-reset-tokens"] == "101m0s"
+    assert "x-ratelimit-limit-requests" not in headers
+
+
+def test_a_part_of_a_request_is_not_told_as_one_left() -> None:
+    key = rates(requests=60)
+    key.admit(0.0)
+    assert tell(key, 0.5)["x-ratelimit-remaining-requests"] == "59"
+
+
+def test_messages_headers_say_when_as_a_time() -> None:
+    """Anthropic's names, and RFC 3339 in UTC: 60 s after the clock's 12:00 for an empty bucket."""
+    rates = make_rates(requests_per_minute=2, tokens_per_minute=0, concurrency=0, now=0.0)
+    rates.admit(0.0)
+    rates.admit(0.0)
+    noon_ms = 1_767_268_800_000
+    headers = CALLERS["messages"].limit_headers(rates.list_limits(0.0), noon_ms)
+    assert {name: value for name, value in headers.items() if "anthropic" in name} == {
+        "anthropic-ratelimit-requests-limit": "2",
+        "anthropic-ratelimit-requests-remaining": "0",
+        "anthropic-ratelimit-requests-reset": "2026-01-01T12:01:00Z",
+    }
+
+
+def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
+    """Requests in flight release the object that counted them."""
+    services = make_services(requests=1)
+    first = services.find_rates(KEY, 0.0)
+    first.admit(0.0)
+    with pytest.raises(RateLimited):
+        first.admit(0.0)
+    assert services.find_rates(KEY, 0.0) is first, "nothing was changed"
+    changed = replace(KEY, terms=KeyTerms(requests_per_minute=2, concurrency=2))
+    second = services.find_rates(changed, 0.0)
+    assert second is first
+    second.admit(0.0)
+    with pytest.raises(RateLimited, match="2 requests in flight"):
+        second.admit(0.0)
+    second.release()
+    second.admit(0.0)
+    second.release()
+    with pytest.raises(RateLimited, match="2 requests per minute"):
+        second.admit(0.0)
+
+
+def test_keys_have_rates_of_their_own() -> None:
+    services = make_services(requests=1)
+    services.find_rates(KEY, 0.0).admit(0.0)
+    services.find_rates(replace(KEY, id="other"), 0.0).admit(0.0)
+
+
+@pytest.mark.parametrize("own", [None, 0, 7])
+def test_a_key_without_limits_has_the_configured_ones(own: int | None) -> None:
+    """0 is a limit of its own: none."""
+    key = replace(KEY, terms=KeyTerms(requests_per_minute=own))
+    requests = make_services(requests=5).find_rates(key, 0.0).requests
+    assert (requests and requests.limit) == {None: 5, 0: None, 7: 7}[own]
+
+
+KEY = Key("k", Account(1, "a", False, 10**9), KeyTerms())
+
+
+def make_services(*, requests: int) -> Gateway:
+    limits = SimpleNamespace(requests_per_minute=requests, tokens_per_minute=0, concurrency=0)
+    nothing = cast("Any", None)
+    config = cast("Any", SimpleNamespace(limits=limits))
+    return Gateway(config, nothing, nothing, nothing, nothing)
+
+
+def make_call(account_id: int) -> Any:
+    key = SimpleNamespace(account=SimpleNamespace(id=account_id))
+    return SimpleNamespace(body_bytes=0, key=key)
+
+
+def make_bodies(max_bodies_mb: int) -> Gateway:
+    services = make_services(requests=0)
+    services.config = cast(
+        "Any", SimpleNamespace(server=SimpleNamespace(max_bodies_mb=max_bodies_mb))
+    )
+    return services
+
+
+def test_bodies_have_a_budget_that_all_share() -> None:
+    services, first, second = make_bodies(2), make_call(1), make_call(2)
+    hold_body(services, first, 2**20)
+    hold_body(services, second, 2**20)
+    with pytest.raises(Overloaded):
+        hold_body(services, second, 1)
+    assert (services.body_bytes, first.body_bytes, second.body_bytes) == (2**21, 2**20, 2**20)
+    release_body(services, first)
+    hold_body(services, make_call(3), 1)
+    release_body(services, second)
+    assert (services.body_bytes, services.account_body_bytes) == (1, {3: 1})
+
+
+def test_one_account_has_half_of_the_budget() -> None:
+    services, other = make_bodies(4), make_call(2)
+    hold_body(services, make_call(1), 2**20)
+    hold_body(services, make_call(1), 2**20)
+    with pytest.raises(Overloaded):
+        hold_body(services, make_call(1), 1)
+    hold_body(services, other, 2**21)
+
+
+def test_a_body_that_is_alone_always_has_room() -> None:
+    """A large one is held three times, which may be more than the whole budget."""
+    services, call = make_bodies(2), make_call(1)
+    hold_body(services, call, 2**20)
+    hold_body(services, call, 2**21)
+    with pytest.raises(Overloaded):
+        hold_body(services, make_call(2), 1)

@@ -1,0 +1,352 @@
+"""The messages API over plain HTTP: headers, ids, errors, token counts, routes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from gateway.money import Price, Tokens, compute_cost_nano
+from tests.support.chat import (
+    CACHED_PRICE,
+    INPUT_PRICE,
+    OUTPUT_PRICE,
+    WRITTEN_PRICE,
+    Used,
+    check_messages_error,
+    estimate,
+    estimate_sent,
+    say,
+)
+from tests.support.config import UPSTREAM_NAME
+from tests.support.messages import (
+    STOP,
+    UPSTREAM_ID,
+    ask,
+    check_reply,
+    frames,
+    make_events,
+    make_message,
+    read_events,
+    read_stream,
+)
+from tests.support.process import MESSAGES
+from tests.support.replies import completion, error_reply, json_reply, sse_reply, stream_chunks
+from tests.support.seed import NANO, Caller
+from tests.support.stage import Stage
+
+VERSION = {"anthropic-version": "2023-06-01"}
+STREAMED = sse_reply(frames(make_events()), done=False)
+CHAT_STREAMED = sse_reply(stream_chunks(["Hello, ", "world!"]))
+
+
+async def test_reply_is_the_providers_under_our_name(stage: Stage) -> None:
+    """Vendor fields, spacing and key order stay; the model is the requested one."""
+    model = stage.fresh("messages")
+    value = make_message("Grüße 🎉", vendor={"a": [1, None], "model": "kept"})
+    stage.alpha.play(json_reply(value))
+    reply = await stage.message(ask(model))
+    assert reply.headers["content-type"].startswith("application/json")
+    assert reply.json == value | {"model": model}
+    assert list(reply.json) == list(value)
+    assert reply.json["id"] == UPSTREAM_ID
+
+
+async def test_provider_gets_its_own_name_key_and_path(stage: Stage) -> None:
+    model = stage.fresh("messages")
+    body = ask(model, "Grüße 🎉", temperature=0.5, top_k=3, vendor={"x": 1}, container=None)
+    stage.alpha.play(json_reply(make_message()))
+    headers = {"X-Custom": "1", "Cookie": "a=b", "anthropic-beta": "one,two", "User-Agent": "me"}
+    await stage.message(body, headers=headers)
+    sent = stage.alpha.last
+    assert (sent.method, sent.target) == ("POST", "/v1/messages")
+    assert sent.json == body | {"model": UPSTREAM_NAME}
+    assert sent.headers["x-api-key"] == stage.secret
+    assert sent.headers["anthropic-version"] == "2023-06-01"
+    assert sent.headers["anthropic-beta"] == "one,two"
+    assert not {"x-custom", "cookie", "authorization"} & set(sent.headers)
+
+
+async def test_callers_version_is_passed_on(stage: Stage) -> None:
+    """A malformed version is not passed on."""
+    stage.alpha.always(json_reply(make_message()))
+    for given, sent in (("2026-10-21", "2026-10-21"), ("", "2023-06-01")):
+        headers = {"Anthropic-Version": given}
+        await stage.message(ask(stage.fresh("messages")), headers=headers)
+        assert stage.alpha.last.headers["anthropic-version"] == sent
+
+
+async def test_betas_of_several_lines_are_all_passed_on(stage: Stage) -> None:
+    """HTTP allows a list to be split into several lines."""
+    stage.alpha.play(json_reply(make_message()))
+    body = json.dumps(ask(stage.fresh("messages"))).encode()
+    lines = [("anthropic-beta", "one,two"), ("anthropic-beta", "three")]
+    pairs = [("Content-Type", "application/json"), *lines]
+    reply = await stage.gateway.ask("POST", MESSAGES, key=stage.key, headers=pairs, body=body)
+    assert reply.status == 200
+    sent = stage.alpha.last.headers["anthropic-beta"]
+    assert [beta.strip() for beta in sent.split(",")] == ["one", "two", "three"]
+
+
+async def test_versions_and_betas_mean_nothing_to_a_chat_provider(stage: Stage) -> None:
+    stage.alpha.play(json_reply(completion()))
+    headers = VERSION | {"anthropic-beta": "one,two"}
+    check_reply(await stage.message(ask(model := stage.fresh("plain")), headers=headers), model)
+    sent = stage.alpha.last
+    assert not {"anthropic-version", "anthropic-beta", "x-api-key"} & set(sent.headers)
+    assert sent.headers["authorization"] == f"Bearer {stage.secret}"
+
+
+@pytest.mark.parametrize("kind", ["plain", "messages"])
+@pytest.mark.parametrize("header", ["x-api-key", "bearer"])
+async def test_both_key_headers_work(stage: Stage, spare: Caller, kind: str, header: str) -> None:
+    stage.alpha.play(json_reply(make_message() if kind == "messages" else completion()))
+    key = {
+        "x-api-key": {"x-api-key": spare.key},
+        "bearer": {"Authorization": f"Bearer {spare.key}"},
+    }
+    headers = VERSION | {"Content-Type": "application/json"} | key[header]
+    body = json.dumps(ask(stage.fresh(kind))).encode()
+    reply = await stage.gateway.ask("POST", MESSAGES, headers=headers, body=body)
+    assert reply.status == 200
+    assert spare.key.encode() not in stage.alpha.last.body
+    assert spare.key not in stage.alpha.last.headers.values()
+    assert stage.books.balance_nano(spare.account) == 100 * NANO - Used(11, 7).cost_nano
+
+
+@pytest.mark.parametrize("query", ["?beta=true", "?beta=true&x=%20", "?"])
+async def test_query_changes_nothing(stage: Stage, query: str) -> None:
+    stage.alpha.play(json_reply(make_message()))
+    path = MESSAGES + query
+    reply = await stage.gateway.post(path, stage.key, ask(stage.fresh("messages")))
+    assert reply.status == 200
+    assert stage.alpha.last.target == MESSAGES
+
+
+async def test_request_ids_are_ours(stage: Stage) -> None:
+    """Both headers have our id, whatever ids provider and caller send."""
+    stage.alpha.play(json_reply(make_message(), headers={"request-id": "req_theirs"}), STREAMED)
+    model = stage.fresh("messages")
+    for stream in (False, True):
+        reply = await stage.message(ask(model, stream=stream), headers={"request-id": "callers"})
+        assert reply.headers["request-id"] == reply.headers["x-request-id"]
+        assert reply.request_id not in {"req_theirs", "callers"}
+        assert (await stage.settled(reply)).outcome == "complete"
+
+
+async def test_json_reply_tells_cost_and_balance(stage: Stage, spare: Caller) -> None:
+    stage.alpha.play(json_reply(make_message()))
+    reply = await stage.message(ask(stage.fresh("messages")), key=spare.key)
+    whole, fraction = reply.headers["x-gateway-cost"].split(".")
+    assert int(whole) * NANO + int(fraction.ljust(9, "0")) == Used(11, 7).cost_nano
+    assert reply.headers["x-gateway-balance"].startswith("100.00")
+
+
+async def test_hour_long_cache_writes_have_a_price_of_their_own(stage: Stage) -> None:
+    """`cache_write` is the price of both spans; the ledger keeps the classes apart."""
+    usage = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 30,
+        "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+        "cache_read_input_tokens": 500,
+        "output_tokens": 7,
+        "service_tier": "standard",
+    }
+    stage.alpha.play(json_reply(make_message(usage=usage)))
+    reply = await stage.message(ask(stage.fresh("messages")))
+    assert reply.json["usage"] == usage
+    row = await stage.settled(reply)
+    assert (row.input, row.cached_input, row.cache_write, row.output) == (3, 500, 10, 7)
+    price = Price(
+        INPUT_PRICE, OUTPUT_PRICE, CACHED_PRICE, WRITTEN_PRICE, 0, -(-WRITTEN_PRICE * 8 // 5)
+    )
+    cost_nano = compute_cost_nano(Tokens(3, 500, 10, 7, 20), price)
+    assert await stage.charge_nano(reply) == cost_nano
+    receipt = await stage.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=stage.key)
+    assert receipt.json["cache_write_1h_tokens"] == 20
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_usage_that_is_missing_is_estimated(stage: Stage, *, stream: bool) -> None:
+    text = "Grüße, Welt! " * 5
+    events = [event | {"usage": {}} if "usage" in event else event for event in make_events(text)]
+    events[0]["message"]["usage"] = {}
+    value = make_message(text, usage={})
+    script = sse_reply(frames(events), done=False) if stream else json_reply(value)
+    stage.alpha.play(script)
+    prompt = "Wie spät ist es?"
+    reply = await stage.message(ask(stage.fresh("messages"), prompt, stream=stream))
+    assert reply.status == 200
+    row = await stage.settled(reply)
+    assert (row.estimated, row.input, row.output) == (
+        True,
+        estimate_sent(stage.alpha.last.body),
+        estimate(text),
+    )
+
+
+MALFORMED: dict[str, tuple[bytes | Any, str]] = {
+    "no JSON": (b"{", "JSON"),
+    "no object": (b"[]", "JSON object"),
+    "no model": ({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}, "model"),
+    "no messages": ({"model": "plain/0", "max_tokens": 1}, "messages"),
+    "empty messages": (ask("plain/0", messages=[]), "messages"),
+    "no max_tokens": (ask("plain/0", max_tokens=None), "max_tokens"),
+    "role": (ask("plain/0", messages=[{"role": "tool", "content": "x"}]), "messages.0.role"),
+    "content": (ask("plain/0", messages=[{"role": "user", "content": 7}]), "messages.0.content"),
+    "block": (
+        ask("plain/0", messages=[{"role": "user", "content": [{"text": "x"}]}]),
+        "messages.0.content.0.type",
+    ),
+    "temperature": (ask("plain/0", temperature=1.5), "temperature"),
+    "max_tokens": (ask("plain/0", max_tokens="many"), "max_tokens"),
+    "stop": (ask("plain/0", stop_sequences="END"), "stop_sequences"),
+    "stream": (ask("plain/0", stream="yes"), "stream"),
+    "system": (ask("plain/0", system=7), "system"),
+    "tools": (ask("plain/0", tools={}), "tools"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+async def test_malformed_request_is_a_400_that_names_the_field(stage: Stage, name: str) -> None:
+    body, field = MALFORMED[name]
+    reply = await stage.message(body)
+    check_messages_error(reply, 400, "invalid_request_error")
+    assert field in reply.json["error"]["message"]
+    assert stage.books.request(reply.request_id) is None
+
+
+async def test_errors_of_every_path_below_speak_messages(stage: Stage) -> None:
+    ask_ = stage.gateway.ask
+    check_messages_error(await ask_("GET", MESSAGES), 405, "invalid_request_error")
+    check_messages_error(await ask_("POST", f"{MESSAGES}/batches"), 404, "not_found_error")
+    check_messages_error(await ask_("POST", MESSAGES, body=b"{}"), 401, "authentication_error")
+    reply = await stage.message(b"x=1", headers={"Content-Type": "text/plain"})
+    check_messages_error(reply, 415, "invalid_request_error")
+    check_messages_error(await stage.message(b" " * (1 << 20) + b"{}"), 413, "request_too_large")
+
+
+LIFECYCLES = {
+    "lifecycle[]=active": 20,
+    "lifecycle[]=deprecated": 0,
+    "lifecycle%5B%5D=deprecated&lifecycle%5B%5D=retired": 0,
+    "lifecycle[]=deprecated&lifecycle[]=active": 20,
+}
+"""All served models are active; a filter may name several states."""
+
+
+async def test_models_of_both_dialects(stage: Stage) -> None:
+    """The header that only Anthropic's SDKs send decides about the shape."""
+    ask_, key = stage.gateway.ask, stage.key
+    page = (await ask_("GET", "/v1/models?limit=2", key=key, headers=VERSION)).json
+    assert set(page) == {"data", "has_more", "first_id", "last_id"}
+    one, two = page["data"]
+    assert (page["has_more"], page["first_id"], page["last_id"]) == (True, one["id"], two["id"])
+    assert set(one) == {
+        *("type", "id", "display_name", "created_at", "lifecycle", "capabilities", "line"),
+        *("max_input_tokens", "max_tokens", "deprecated_at", "retires_at"),
+    }
+    chat = (await ask_("GET", "/v1/models?limit=2", key=key)).json
+    assert chat["object"] == "list"
+    ids = [model["id"] for model in chat["data"]]
+    assert ids[:2] == [one["id"], two["id"]]
+    end = await ask_("GET", f"/v1/models?after_id={ids[-1]}", key=key, headers=VERSION)
+    assert end.json == {"data": [], "has_more": False, "first_id": None, "last_id": None}
+    for query, count in LIFECYCLES.items():
+        reply = await ask_("GET", f"/v1/models?{query}", key=key, headers=VERSION)
+        assert len(reply.json["data"]) == count, query
+    for query in ("limit=0", "limit=1001", "limit=x", "after_id=no/such", "before_id=no/such"):
+        reply = await ask_("GET", f"/v1/models?{query}", key=key, headers=VERSION)
+        check_messages_error(reply, 400, "invalid_request_error")
+        assert query.partition("=")[0] in reply.json["error"]["message"]
+
+
+ONLY_MESSAGES: dict[str, Any] = {"top_k": 5}
+"""A field that a chat provider does not have."""
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_route_that_cannot_carry_the_request_is_passed_over(
+    stage: Stage, *, stream: bool
+) -> None:
+    stage.beta.play(STREAMED if stream else json_reply(make_message()))
+    body = ask(stage.fresh("chat-then-messages"), stream=stream, **ONLY_MESSAGES)
+    reply = await stage.message(body)
+    assert reply.status == 200
+    assert stage.alpha.exchanges == []
+    assert stage.beta.last.json == body | {"model": UPSTREAM_NAME}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_failover_from_chat_to_messages_and_back(stage: Stage, *, stream: bool) -> None:
+    stage.alpha.play(error_reply(500))
+    stage.beta.play(STREAMED if stream else json_reply(make_message()))
+    model = stage.fresh("chat-then-messages")
+    reply = await stage.message(ask(model, stream=stream))
+    assert (reply.status, len(stage.alpha.exchanges), len(stage.beta.exchanges)) == (200, 1, 1)
+    assert stage.alpha.last.target == "/v1/chat/completions"
+    assert stage.beta.last.target == MESSAGES
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+    stage.alpha.play(error_reply(529))
+    stage.beta.play(CHAT_STREAMED if stream else json_reply(completion()))
+    model = stage.fresh("messages-then-chat")
+    reply = await stage.message(ask(model, stream=stream))
+    assert reply.status == 200
+    if stream:
+        assert read_stream(reply.body, model)[-1] == STOP
+    else:
+        check_reply(reply, model)
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+
+
+async def test_failover_serves_chat_callers_too(stage: Stage) -> None:
+    stage.alpha.play(error_reply(429))
+    stage.beta.play(json_reply(make_message("from messages")))
+    reply = await stage.chat(say(stage.fresh("chat-then-messages")))
+    assert reply.json["choices"][0]["message"]["content"] == "from messages"
+
+
+async def test_no_route_left_that_can_carry_it(stage: Stage) -> None:
+    """One route can carry the field but is down, the other cannot: not the caller's fault."""
+    stage.alpha.play(error_reply(500))
+    reply = await stage.message(ask(stage.fresh("messages-then-chat"), **ONLY_MESSAGES))
+    check_messages_error(reply, 503, "overloaded_error")
+    assert stage.beta.exchanges == []
+    assert await stage.charge_nano(reply) == 0
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_demo_answers_messages(stage: Stage, *, stream: bool) -> None:
+    model = "demo/0"
+    reply = await stage.message(ask(model, "Say it back.", stream=stream))
+    assert reply.status == 200
+    if stream:
+        events = read_stream(reply.body, model)
+        texts = [one["delta"]["text"] for one in events if one["type"] == "content_block_delta"]
+        assert "".join(texts) == "Say it back."
+    else:
+        message = check_reply(reply, model)
+        assert [block.text for block in message.content if block.type == "text"] == ["Say it back."]
+    assert await stage.charge_nano(reply) == Used(3, 3).cost_nano
+
+
+async def test_replies_translated_from_chat_keep_the_schema(stage: Stage) -> None:
+    """The id is ours, in the dialect's shape, and the same as in the headers."""
+    stage.alpha.play(json_reply(completion("Hi", id="weird")))
+    model = stage.fresh("plain")
+    reply = await stage.message(ask(model))
+    message = check_reply(reply, model)
+    assert re.fullmatch(r"msg_\w+", message.id)
+    assert reply.request_id in message.id
+    assert (message.stop_reason, message.stop_sequence) == ("end_turn", None)
+
+
+async def test_ping_of_the_provider_passes(stage: Stage) -> None:
+    first, *rest = frames(make_events())
+    ping = b'event: ping\ndata: {"type": "ping"}\n\n'
+    stage.alpha.play(sse_reply([first, ping, *rest], done=False))
+    reply = await stage.message(ask(stage.fresh("messages"), stream=True))
+    assert reply.body.count(ping) == 1
+    assert read_events(reply.body)[-1] == STOP

@@ -1,0 +1,144 @@
+"""Rates, concurrency and overload: which requests are refused, and when to retry."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from tests.support.chat import check_error, say
+from tests.support.config import PATIENT, Kind
+from tests.support.replies import completion, error_reply, json_reply
+from tests.support.running import Launch
+from tests.support.seed import Seed
+from tests.support.stage import Stage
+from tests.support.upstream import Wait
+
+GO_DURATION = re.compile(r"(\d+h)?(\d+m)?(\d+(\.\d+)?m?s)?")
+
+
+async def test_requests_a_minute_are_limited_and_announced(stage: Stage) -> None:
+    stage.alpha.always(json_reply(completion()))
+    key = stage.callers["three-a-minute"].key
+    model = stage.fresh("plain")
+    for left in (2, 1, 0):
+        reply = await stage.chat(say(model), key=key)
+        assert reply.status == 200
+        assert reply.headers["x-ratelimit-limit-requests"] == "3"
+        assert reply.headers["x-ratelimit-remaining-requests"] == str(left)
+        assert GO_DURATION.fullmatch(reply.headers["x-ratelimit-reset-requests"])
+    reply = await stage.chat(say(model), key=key)
+    check_error(reply, 429, "rate_limit_exceeded")
+    assert reply.json["error"]["type"] == "requests"
+    assert 1 <= int(reply.headers["retry-after"]) <= 60
+    assert reply.headers["x-ratelimit-remaining-requests"] == "0"
+    assert len(stage.alpha.exchanges) == 3
+    check_error(await stage.gateway.ask("GET", "/v1/models", key=key), 429, "rate_limit_exceeded")
+
+
+async def test_tokens_a_minute_are_limited(stage: Stage) -> None:
+    stage.alpha.always(json_reply(completion()))
+    key = stage.callers["few-tokens"].key
+    model = stage.fresh("plain")
+    statuses = []
+    for _ in range(6):
+        reply = await stage.chat(say(model, max_tokens=7), key=key)
+        statuses.append(reply.status)
+    assert statuses[0] == 200
+    assert set(statuses) == {200, 429}
+    assert statuses == sorted(statuses)
+    check_error(reply, 429, "rate_limit_exceeded")
+    assert reply.json["error"]["type"] == "tokens"
+    assert reply.headers["x-ratelimit-limit-tokens"] == "50"
+    assert statuses.count(200) * 18 <= 50 + 18, "18 tokens each: never more than one beyond"
+
+
+async def test_concurrency_of_a_key_is_limited_and_given_back(stage: Stage) -> None:
+    gate = asyncio.Event()
+    stage.alpha.always([Wait(gate), *json_reply(completion())])
+    key = stage.callers["one-at-a-time"].key
+    model = stage.fresh("plain")
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(stage.chat(say(model), key=key))
+        await stage.alpha.wait_for(1)
+        second = await stage.chat(say(model), key=key)
+        gate.set()
+    check_error(second, 429, "rate_limit_exceeded")
+    assert first.result().status == 200
+    assert (await stage.chat(say(model), key=key)).status == 200
+    assert stage.alpha.peak == 1
+
+
+async def test_concurrency_is_given_back_by_callers_who_leave(stage: Stage) -> None:
+    key = stage.callers["one-at-a-time"].key
+    model = stage.fresh("abort")
+    never = asyncio.Event()
+    stage.alpha.play([Wait(never)])
+    stage.alpha.always(json_reply(completion()))
+    async with stage.chatting(say(model, stream=True), key=key) as call:
+        exchange = await stage.alpha.wait_for(1)
+        call.reset()
+    await asyncio.wait_for(exchange.closed.wait(), 2)
+    assert (await stage.chat(say(model), key=key)).status == 200
+
+
+async def test_failures_give_their_place_back(stage: Stage) -> None:
+    key = stage.callers["one-at-a-time"].key
+    stage.alpha.play(error_reply(500))
+    stage.alpha.always(json_reply(completion()))
+    check_error(await stage.chat(say(stage.fresh("brisk")), key=key), 502, "upstream_error")
+    check_error(await stage.chat(b"no json", key=key), 400, None)
+    assert (await stage.chat(say(stage.fresh("plain")), key=key)).status == 200
+
+
+async def test_beyond_max_in_flight_is_a_503(launch: Launch, stage: Stage) -> None:
+    """This is checked before the key's limits and balance, as it is not the caller's fault."""
+    running = launch(seeds=(Seed("rich"), Seed("empty", 0)), server="max_in_flight = 2")
+    gate = asyncio.Event()
+    stage.alpha.always([Wait(gate), *json_reply(completion())])
+    rich, empty = running.callers["rich"].key, running.callers["empty"].key
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(running.gateway.chat(rich, say(f"plain/{n}"))) for n in range(2)]
+        await stage.alpha.wait_for(2)
+        for key in (rich, empty):
+            refused = await running.gateway.chat(key, say("plain/0"))
+            check_error(refused, 503, "server_is_overloaded")
+        gate.set()
+    assert [task.result().status for task in tasks] == [200, 200]
+    assert (await running.gateway.chat(rich, say("plain/0"))).status == 200
+
+
+async def test_slow_body_is_a_408(launch: Launch, stage: Stage) -> None:
+    running = launch(server="body_idle_seconds = 0.2\nbody_total_seconds = 0.6")
+    key = running.callers["rich"].key
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+    ).encode()
+    async with running.gateway.connect() as silent:
+        await silent.send(head + b'{"model"')
+        check_error(await silent.read_all(), 408, "request_timeout")
+        await silent.read_to_close()
+    async with running.gateway.connect() as dripping:
+        await dripping.send(head)
+        for _ in range(12):
+            await dripping.send(b" ")
+            await asyncio.sleep(0.08)
+        check_error(await dripping.read_all(), 408, "request_timeout")
+    assert stage.alpha.connections == 0
+
+
+async def test_provider_at_its_own_limit_is_a_503(launch: Launch, stage: Stage) -> None:
+    kind = Kind(("alpha",), 1, PATIENT + "\nmax_concurrency = 1")
+    running = launch(kinds={"plain": kind})
+    key = running.callers["rich"].key
+    gate = asyncio.Event()
+    stage.alpha.always([Wait(gate), *json_reply(completion())])
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(running.gateway.chat(key, say("plain/0")))
+        await stage.alpha.wait_for(1)
+        for stream in (False, True):
+            refused = await running.gateway.chat(key, say("plain/0", stream=stream))
+            check_error(refused, 503, "upstream_unavailable")
+        gate.set()
+    assert first.result().status == 200
+    assert stage.alpha.peak == 1

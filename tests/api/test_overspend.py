@@ -1,0 +1,176 @@
+"""How far below zero a balance can fall: by what the requests in flight cost beyond their holds.
+
+Random prices, limits and usage, against the very functions that hold and release. After an
+admission all holds but the newest are covered by the balance, so in the end
+
+    balance > -(the newest hold + the sum of what each costs beyond the hold that it then had)
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import pytest
+
+from gateway.api import Call
+from gateway.api.billing import Bill, expect_usage, find_output_limit
+from gateway.api.limits import make_rates
+from gateway.api.missing_usage import MissingUsages
+from gateway.config import Model
+from gateway.dialects import CALLERS, CompletionRequest, Payload
+from gateway.errors import BalanceHeld, InsufficientBalance
+from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Settlement
+from gateway.ledger.sqlite.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
+from gateway.money import Price, Tokens, compute_cost_nano
+from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
+from gateway.usage import Metered
+
+RUNS: Final = 200
+STEPS: Final = 60
+
+
+class MemoryLedger:
+    """Settles at once; the holds and their checks are the ledger's own."""
+
+    def __init__(self) -> None:
+        self.account = Account(1, "a", suspended=False, balance_nano=0)
+        self.key = Key("k", self.account, KeyTerms())
+
+    def hold(self, key: Key, admission: Admission) -> QueuedHold:
+        return take_hold(key, admission)
+
+    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
+        raise_hold(hold, amount_nano)
+
+    def settle(self, hold: Hold, settlement: Settlement) -> None:
+        assert settlement.cost_nano == compute_cost_nano(
+            settlement.tokens, settlement.price, settlement.web_searches
+        )
+        drop_hold(hold)
+        self.account.balance_nano -= settlement.cost_nano
+
+
+@dataclass(slots=True)
+class InFlight:
+    bill: Bill
+    call: Call
+    model: Model
+    request: CompletionRequest
+    input_tokens: int
+    """The real input, which the estimate knows to a factor of two."""
+    held_nano: int
+    covered_nano: int = 0
+    """The hold when the newest request was admitted: so much the balance covered."""
+
+
+@dataclass(slots=True)
+class World:
+    """An account, the requests in flight on it, and the most that may be missing in the end."""
+
+    dice: random.Random
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    in_flight: list[InFlight] = field(default_factory=list)
+    newest_hold_nano: int = 0
+    beyond_nano: int = 0
+    refused: int = 0
+
+    def admit(self, hold_output_tokens: int) -> None:
+        dice = self.dice
+        model = make_model(dice)
+        limit = dice.choice((None, 1, 50, 10**6))
+        request = CompletionRequest({}, "m", True, True, dice.choice((1, 1, 3)), limit, 0, 0)
+        payload = Payload(b"x" * dice.randrange(1, 4000), NOTHING_SPECIAL)
+        expected = expect_usage(request, payload, model)
+        services = SimpleNamespace(
+            ledger=self.ledger,
+            missing_usages=MissingUsages(),
+            config=SimpleNamespace(billing=SimpleNamespace(hold_output_tokens=hold_output_tokens)),
+        )
+        rates = make_rates(requests_per_minute=0, tokens_per_minute=0, concurrency=0, now=0.0)
+        call = Call("req_1", CALLERS["chat"], 0.0, 0, key=self.ledger.key, rates=rates)
+        before = self.ledger.account.available_nano
+        try:
+            bill = Bill(cast("Any", services), call, request, model, expected)
+        except (InsufficientBalance, BalanceHeld):
+            assert before <= 0
+            self.refused += 1
+            return
+        assert before > 0
+        held_nano = before - self.ledger.account.available_nano
+        real = dice.randrange(expected.input_tokens // 2, 2 * expected.input_tokens + 1)
+        self.in_flight.append(InFlight(bill, call, model, request, max(real, 1), held_nano))
+        self.newest_hold_nano = held_nano
+        self.beyond_nano = 0
+        for one in self.in_flight:
+            one.covered_nano = one.held_nano
+
+    def progress(self) -> None:
+        """A report in the middle of a stream."""
+        one = self.dice.choice(self.in_flight)
+        before = self.ledger.account.held_nano
+        tokens = Tokens(one.input_tokens, output=self.dice.randrange(20))
+        one.bill.raise_to(Metered(tokens, estimated=False))
+        raised = self.ledger.account.held_nano - before
+        assert raised >= 0
+        one.held_nano += raised
+
+    def end(self) -> None:
+        one = self.in_flight.pop(self.dice.randrange(len(self.in_flight)))
+        most = find_output_limit(one.request, one.model) * one.request.n
+        tokens = Tokens(one.input_tokens, output=self.dice.randrange(1, most + 1))
+        cast("Any", one.bill).settle("complete", 200, Metered(tokens, estimated=False))
+        self.beyond_nano += max(one.call.cost_nano - one.covered_nano, 0)
+        worst = replace(tokens, output=most)
+        dearest = max(
+            (one.model.prices.base, *(rule.price for rule in one.model.prices.rules)),
+            key=lambda price: compute_cost_nano(worst, price),
+        )
+        assert one.call.cost_nano <= compute_cost_nano(worst, dearest)
+
+
+def make_model(dice: random.Random) -> Model:
+    def price() -> Price:
+        given, made = dice.randrange(1, 10**7), dice.randrange(1, 10**8)
+        return Price(given, made, given, given, request=dice.randrange(5))
+
+    rules = (PriceRule(price(), input_above=dice.randrange(500)),) if dice.random() < 0.5 else ()
+    most = dice.choice((100, 4000))
+    return Model("m", "o", (), most, 100_000, None, 0, PriceList(price(), rules), frozenset())
+
+
+@pytest.mark.parametrize("hold_output_tokens", [10, 10**6])
+def test_a_balance_falls_by_no_more_than_what_is_in_flight_beyond_its_holds(
+    hold_output_tokens: int,
+) -> None:
+    seed = random.randrange(2**32)
+    print("seed:", seed)
+    dice = random.Random(seed)
+    lowest = 0
+    for _ in range(RUNS):
+        world = World(dice)
+        world.ledger.account.balance_nano = dice.randrange(1, 200_000)
+        for _ in range(STEPS):
+            step = dice.random()
+            if step < 0.5 or not world.in_flight:
+                world.admit(hold_output_tokens)
+            elif step < 0.75:
+                world.progress()
+            else:
+                world.end()
+            check(world)
+        while world.in_flight:
+            world.end()
+            check(world)
+        assert world.ledger.account.held_nano == 0
+        lowest = min(lowest, world.ledger.account.balance_nano)
+    print("lowest balance:", lowest)
+
+
+def check(world: World) -> None:
+    """The bound holds at each step, as nothing is admitted while nothing is available."""
+    balance = world.ledger.account.balance_nano
+    if balance < 0:
+        assert -balance < world.newest_hold_nano + world.beyond_nano

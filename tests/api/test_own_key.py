@@ -1,0 +1,157 @@
+"""`GET /v1/key`: a key's rights, spending and account."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import apikeys
+from gateway.admin import accounts, keys
+from gateway.api.own_key import describe_own_key
+from gateway.config import Limits
+from gateway.errors import LedgerUnavailable
+from gateway.ledger import Account, Key, KeyTerms, Spent
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.money import format_amount
+from gateway.times import DAY_MS
+from tests.ledger.kit import admission, find_key, make_place, run_sql, settlement, void
+from tests.support.chat import Used, check_error, check_messages_error, say
+from tests.support.replies import completion, json_reply, sse, sse_start, text_chunks, usage
+from tests.support.seed import NANO, PICKY_MODEL, Caller
+from tests.support.stage import Stage
+from tests.support.upstream import Wait
+
+TODAY = 20_000
+"""A day counted from the epoch."""
+
+USED = Used(1000, 50, 900)
+FIELDS = {
+    "id", "name", "models", "requests_per_minute", "tokens_per_minute", "concurrency", "expires",
+    "currency", "cap", "cap_nano", "cap_remaining", "cap_remaining_nano", "spent", "spent_nano",
+    "spent_today", "spent_today_nano", "spent_7d", "spent_7d_nano", "spent_30d", "spent_30d_nano",
+    "balance", "balance_nano", "held", "held_nano", "available", "available_nano",
+}  # fmt: skip
+SPENT = ("spent_nano", "spent_today_nano", "spent_7d_nano", "spent_30d_nano")
+
+
+async def fetch(stage: Stage, key: str) -> dict[str, Any]:
+    reply = await stage.gateway.ask("GET", "/v1/key", key=key)
+    assert (reply.status, reply.body) == (200, reply.body)
+    assert key.encode() not in reply.body
+    told: dict[str, Any] = reply.json
+    assert set(told) == FIELDS
+    for name in [one for one in told if one.endswith("_nano")]:
+        nano = told[name]
+        assert told[name.removesuffix("_nano")] == (None if nano is None else format_amount(nano))
+    return told
+
+
+async def test_key_tells_its_spend_and_its_account(stage: Stage, spare: Caller) -> None:
+    """The figures are exact, and include the previous reply."""
+    told = await fetch(stage, spare.key)
+    assert (told["id"], told["currency"], told["models"]) == (spare.key_id, "USD", None)
+    assert [told[name] for name in SPENT] == [0] * 4
+    assert (told["balance_nano"], told["available_nano"]) == (100 * NANO, 100 * NANO)
+    stage.alpha.play(json_reply(completion(usage=usage(1000, 50, cached_tokens=900))))
+    assert (await stage.chat(say(stage.fresh("plain")), key=spare.key)).status == 200
+    told = await fetch(stage, spare.key)
+    assert [told[name] for name in SPENT] == [USED.cost_nano] * 4
+    assert told["balance_nano"] == 100 * NANO - USED.cost_nano
+
+
+async def test_key_tells_what_is_held(stage: Stage, spare: Caller) -> None:
+    go_on = asyncio.Event()
+    stage.alpha.play([*sse_start(text_chunks(["a"])), Wait(go_on), sse(b"data: [DONE]\n\n")])
+    async with stage.chatting(say(stage.fresh("plain"), stream=True), key=spare.key) as call:
+        await call.read_head()
+        told = await fetch(stage, spare.key)
+        go_on.set()
+    assert told["held_nano"] > 0
+    assert told["available_nano"] == told["balance_nano"] - told["held_nano"]
+
+
+async def test_key_asks_for_a_key_and_a_rate_and_for_no_balance(stage: Stage) -> None:
+    told = await fetch(stage, stage.callers["empty"].key)
+    assert (told["balance_nano"], told["available_nano"]) == (0, 0)
+    check_error(await stage.gateway.ask("GET", "/v1/key"), 401, "invalid_api_key")
+    suspended = await stage.gateway.ask("GET", "/v1/key", key=stage.callers["suspended"].key)
+    check_error(suspended, 403, "account_suspended")
+    limited = stage.callers["three-a-minute"].key
+    replies = [await stage.gateway.ask("GET", "/v1/key", key=limited) for _ in range(4)]
+    check_error(replies[-1], 429, "rate_limit_exceeded")
+    assert "x-ratelimit-limit-requests" in replies[-1].headers
+
+
+async def test_key_speaks_the_dialect_that_is_asked_for(stage: Stage) -> None:
+    version = {"anthropic-version": "2023-06-01"}
+    missing = await stage.gateway.ask("GET", "/v1/key", headers=version)
+    check_messages_error(missing, 401, "authentication_error")
+    posted = await stage.gateway.ask("POST", "/v1/key", key=stage.key)
+    check_error(posted, 405, "method_not_allowed")
+
+
+async def test_key_tells_its_own_terms(stage: Stage) -> None:
+    """If the key has no limits of its own, the configuration's are shown."""
+    picky = await fetch(stage, stage.callers["picky"].key)
+    assert picky["models"] == [PICKY_MODEL]
+    capped = await fetch(stage, stage.callers["capped"].key)
+    assert capped["cap_nano"] == 1000
+    assert capped["cap_remaining_nano"] == max(1000 - capped["spent_nano"], 0)
+    one = await fetch(stage, stage.callers["one-at-a-time"].key)
+    assert one["concurrency"] == 1
+    assert one["requests_per_minute"] == capped["requests_per_minute"]
+
+
+@pytest.mark.parametrize(
+    ("own", "default", "told"), [(None, 5, 5), (None, 0, None), (0, 5, None), (7, 5, 7)]
+)
+def test_limits_are_those_in_force(own: int | None, default: int, told: int | None) -> None:
+    """0 means unlimited, for a key as in the configuration."""
+    account = Account(1, "a", suspended=False, balance_nano=5, held_nano=2)
+    key = Key("key_1", account, KeyTerms("k", ("b", "a"), own, own, own, 10), spent_nano=12)
+    body = describe_own_key(key, Spent(1, 2, 3), Limits(default, default, default), "EUR")
+    names = ("requests_per_minute", "tokens_per_minute", "concurrency")
+    assert [body[name] for name in names] == [told] * 3
+    assert (body["models"], body["currency"], body["cap_remaining_nano"]) == (["a", "b"], "EUR", 0)
+    assert (body["spent_today_nano"], body["spent_7d_nano"], body["spent_30d_nano"]) == (1, 2, 3)
+    assert (body["available"], body["held_nano"]) == ("0.000000003", 2)
+
+
+async def test_days_are_utc_and_begin_at_midnight(tmp_path: Path) -> None:
+    """A request counts on the day it ended; the last millisecond belongs to its day."""
+    place = make_place(tmp_path)
+    with accounts.open_books(place.path) as books:
+        other = keys.add_key(books, "a").secret
+    ended = {  # by cost in nano-units
+        1: TODAY * DAY_MS,
+        20: TODAY * DAY_MS - 1,
+        300: (TODAY - 6) * DAY_MS,
+        4000: (TODAY - 6) * DAY_MS - 1,
+        50_000: (TODAY - 29) * DAY_MS,
+        600_000: (TODAY - 29) * DAY_MS - 1,
+    }
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        assert await ledger.read_spent(key, TODAY) == Spent(0, 0, 0)
+        for cost_nano, ended_ms in ended.items():
+            hold = ledger.hold(key, admission())
+            await ledger.settle(hold, settlement(cost_nano, ended_ms=ended_ms))
+        await ledger.settle(ledger.hold(key, admission()), void())
+        assert await ledger.read_spent(key, TODAY) == Spent(1, 321, 54_321)
+        assert await ledger.read_spent(key, TODAY + 1) == Spent(0, 21, 4321)
+        sibling = ledger.find_key(apikeys.digest(other))
+        assert sibling is not None
+        assert await ledger.read_spent(sibling, TODAY) == Spent(0, 0, 0)
+
+
+async def test_key_without_a_ledger_to_read_is_a_503(tmp_path: Path) -> None:
+    """A table that cannot be read stands for a disk that cannot."""
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        await run_sql(ledger, "DROP TABLE daily")
+        with pytest.raises(LedgerUnavailable):
+            await ledger.read_spent(key, TODAY)

@@ -1,0 +1,202 @@
+"""All four pairs of caller and provider, by the real SDKs: content, charges and errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.chat import Used
+from tests.support.config import UPSTREAM_NAME
+from tests.support.pairs import (
+    CHAT_CALLER,
+    CHAT_PROVIDER,
+    MESSAGES_CALLER,
+    MESSAGES_PROVIDER,
+    PAIRS,
+    Caller,
+    Clients,
+    Provider,
+    each_pair,
+)
+from tests.support.replies import LAST_CHUNK, chunked, http, json_reply, stream_head
+from tests.support.stage import Stage
+from tests.support.told import Told, ToolCall
+from tests.support.upstream import End, Exchange, Script
+
+Json = dict[str, Any]
+COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
+BONN = ToolCall("toolu_2", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
+SAID = {
+    "text": Told('Grüße, "Welt"!\n🎉'),
+    "thinking": Told("42", thinking="Let me\nthink."),
+    "cut": Told("Once upon", finish="length"),
+    "filtered": Told("I will", finish="content_filter"),
+    "call": Told(calls=[COLOGNE], finish="tool_calls"),
+    "text and calls": Told("Both.", calls=[COLOGNE, BONN], finish="tool_calls"),
+    "call without arguments": Told(calls=[ToolCall("call_3", "now", {})], finish="tool_calls"),
+    "cached": Told("Hi", used=Used(1000, 50, 900)),
+    "written": Told("Hi", used=Used(1000, 50, 300, 600)),
+}
+HELLO = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 100}
+
+
+@pytest.fixture
+async def clients(stage: Stage) -> AsyncIterator[Clients]:
+    made = Clients(stage)
+    yield made
+    await made.close()
+
+
+@each_pair
+@pytest.mark.parametrize("name", SAID)
+async def test_what_is_said_arrives(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider, name: str
+) -> None:
+    """Text, reasoning, calls, ending and usage; whole, by the helper, and event by event."""
+    told = SAID[name]
+    model = stage.fresh(provider.kind)
+    stage.alpha.play(provider.reply(told), provider.stream(told), provider.stream(told))
+    body = HELLO | {"model": model}
+    assert await caller.complete(clients, body) == told
+    assert await caller.stream(clients, body) == told
+    assert await caller.iterate(clients, body) > 1
+
+
+USED = {
+    "plain": Used(11, 7),
+    "cached": Used(1000, 50, 900),
+    "written": Used(1000, 50, 0, 999),
+    "all classes": Used(1003, 57, 301, 502),
+    "all cached": Used(1000, 1, 1000),
+    "large": Used(999_999, 4096, 333_333, 333_334),
+}
+
+
+@pytest.mark.parametrize("name", USED)
+async def test_charges_are_equal_in_all_pairs(stage: Stage, clients: Clients, name: str) -> None:
+    """Equal to the nano-unit, and the caller is told what it is charged."""
+    used = USED[name]
+    told = Told("Hi", used=used)
+    for caller, provider in PAIRS:
+        model = stage.fresh(provider.kind)
+        stage.alpha.play(provider.reply(told), provider.stream(told))
+        balance = stage.books.balance_nano("rich")
+        for ask in (caller.complete, caller.stream):
+            assert (await ask(clients, HELLO | {"model": model})).used == used
+            balance -= used.cost_nano
+            assert stage.books.balance_nano("rich") == balance
+
+
+def ways_of(caller: Caller) -> list[Any]:
+    return [caller.stream, caller.iterate]
+
+
+@each_pair
+async def test_error_in_the_stream_raises(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider
+) -> None:
+    """The error comes after the first event, with the upstream's message but not our key."""
+    events = provider.events(SAID["text"])
+    for ask in ways_of(caller):
+        pieces = [*events[:3], provider.error_event(f"out of steam with {stage.secret}")]
+        stage.alpha.play([stream_head(), *map(chunked, pieces), LAST_CHUNK])
+        with pytest.raises(caller.error, match="out of steam") as caught:
+            await ask(clients, HELLO | {"model": stage.fresh(provider.kind)})
+        assert stage.secret not in str(caught.value)
+
+
+@each_pair
+@pytest.mark.parametrize("way", ["json", "sse"])
+async def test_provider_that_errs_does_not_tell_its_name_of_the_model(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider, way: str
+) -> None:
+    """Checked for an error inside a 200, whole or in the middle of a stream."""
+    model = stage.fresh(provider.kind)
+    error = provider.error_event(f"{UPSTREAM_NAME} is ill")
+    if way == "sse":
+        pieces = [*provider.events(SAID["text"])[:3], error]
+        stage.alpha.play([stream_head(), *map(chunked, pieces), LAST_CHUNK])
+    else:
+        stage.alpha.play([http(error.partition(b"data: ")[2].strip())])
+    ask = caller.complete if way == "json" else caller.stream
+    with pytest.raises(caller.error, match="is ill") as caught:
+        await ask(clients, HELLO | {"model": model})
+    assert UPSTREAM_NAME not in str(caught.value)
+
+
+@each_pair
+async def test_stream_cut_at_any_event_raises(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider
+) -> None:
+    """The connection breaks before the terminal event, so no answer is silently short."""
+    events = provider.events(SAID["text and calls"])
+    for ask in ways_of(caller):
+        model = stage.fresh(provider.kind)
+        for count in range(len(events)):
+            if count % 4 == 0:  # five failures in a row would shut the provider off
+                stage.alpha.play(provider.stream(SAID["text"]))
+                await ask(clients, HELLO | {"model": model})
+            stage.alpha.play([stream_head(), *map(chunked, events[:count]), End.FIN])
+            with pytest.raises(caller.error):
+                await ask(clients, HELLO | {"model": model})
+
+
+@each_pair
+async def test_stream_ended_cleanly_but_early_raises(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider
+) -> None:
+    """The upstream just stops, without a finish reason."""
+    events = provider.events(SAID["call"])
+    for ask in ways_of(caller):
+        for count in range(len(events) - 3):
+            stage.alpha.play([stream_head(), *map(chunked, events[:count]), LAST_CHUNK])
+            with pytest.raises(caller.error):
+                await ask(clients, HELLO | {"model": stage.fresh(provider.kind)})
+
+
+@pytest.mark.parametrize(
+    ("caller", "provider"),
+    [(CHAT_CALLER, MESSAGES_PROVIDER), (MESSAGES_CALLER, CHAT_PROVIDER)],
+    ids=["chat over messages", "messages over chat"],
+)
+async def test_upstream_that_ignores_stream(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider
+) -> None:
+    """The one JSON object becomes a stream."""
+    told = SAID["text and calls"]
+    stage.alpha.play(provider.reply(told), json_reply({"error": {"message": "no"}}))
+    model = stage.fresh(provider.kind)
+    assert await caller.stream(clients, HELLO | {"model": model}) == told
+    with pytest.raises(caller.error):
+        await caller.stream(clients, HELLO | {"model": model})
+
+
+async def test_streams_at_once_do_not_mix(stage: Stage, clients: Clients) -> None:
+    """All four pairs run side by side, on shared connections and models."""
+    models = {provider.kind: stage.fresh(provider.kind) for _, provider in PAIRS}
+    said = {
+        f"{caller.dialect} {provider.dialect} {number}": (caller, provider)
+        for caller, provider in PAIRS
+        for number in range(10)
+    }
+
+    def tell(name: str) -> Told:
+        return Told(f"I am {name}. " * 20, thinking=f"Who am I? {name}")
+
+    def answer(exchange: Exchange) -> Script:
+        content = exchange.json["messages"][0]["content"]
+        name = content if isinstance(content, str) else content[0]["text"]
+        return said[name][1].stream(tell(name))
+
+    async def ask(name: str, caller: Caller, provider: Provider) -> None:
+        messages = [{"role": "user", "content": name}]
+        body = {"model": models[provider.kind], "messages": messages, "max_tokens": 9}
+        assert await caller.stream(clients, body) == tell(name)
+
+    stage.alpha.always(answer)
+    async with asyncio.TaskGroup() as group:
+        for name, (caller, provider) in said.items():
+            group.create_task(ask(name, caller, provider))

@@ -1,0 +1,317 @@
+"""All four pairs of caller and provider: requests arrive in the provider's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pydantic
+import pytest
+
+from tests.support.chat import MAX_OUTPUT_TOKENS
+from tests.support.config import UPSTREAM_NAME
+from tests.support.pairs import Caller, Clients, Provider, each_pair
+from tests.support.stage import Stage
+from tests.support.told import Told, ToolCall
+
+Json = dict[str, Any]
+COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
+BONN = ToolCall("toolu_2", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
+
+
+@pytest.fixture
+async def clients(stage: Stage) -> AsyncIterator[Clients]:
+    made = Clients(stage)
+    yield made
+    await made.close()
+
+
+PNG = "iVBORw0KGgo="
+URL = "https://example.test/cat.png"
+SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+ASKED: dict[str, tuple[Json, Json]] = {
+    "system": (
+        {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hi"},
+            ],
+            "max_tokens": 7,
+        },
+        {
+            "system": [{"type": "text", "text": "Be brief."}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+            "max_tokens": 7,
+        },
+    ),
+    "image": (
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "What are these?"},
+                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+                        {"type": "image_url", "image_url": {"url": URL}},
+                    ],
+                }
+            ],
+            "max_tokens": 7,
+        },
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "What are these?"},
+                        {
+                            "type": "image",
+                            "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+                        },
+                        {"type": "image", "source": {"type": "url", "url": URL}},
+                    ],
+                }
+            ],
+            "max_tokens": 7,
+        },
+    ),
+    "stop": (
+        {
+            "messages": [{"role": "user", "content": "Count."}],
+            "max_tokens": 7,
+            "stop": ["END", "5"],
+        },
+        {
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "Count."}]}],
+            "max_tokens": 7,
+            "stop_sequences": ["END", "5"],
+        },
+    ),
+    "one tool": (
+        {
+            "messages": [{"role": "user", "content": "Weather?"}],
+            "max_tokens": 7,
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "weather",
+                        "description": "Tells it.",
+                        "parameters": SCHEMA,
+                    },
+                }
+            ],
+            "tool_choice": {"type": "function", "function": {"name": "weather"}},
+            "parallel_tool_calls": False,
+        },
+        {
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "Weather?"}]}],
+            "max_tokens": 7,
+            "tools": [{"name": "weather", "description": "Tells it.", "input_schema": SCHEMA}],
+            "tool_choice": {"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
+        },
+    ),
+    "schema": (
+        {
+            "messages": [{"role": "user", "content": "Where?"}],
+            "max_tokens": 7,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "response", "schema": SCHEMA, "strict": True},
+            },
+        },
+        {
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}],
+            "max_tokens": 7,
+            "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
+        },
+    ),
+}
+"""The same request in both dialects, as the chat SDK and as the messages SDK send it."""
+
+
+@each_pair
+@pytest.mark.parametrize("name", ASKED)
+async def test_what_is_asked_arrives_in_the_providers_dialect(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider, name: str
+) -> None:
+    by_dialect = dict(zip(("chat", "messages"), ASKED[name], strict=True))
+    stage.alpha.play(provider.reply(Told("Done.")))
+    model = stage.fresh(provider.kind)
+    await caller.complete(clients, by_dialect[caller.dialect] | {"model": model})
+    assert stage.alpha.last.json == by_dialect[provider.dialect] | {"model": UPSTREAM_NAME}
+    paths = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
+    assert stage.alpha.last.target == paths[provider.dialect]
+
+
+CHAT_TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
+    for name in ("weather", "now")
+]
+MESSAGES_TOOLS = [{"name": name, "input_schema": SCHEMA} for name in ("weather", "now")]
+CALLED = Told("I look.", calls=[COLOGNE, BONN], finish="tool_calls")
+CHAT_TURN = [
+    {"role": "user", "content": "Weather in both?"},
+    {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {
+                    "name": "weather",
+                    "arguments": '{"city":"Köln","days":[1,2.5,null]}',
+                },
+            },
+            {
+                "id": "toolu_2",
+                "type": "function",
+                "function": {
+                    "name": "weather",
+                    "arguments": '{"city":"Bonn \\"am\\" \\\\Rhein\\n🎉"}',
+                },
+            },
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    {"role": "tool", "tool_call_id": "toolu_2", "content": "rain"},
+]
+MESSAGES_TURN = [
+    {"role": "user", "content": [{"type": "text", "text": "Weather in both?"}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "call_1", "name": "weather", "input": COLOGNE.arguments},
+            {"type": "tool_use", "id": "toolu_2", "name": "weather", "input": BONN.arguments},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"},
+            {"type": "tool_result", "tool_use_id": "toolu_2", "content": "rain"},
+        ],
+    },
+]
+
+
+async def call_tools_by_chat(clients: Clients, model: str, *, stream: bool) -> str | None:
+    """Call tools as in OpenAI's guide: the SDK's own message goes back with the results."""
+    completions = clients.chat.chat.completions
+    said: list[Any] = [{"role": "user", "content": "Weather in both?"}]
+    options: Json = {"model": model, "messages": said, "tools": CHAT_TOOLS}
+    if stream:
+        async with completions.stream(**options) as events:
+            called: Any = await events.get_final_completion()
+    else:
+        called = await completions.create(**options)
+    message = called.choices[0].message
+    calls = message.tool_calls
+    said += [message.model_dump(exclude_unset=True, exclude={"parsed"})]
+    for call, result in zip(calls, ("sunny", "rain"), strict=True):
+        said.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    final = await completions.create(**options)
+    return final.choices[0].message.content
+
+
+async def call_tools_by_messages(clients: Clients, model: str, *, stream: bool) -> str | None:
+    """Call tools as in Anthropic's guide: the SDK's own content goes back with the results."""
+    said: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Weather in both?"}]}]
+    options: Json = {
+        "model": model,
+        "max_tokens": MAX_OUTPUT_TOKENS,
+        "messages": said,
+        "tools": MESSAGES_TOOLS,
+    }
+    if stream:
+        async with clients.messages.messages.stream(**options) as events:
+            called: Any = await events.get_final_message()
+    else:
+        called = await clients.messages.messages.create(**options)
+    said.append({"role": "assistant", "content": called.content})
+    uses = [block for block in called.content if block.type == "tool_use"]
+    results = [
+        {"type": "tool_result", "tool_use_id": use.id, "content": result}
+        for use, result in zip(uses, ("sunny", "rain"), strict=True)
+    ]
+    said.append({"role": "user", "content": results})
+    final = await clients.messages.messages.create(**options)
+    return "".join(block.text for block in final.content if block.type == "text")
+
+
+LOOPS = {"chat": call_tools_by_chat, "messages": call_tools_by_messages}
+
+
+def drop_nulls(value: Any) -> Any:
+    """Drop the nulls that the SDKs add."""
+    if isinstance(value, dict):
+        own = {"caller", "index", "parsed_arguments", "parsed_output"}
+        return {k: drop_nulls(v) for k, v in value.items() if v is not None and k not in own}
+    return [drop_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@each_pair
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_tool_round_trip(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider, *, stream: bool
+) -> None:
+    """Two calls at once, their results, the reply: the provider sees its own ids in its dialect."""
+    first = provider.stream(CALLED) if stream else provider.reply(CALLED)
+    stage.alpha.play(first, provider.reply(Told("Mixed.")))
+    model = stage.fresh(provider.kind)
+    assert await LOOPS[caller.dialect](clients, model, stream=stream) == "Mixed."
+    asked, answered = (exchange.json for exchange in stage.alpha.exchanges)
+    turn, tools = (
+        (CHAT_TURN, CHAT_TOOLS) if provider.dialect == "chat" else (MESSAGES_TURN, MESSAGES_TOOLS)
+    )
+    if caller.dialect == provider.dialect == "chat":
+        assert asked["messages"] == turn[:1]
+    assert asked["tools"] == answered["tools"] == tools
+    assert drop_nulls(answered["messages"]) == turn
+
+
+class Point(pydantic.BaseModel):
+    x: int
+    y: int
+
+
+POINT = Point(x=1, y=2)
+
+
+async def parse_by_chat(clients: Clients, options: Json) -> list[Point | None]:
+    completions = clients.chat.chat.completions
+    whole = await completions.parse(**options, response_format=Point)
+    async with completions.stream(**options, response_format=Point) as stream:
+        final = await stream.get_final_completion()
+    return [one.choices[0].message.parsed for one in (whole, final)]
+
+
+async def parse_by_messages(clients: Clients, options: Json) -> list[Point | None]:
+    messages = clients.messages.messages
+    whole = await messages.parse(**options, output_format=Point)
+    async with messages.stream(**options, output_format=Point) as stream:
+        final = await stream.get_final_message()
+    return [one.parsed_output for one in (whole, final)]
+
+
+PARSERS = {"chat": parse_by_chat, "messages": parse_by_messages}
+
+
+@each_pair
+async def test_sdks_parse_what_a_schema_asked_for(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider
+) -> None:
+    told = Told('{"x": 1, "y": 2}')
+    stage.alpha.play(provider.reply(told), provider.stream(told))
+    options: Json = {"messages": [{"role": "user", "content": "Where?"}], "max_tokens": 9}
+    options["model"] = stage.fresh(provider.kind)
+    assert await PARSERS[caller.dialect](clients, options) == [POINT, POINT]
+    for exchange in stage.alpha.exchanges:
+        sent = exchange.json
+        chat = provider.dialect == "chat"
+        form = (sent["response_format"] if chat else sent["output_config"])[
+            "json_schema" if chat else "format"
+        ]
+        assert form["schema"]["required"] == ["x", "y"]

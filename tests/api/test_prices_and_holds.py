@@ -1,0 +1,366 @@
+"""Prices, holds and charges of whole requests: what was served is paid, and nothing passes unpriced."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from gateway.admin import accounts, keys
+from gateway.ledger import NewKey
+from gateway.money import NANO
+from tests.api.scene import RICH
+from tests.support import running as runs
+from tests.support.chat import (
+    HOLD_OUTPUT_TOKENS,
+    Used,
+    check_error,
+    check_messages_error,
+    estimate_sent,
+    say,
+)
+from tests.support.client import request
+from tests.support.config import PATIENT, Kind, Places
+from tests.support.messages import ask, make_message
+from tests.support.process import CHAT, MESSAGES
+from tests.support.replies import (
+    chunk,
+    chunked,
+    completion,
+    json_reply,
+    sse,
+    sse_reply,
+    sse_start,
+    stream_chunks,
+    text_chunks,
+    usage,
+)
+from tests.support.running import Running
+from tests.support.stage import Stage
+from tests.support.upstream import End, Wait
+from tests.support.waiting import until
+
+RULES: Final = """
+price_when = [
+    { service_tier = "priority", price = { input = 2.00, output = 4.00 } },
+    { speed = "fast", price = { input = 6.00, output = 9.00 } },
+    { input_above = 5000, price = { input = 1.00, output = 3.00, web_search = 20.00 } },
+]
+"""
+KINDS: Final = {
+    "ruled": Kind(("alpha",), 1, PATIENT, model_options=RULES),
+    "ruled-messages": Kind(("alpha",), 1, PATIENT, ("messages",), RULES),
+    "searching": Kind(
+        ("alpha",), 1, PATIENT, ("messages",), 'allow = ["web_search"]\n' + RULES
+    ),
+    "open": Kind(("alpha",), 1, PATIENT, ("messages",), 'allow = ["code_execution"]'),
+    "plain": Kind(("alpha",), 1, PATIENT),
+    "large": Kind(("alpha",), 1, PATIENT),
+    "messages": Kind(("alpha",), 1, PATIENT, ("messages",)),
+    "dear": Kind(
+        ("alpha",), 1, PATIENT, model_options="price_when = [{ input_above = 1000, price = "
+        "{ input = 1000.00, output = 1000.00 } }]\nmax_input_tokens = 200_000"
+    ),
+}  # fmt: skip
+RULED, MESSAGES_RULED = "ruled/0", "ruled-messages/0"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterator[Running]:
+    """A gateway whose models have rules; the books are proved at the end."""
+    started = runs.start(tmp_path_factory.mktemp("ruled"), places, seeds=RICH, kinds=KINDS)
+    yield started
+    started.prove_books()
+    started.gateway.stop()
+
+
+async def read_receipt(stage: Stage, request_id: str) -> dict[str, Any]:
+    reply = await stage.gateway.ask("GET", f"/v1/receipts/{request_id}", key=stage.key)
+    assert reply.status == 200
+    receipt: dict[str, Any] = reply.json
+    return receipt
+
+
+SERVED = [
+    ("priority", "priority", "service_tier priority", 11 * 2_000 + 7 * 4_000, False),
+    ("priority", None, "service_tier priority", 11 * 2_000 + 7 * 4_000, True),
+    ("priority", "default", None, None, False),
+    ("auto", "priority", "service_tier priority", 11 * 2_000 + 7 * 4_000, False),
+    ("auto", None, None, None, False),
+    (None, "priority", "service_tier priority", 11 * 2_000 + 7 * 4_000, False),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize(("asked", "served", "rule", "cost_nano", "estimated"), SERVED)
+async def test_charged_is_the_tier_that_was_served(
+    stage: Stage,
+    asked: str | None,
+    served: str | None,
+    rule: str | None,
+    cost_nano: int | None,
+    *,
+    estimated: bool,
+    stream: bool,
+) -> None:
+    tier = {} if served is None else {"service_tier": served}
+    whole = completion("Hi", usage=usage(11, 7)) | tier
+    chunks = [one | tier for one in stream_chunks(["Hi"], usage(11, 7))]
+    stage.alpha.play(sse_reply(chunks) if stream else json_reply(whole))
+    body = say(RULED, stream=stream) | ({} if asked is None else {"service_tier": asked})
+    reply = await stage.chat(body)
+    assert reply.status == 200
+    expected = Used(11, 7).cost_nano if cost_nano is None else cost_nano
+    assert await stage.charge_nano(reply) == expected
+    receipt = await read_receipt(stage, reply.request_id)
+    assert (receipt["price_rule"], receipt["estimated"]) == (rule, estimated)
+    assert receipt["price"]["input_nano"] == (137_000_500 if rule is None else 2 * NANO)
+
+
+async def test_a_long_input_has_its_price_for_all_tokens(stage: Stage) -> None:
+    stage.alpha.play(json_reply(completion("Hi", usage=usage(5001, 7, cached_tokens=4000))))
+    reply = await stage.chat(say(RULED))
+    assert await stage.charge_nano(reply) == 5001 * 1_000 + 7 * 3_000
+    receipt = await read_receipt(stage, reply.request_id)
+    assert receipt["price_rule"] == "input_above 5000"
+
+
+async def test_searches_are_charged_one_by_one(stage: Stage) -> None:
+    """Twenty a thousand, rounded up with the rest."""
+    used = {"input_tokens": 6000, "output_tokens": 7, "server_tool_use": {"web_search_requests": 3}}
+    stage.alpha.play(json_reply(make_message(usage=used)))
+    tools = [{"type": "web_search_20250305", "name": "web_search", "max_uses": 5}]
+    reply = await stage.gateway.post(MESSAGES, stage.key, ask("searching/0", tools=tools))
+    assert reply.status == 200
+    assert await stage.charge_nano(reply) == 6000 * 1_000 + 7 * 3_000 + 3 * 20_000_000
+    receipt = await read_receipt(stage, reply.request_id)
+    assert (receipt["web_searches"], receipt["price"]["web_search"]) == (3, "20.00")
+
+
+async def test_a_tool_is_opened_by_its_name(stage: Stage) -> None:
+    stage.alpha.play(json_reply(make_message()))
+    body = ask("open/0", tools=[{"type": "code_execution_20250825", "name": "code_execution"}])
+    assert (await stage.gateway.post(MESSAGES, stage.key, body)).status == 200
+
+
+REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
+    (CHAT, "plain/0", {"service_tier": "priority"}, "service_tier"),
+    (CHAT, "ruled/0", {"service_tier": "flex"}, "service_tier"),
+    (CHAT, "plain/0", {"web_search_options": {}}, "web_search_options"),
+    (CHAT, "plain/0", {"provider": {"order": ["x"]}}, "provider"),
+    (MESSAGES, "messages/0", {"speed": "fast"}, "speed"),
+    (MESSAGES, "messages/0", {"tools": [{"type": "web_search_20250305"}]}, "tools.0.type"),
+    (MESSAGES, "messages/0", {"container": "container_1"}, "container"),
+    (MESSAGES, "messages/0", {"mcp_servers": [{"url": "https://x"}]}, "mcp_servers"),
+]
+
+
+@pytest.mark.parametrize(("path", "model", "fields", "param"), REFUSED)
+async def test_what_has_no_price_goes_nowhere(
+    stage: Stage, path: str, model: str, fields: dict[str, Any], param: str
+) -> None:
+    balance = stage.books.balance_nano("rich")
+    make = say if path == CHAT else ask
+    reply = await stage.gateway.post(path, stage.key, make(model, **fields))
+    if path == CHAT:
+        check_error(reply, 400, "unsupported_parameter", param=param)
+    else:
+        check_messages_error(reply, 400, "invalid_request_error")
+        assert param in reply.json["error"]["message"]
+    assert stage.alpha.exchanges == []
+    assert stage.books.balance_nano("rich") == balance
+
+
+@pytest.mark.parametrize(
+    ("fields", "output_tokens"),
+    [
+        ({"max_tokens": 4000, "max_completion_tokens": 0}, HOLD_OUTPUT_TOKENS),
+        ({"max_tokens": 10, "max_completion_tokens": 20}, 20),
+        ({"max_tokens": 0}, HOLD_OUTPUT_TOKENS),
+        ({"max_tokens": 10, "n": 3}, 30),
+    ],
+)
+async def test_the_largest_limit_counts_and_0_is_none(
+    stage: Stage, fields: dict[str, Any], output_tokens: int
+) -> None:
+    stage.alpha.play(json_reply(completion("Hi", usage=usage(11, 7))))
+    reply = await stage.chat(say("plain/0", **fields))
+    held = stage.books.hold_nano(reply.request_id)
+    sent = estimate_sent(stage.alpha.last.body)
+    assert held == Used(sent, output_tokens).cost_nano
+
+
+async def test_text_in_a_document_is_held_like_any_other(stage: Stage) -> None:
+    """A text document, a schema or a prediction is no smaller than a message."""
+    text = "word " * 20_000
+    source = {"type": "text", "media_type": "text/plain", "data": text}
+    stage.alpha.play(json_reply(make_message()), json_reply(make_message()))
+    document = ask("messages/0") | {
+        "messages": [{"role": "user", "content": [{"type": "document", "source": source}]}]
+    }
+    held = []
+    for body in (document, ask("messages/0", text)):
+        reply = await stage.gateway.post(MESSAGES, stage.key, body)
+        assert reply.status == 200
+        held.append(stage.books.hold_nano(reply.request_id))
+    assert held[0] == pytest.approx(held[1], rel=0.01)
+    stage.alpha.play(json_reply(completion()))
+    reply = await stage.chat(
+        say("plain/0", max_tokens=100, prediction={"type": "content", "content": text})
+    )
+    assert stage.books.hold_nano(reply.request_id) == pytest.approx(held[1], rel=0.1)
+
+
+async def add_caller(stage: Stage, name: str, credit_nano: int) -> NewKey:
+    """Add an account with a key while the gateway serves."""
+    with accounts.open_books(stage.running.gateway.database) as books:
+        accounts.add_account(books, name, credit_nano=credit_nano)
+        made = keys.add_key(books, name)
+    await until_it_answers(stage, made.secret, lambda status: status == 200)
+    return made
+
+
+async def test_a_hold_is_raised_as_soon_as_more_is_known(stage: Stage) -> None:
+    """So that others on the same balance are refused in time."""
+    caller = await add_caller(stage, "thin", NANO)
+    reported = chunk({"content": "Hi"}) | {"usage": usage(150_000, 1)}
+    begun = sse_start([chunk({"role": "assistant", "content": ""}), reported])
+    go_on = asyncio.Event()
+    end = [chunked(sse(one)) for one in stream_chunks([], usage(150_000, 1))]
+    stage.alpha.play([*begun, Wait(go_on), *end, *sse_reply([])[1:]])
+    async with stage.chatting(say("dear/0", stream=True), key=caller.secret) as call:
+        await call.read_head()
+        assert call.status == 200
+        seen = b""
+        while b"Hi" not in seen:
+            seen += await call.read_piece()
+        refused = await stage.chat(say("plain/0"), key=caller.secret)
+        check_error(refused, 429, "rate_limit_exceeded")
+        go_on.set()
+        await call.read_all()
+    request_id = call.headers["x-request-id"]
+    assert await stage.books.charge_nano(request_id) == 150_001 * NANO // 1000
+
+
+@pytest.mark.parametrize("verb", ["revoke", "suspend"])
+async def test_who_is_shut_out_while_the_body_arrives_is_not_admitted(
+    stage: Stage, verb: str
+) -> None:
+    caller = await add_caller(stage, verb, NANO)
+    body = json.dumps(say("plain/0")).encode()
+    headers = {"Authorization": f"Bearer {caller.secret}", "Content-Type": "application/json"}
+    whole = request("POST", CHAT, headers, body)
+    async with stage.gateway.connect() as call:
+        await call.send(whole[:-10])
+        await asyncio.sleep(0.1)  # the head has been read; there is no event to see that by
+        with accounts.open_books(stage.running.gateway.database) as books:
+            if verb == "revoke":
+                books.keys.revoke(caller.key.id)
+            else:
+                accounts.suspend(books, verb)
+        await until_it_answers(stage, caller.secret, lambda status: status != 200)
+        await call.send(whole[-10:])
+        await call.read_head()
+        reply = await call.read_all()
+    code = "invalid_api_key" if verb == "revoke" else "account_suspended"
+    check_error(reply, 401 if verb == "revoke" else 403, code)
+    assert stage.alpha.exchanges == []
+
+
+async def until_it_answers(stage: Stage, secret: str, wanted: Callable[[int], bool]) -> None:
+    """Ask until the gateway knows of a change to a key or its account."""
+    for _ in range(100):
+        reply = await stage.gateway.ask("GET", "/v1/models", key=secret)
+        if wanted(reply.status):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the gateway does not learn of the change")
+
+
+async def test_a_reply_that_is_cut_short_is_charged_and_not_to_be_tried_again(
+    stage: Stage,
+) -> None:
+    cut = completion("Hallo", usage=usage(11, 7))
+    cut["choices"][0]["finish_reason"] = None
+    stage.alpha.play(json_reply(cut))
+    reply = await stage.chat(say("plain/0"))
+    check_error(reply, 502, "upstream_error")
+    assert reply.headers["x-should-retry"] == "false"
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+    receipt = await read_receipt(stage, reply.request_id)
+    assert (receipt["outcome"], receipt["status"]) == ("upstream_error", 502)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_a_reply_too_large_to_deliver_is_charged_and_not_to_be_tried_again(
+    stage: Stage, *, stream: bool
+) -> None:
+    mebibytes = 9 if stream else 65
+    head = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"padding":"'
+    stage.alpha.play([head, *([b"x" * (1 << 20)] * mebibytes), End.FIN])
+    reply = await stage.chat(say("large/0", stream=stream))
+    check_error(reply, 502, "upstream_error")
+    assert reply.headers["x-should-retry"] == "false"
+    expected = Used(estimate_sent(stage.alpha.last.body), 1600)
+    assert await stage.charge_nano(reply) == expected.cost_nano
+
+
+async def test_a_reply_without_choices_is_free(stage: Stage) -> None:
+    stage.alpha.play(json_reply(completion() | {"choices": []}))
+    reply = await stage.chat(say("plain/0"))
+    check_error(reply, 502, "upstream_error")
+    assert await stage.charge_nano(reply) == 0
+
+
+async def test_a_page_in_the_place_of_a_stream_is_free(stage: Stage) -> None:
+    page = b"<html>" + b"<p>Sign in to continue</p>" * 50_000
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+    stage.alpha.play([head % len(page), page])
+    reply = await stage.chat(say("plain/0", stream=True))
+    check_error(reply, 502, "upstream_error")
+    assert await stage.charge_nano(reply) == 0
+
+
+async def test_missing_usage_is_logged_once_an_hour(stage: Stage) -> None:
+    model = "messages/0"
+    message = make_message(usage={})
+    stage.alpha.play(json_reply(message), json_reply(message))
+    for _ in range(2):
+        reply = await stage.gateway.post(MESSAGES, stage.key, ask(model))
+        assert (reply.status, (await stage.settled(reply)).estimated) == (200, True)
+    line = "reports no usage, or an implausible one, for model messages/0"
+    await until(lambda: line in stage.gateway.log, "a warning")
+    assert stage.gateway.log.count(line) == 1
+
+
+async def test_leaving_after_the_last_text_is_no_discount(stage: Stage) -> None:
+    """The reasoning and the real input are only known at the end, which is read."""
+    gone = asyncio.Event()
+    tail = [*text_chunks([])[1:], chunk(None, usage=usage(900, 4000))]
+    stage.alpha.play(
+        [*sse_start(text_chunks(["Hi"], finish=None)), Wait(gone), *sse_reply(tail)[1:]]
+    )
+    async with stage.chatting(say("plain/0", stream=True)) as call:
+        await call.read_head()
+        seen = b""
+        while b"Hi" not in seen:
+            seen += await call.read_piece()
+        call.reset()
+    await asyncio.sleep(0.3)  # the gateway notices within a quarter of a second; nothing tells
+    gone.set()
+    request_id = call.headers["x-request-id"]
+    assert await stage.books.charge_nano(request_id) == Used(900, 4000).cost_nano
+
+
+async def test_a_stream_that_hangs_once_its_caller_left_is_charged_what_came(
+    stage: Stage,
+) -> None:
+    """Within the provider's time-outs; a call without arguments counts as something."""
+    call_chunk = {"index": 0, "id": "c", "type": "function", "function": {"name": "f"}}
+    stage.alpha.play([*sse_start([chunk({"tool_calls": [call_chunk]})]), End.FIN])
+    reply = await stage.chat(say("plain/0", stream=True))
+    expected = Used(estimate_sent(stage.alpha.last.body), 0).cost_nano
+    assert await stage.charge_nano(reply) == expected > 0

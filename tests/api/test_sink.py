@@ -1,0 +1,144 @@
+"""The end of a stream: nothing is written after it, and the caller may be gone."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+from aiohttp import HttpVersion11, web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_writer import StreamWriter
+from multidict import CIMultiDict
+
+from gateway.api.sink import HIGH_WATER_BYTES, StreamSink
+
+DONE = b"data: [DONE]\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
+COMMENT_SECONDS = 15.0
+STALL_SECONDS = 60.0
+
+
+class OpenTransport(asyncio.Transport):
+    """A transport that takes all bytes at once."""
+
+    written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class StuckTransport(OpenTransport):
+    """A transport whose caller reads nothing."""
+
+    aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def get_write_buffer_size(self) -> int:
+        return HIGH_WATER_BYTES
+
+
+class ResetTransport(OpenTransport):
+    """A transport that is open until the last event: asyncio shows a reset connection like that."""
+
+    def is_closing(self) -> bool:
+        return DONE in self.written
+
+
+async def make_sink(transport: OpenTransport) -> StreamSink:
+    """Make the sink of a chunked response whose head was sent."""
+    protocol = BaseProtocol(asyncio.get_running_loop())
+    protocol.transport = transport
+    writer = StreamWriter(protocol, asyncio.get_running_loop())
+    writer.enable_chunking()
+    request = SimpleNamespace(transport=transport, version=HttpVersion11, writer=writer)
+    await writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
+    writer.send_headers()
+    sink = StreamSink(
+        cast("web.Request", request),
+        {},
+        wait_admitted,
+        keep_alive=KEEP_ALIVE,
+        comment_seconds=COMMENT_SECONDS,
+        stall_seconds=STALL_SECONDS,
+    )
+    sink._opened = True
+    await sink.begin()
+    return sink
+
+
+async def wait_admitted() -> None:
+    """Wait until the request's row is committed."""
+
+
+async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_gone() -> None:
+    transport = ResetTransport()
+    (await make_sink(transport)).end(DONE)
+    assert transport.written.endswith(DONE + b"\r\n")
+
+
+async def test_nothing_is_written_behind_the_end() -> None:
+    """Provider bytes after the end, and a second end, must not get into the next reply."""
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    sink.send(b"data: 1\n\n")
+    sink.end(DONE)
+    whole = transport.written
+    assert whole.endswith(DONE + b"\r\n0\r\n\r\n")
+    assert sink.send(b"data: 2\n\n")
+    sink.end(DONE)
+    assert transport.written == whole
+
+
+async def test_a_silence_is_broken_once_an_interval() -> None:
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    now = asyncio.get_running_loop().time()
+    for seconds, comments in ((14.5, 0), (15.1, 1), (29.9, 1), (30.2, 2)):
+        sink.tick(now + seconds, mid_event=False)
+        assert transport.written.count(KEEP_ALIVE) == comments, seconds
+
+
+async def test_events_put_a_comment_off() -> None:
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    sink._comment_due = 0.0
+    sink.send(b"data: 1\n\n")
+    sink.tick(asyncio.get_running_loop().time() + COMMENT_SECONDS - 1, mid_event=False)
+    assert KEEP_ALIVE not in transport.written
+
+
+async def test_no_comment_stands_inside_an_event_or_behind_the_end() -> None:
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    late = asyncio.get_running_loop().time() + COMMENT_SECONDS + 1
+    sink.tick(late, mid_event=True)
+    assert KEEP_ALIVE not in transport.written
+    sink.end(DONE)
+    sink.tick(late, mid_event=False)
+    assert KEEP_ALIVE not in transport.written
+
+
+async def test_a_caller_that_takes_nothing_is_given_up() -> None:
+    transport = StuckTransport()
+    sink = await make_sink(transport)
+    assert not sink.send(b"data: 1\n\n")
+    now = asyncio.get_running_loop().time()
+    sink._stalled_since = now
+    sink.tick(now + STALL_SECONDS - 0.1, mid_event=False)
+    assert not sink.lost
+    assert KEEP_ALIVE not in transport.written, "a comment would only queue up"
+    sink.tick(now + STALL_SECONDS, mid_event=False)
+    assert sink.lost
+    assert transport.aborted

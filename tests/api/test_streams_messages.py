@@ -1,0 +1,230 @@
+"""Messages streams over HTTP: passed on as they come, repaired, silent, broken."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.support.chat import Used, estimate, estimate_sent, say
+from tests.support.chat import read_stream as read_chat_stream
+from tests.support.client import Call
+from tests.support.config import Kind
+from tests.support.messages import (
+    STOP,
+    ask,
+    frame,
+    frames,
+    make_events,
+    make_message,
+    read_broken_stream,
+    read_events,
+)
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
+from tests.support.process import CHAT, MESSAGES
+from tests.support.replies import (
+    DONE,
+    LAST_CHUNK,
+    chunked,
+    json_reply,
+    sse_reply,
+    stream_head,
+)
+from tests.support.running import Launch
+from tests.support.stage import Stage
+from tests.support.told import Told, of_chat, of_events
+from tests.support.upstream import End, Script, Wait
+
+PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
+each_provider = pytest.mark.parametrize(
+    "provider", PROVIDERS, ids=lambda one: f"over {one.dialect}"
+)
+
+
+async def test_stream_is_passed_on_as_it_comes(stage: Stage) -> None:
+    """No event waits for the next one, in either pair with a messages caller."""
+    for provider in PROVIDERS:
+        go_on = asyncio.Event()
+        *events, last = provider.events(Told("Hello"))
+        head, tail = (map(chunked, part) for part in (events[:3], [*events[3:], last]))
+        script: Script = [stream_head(), *head, Wait(go_on), *tail, LAST_CHUNK]
+        stage.alpha.play(script)
+        body = ask(stage.fresh(provider.kind), stream=True)
+        async with stage.gateway.chatting(stage.key, body, MESSAGES) as call:
+            await call.read_head()
+            early = b""
+            while b"Hel" not in early:
+                early += await call.read_piece()
+            go_on.set()
+            rest = (await call.read_all()).body
+        assert of_events(read_events(early + rest)).text == "Hello"
+
+
+async def test_charge_is_on_the_ledger_before_the_last_event(stage: Stage) -> None:
+    """When the caller gets `message_stop`, the charge is committed."""
+    for provider in PROVIDERS:
+        stage.alpha.play(provider.stream(Told("Hi")))
+        before = stage.books.balance_nano("rich")
+        body = ask(stage.fresh(provider.kind), stream=True)
+        async with stage.gateway.chatting(stage.key, body, MESSAGES) as call:
+            await call.read_head()
+            read = b""
+            while b"message_stop" not in read:
+                read += await call.read_piece()
+            assert stage.books.balance_nano("rich") == before - Used(11, 7).cost_nano
+
+
+REPAIRED: dict[str, list[bytes]] = {
+    "no event lines": [b"data: " + json.dumps(one).encode() + b"\n\n" for one in make_events()],
+    "CRLF": [one.replace(b"\n", b"\r\n") for one in frames(make_events())],
+    "ids": [b"id: 7\n" + one for one in frames(make_events())],
+    "comments": [b": wait\n" + one for one in frames(make_events())],
+    "BOM": [b"\xef\xbb\xbf", *frames(make_events())],
+    "[DONE] behind it": [*frames(make_events()), DONE],
+    "no message_stop": frames(make_events())[:-1],
+    "usage twice": frames([*make_events()[:-2], make_events()[-2], *make_events()[-2:]]),
+    "unknown event": [frame({"type": "brand_new", "a": 1}), *frames(make_events())],
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+async def test_deviating_stream_is_one_that_sdks_can_read(stage: Stage, name: str) -> None:
+    model = stage.fresh("messages")
+    stage.alpha.play(sse_reply(REPAIRED[name], done=False))
+    reply = await stage.message(ask(model, stream=True))
+    assert (reply.status, reply.complete) == (200, True)
+    blocks = reply.body.replace(b"\r\n", b"\n").split(b"\n\n")[:-1]
+    blocks = [
+        b"\n".join(line for line in one.split(b"\n") if not line.startswith(b":")) for one in blocks
+    ]
+    events = read_events(b"".join(one + b"\n\n" for one in blocks if one))
+    assert events[-1] == STOP
+    assert [one["message"]["model"] for one in events if "message" in one] == [model]
+    assert of_events(events) == Told("Hello, world!")
+    assert not reply.body.startswith(b"\xef")
+    assert b"id:" not in reply.body.replace(b'"id":', b"")
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+
+
+@each_provider
+@pytest.mark.parametrize("end", ["error", "cut", "reset"])
+async def test_broken_stream_ends_with_one_error_event(
+    stage: Stage, provider: Provider, end: str
+) -> None:
+    """Input and delivered output are paid; `message_stop` never comes."""
+    model = stage.fresh(provider.kind)
+    text = "Grüße, Welt! " * 8
+    events = [*provider.events(Told(text))[:3]]
+    seen = asyncio.Event()
+    last: dict[str, Script] = {
+        "error": [chunked(provider.error_event("out of steam")), LAST_CHUNK],
+        "cut": [LAST_CHUNK],
+        "reset": [Wait(seen), End.RST],
+    }
+    stage.alpha.play([stream_head(), *map(chunked, events), *last[end]])
+    body = ask(model, "x" * 40, stream=True)
+    async with stage.gateway.chatting(stage.key, body, MESSAGES) as call:
+        await call.read_head()
+        early = b""
+        while b"Gr" not in early:
+            early += await call.read_piece()
+        seen.set()
+        reply = await call.read_all()
+    overloaded = end == "error" and provider is MESSAGES_PROVIDER
+    kind = "overloaded_error" if overloaded else "api_error"
+    whole = early + reply.body
+    said = [event for event in read_events(whole) if event["type"] != "error"]
+    delivered = "".join(one["delta"]["text"] for one in said if "delta" in one)
+    assert text.startswith(delivered)
+    if provider is CHAT_PROVIDER:
+        read_broken_stream(whole, model, kind, reply.request_id)
+    error = read_events(whole)[-1]
+    assert (error["type"], error["error"]["type"]) == ("error", kind)
+    assert error["request_id"] == reply.headers["request-id"]
+    row = await stage.settled(reply)
+    assert (row.outcome, row.output) == ("upstream_error", max(estimate(delivered), 1))
+    sent = estimate_sent(stage.alpha.last.body)
+    assert row.input == (11 if provider is MESSAGES_PROVIDER else sent)
+    assert row.state == "posted"
+
+
+@each_provider
+async def test_error_before_the_first_event_is_a_status(stage: Stage, provider: Provider) -> None:
+    stage.alpha.play(
+        sse_reply([provider.error_event("no")], done=False), [stream_head(), LAST_CHUNK]
+    )
+    for status in (503 if provider is MESSAGES_PROVIDER else 502, 502):
+        model = stage.fresh(provider.kind)
+        reply = await stage.message(ask(model, stream=True))
+        assert (reply.status, reply.json["type"]) == (status, "error")
+        assert reply.json["request_id"] == reply.headers["request-id"]
+        assert await stage.charge_nano(reply) == 0
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages"])
+async def test_provider_that_ignores_stream_is_streamed(stage: Stage, dialect: str) -> None:
+    message = make_message("Hello!", stop="stop_sequence", stop_sequence="END")
+    stage.alpha.play(json_reply(message))
+    model = stage.fresh("messages")
+    if dialect == "chat":
+        reply = await stage.chat(say(model, stream=True))
+        assert of_chat(read_chat_stream(reply.body, model)) == Told("Hello!", used=None)
+    else:
+        reply = await stage.message(ask(model, stream=True))
+        events = read_events(reply.body)
+        assert of_events(events) == Told("Hello!")
+        assert events[-2]["delta"]["stop_sequence"] == "END"
+        assert events[0]["message"]["model"] == model
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+
+
+KEEP_ALIVE_SECONDS = 0.1
+QUIET = {
+    "plain": Kind(("alpha",), 2),
+    "messages": Kind(("alpha",), 2, dialects=("messages",)),
+}
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+def speak_slowly(provider: Provider, first: asyncio.Event, second: asyncio.Event) -> Script:
+    """Be silent before the first event and in the middle, until the test has seen enough."""
+    pieces = [chunked(event) for event in provider.events(Told("Hello!"))]
+    return [stream_head(), Wait(first), *pieces[:3], Wait(second), *pieces[3:], LAST_CHUNK]
+
+
+async def listen(call: Call, mark: bytes, first: asyncio.Event, second: asyncio.Event) -> bytes:
+    """Return all that came, after a keep-alive before the first event and one in the middle."""
+    await call.read_head()
+    assert call.status == 200
+    read = b""
+    while mark not in read:
+        read += await call.read_piece()
+    assert b"data: {" not in read.replace(PING, b"")
+    first.set()
+    while b"Hel" not in read:
+        read += await call.read_piece()
+    heard = read.count(mark)
+    while read.count(mark) == heard:
+        read += await call.read_piece()
+    second.set()
+    return read + (await call.read_all()).body
+
+
+async def test_silent_streams_are_kept_alive(launch: Launch, stage: Stage) -> None:
+    """By pings to messages callers, before the first event too, and by comments to chat callers."""
+    quiet = launch(server=f"comment_seconds = {KEEP_ALIVE_SECONDS}", kinds=QUIET)
+    key = quiet.callers["rich"].key
+
+    for path, mark in ((MESSAGES, PING), (CHAT, b"\n: ")):
+        for provider in PROVIDERS:
+            model = f"{provider.kind}/0"
+            first, second = asyncio.Event(), asyncio.Event()
+            stage.alpha.play(speak_slowly(provider, first, second))
+            body = ask(model, stream=True) if path == MESSAGES else say(model, stream=True)
+            async with quiet.gateway.chatting(key, body, path) as call:
+                heard = await listen(call, mark, first, second)
+            if path == MESSAGES:
+                assert of_events(read_events(heard)) == Told("Hello!")
+            else:
+                assert read_chat_stream(heard, model).text == "Hello!"

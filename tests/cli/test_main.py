@@ -1,0 +1,295 @@
+"""The whole command line: grammar, help, exit codes, and interrupted commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gateway import apikeys
+from gateway.cli.grammar import GROUPS, VERBS
+from gateway.cli.parser import PROGRAM, Verb, make_parser
+from tests import ROOT
+from tests.support.cli import Cli, make_cli
+
+VERB_PATHS = [verb.path for verb in VERBS]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return make_cli(tmp_path, capsys)
+
+
+# ---- grammar and help ----------------------------------------------------------------------------
+
+
+def test_these_verbs_and_no_others_exist() -> None:
+    assert VERB_PATHS == [
+        "serve", "check", "audit", "backup", "unit",
+        "account add", "account list", "account show", "account credit", "account correct",
+        "account suspend", "account resume", "account passwd", "account signin-link",
+        "key add", "key edit", "key list", "key rotate", "key revoke",
+        "code make", "code list", "code void",
+        "usage",
+    ]  # fmt: skip
+
+
+def test_no_verb_serves() -> None:
+    for words in ([], ["--config", "x.toml"]):
+        assert make_parser(VERBS, GROUPS).parse_args(words).verb.path == "serve"
+
+
+@pytest.mark.parametrize("path", [*VERB_PATHS, *GROUPS, ""])
+def test_help_begins_with_what_it_is_for_and_examples(cli: Cli, path: str) -> None:
+    answer = cli.done(*path.split(), "--help")
+    lines = answer.out.splitlines()
+    assert lines[0].endswith(".")
+    assert lines[2] == "examples:"
+    assert lines[3].startswith(f"  {PROGRAM} ")
+    assert answer.out.index("examples:") < answer.out.index("usage:")
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=VERB_PATHS)
+def test_every_example_can_be_typed(verb: Verb) -> None:
+    for example in verb.examples:
+        command = re.sub(r"^\w+=\$\((.*)\)$", r"\1", example).removeprefix(f"{PROGRAM} ")
+        words = shlex.split(re.split(" [<>] ", command)[0])
+        assert make_parser(VERBS, GROUPS).parse_args(words).verb is verb
+
+
+def test_every_reading_verb_answers_in_json() -> None:
+    reading = {"check", "audit", "account list", "account show", "key list", "code list", "usage"}
+    for path in reading:
+        words = [*path.split(), *(["x"] if path == "account show" else []), "--json"]
+        assert make_parser(VERBS, GROUPS).parse_args(words).json is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["account"],
+        ["account", "nonsense"],
+        ["account", "add"],
+        ["account", "add", ""],
+        ["account", "add", "a", "--credit", "-1"],
+        ["account", "add", "a", "--credit", "1e3"],
+        ["account", "credit", "a", "-5"],
+        ["account", "credit", "a", "0"],
+        ["account", "credit", "a", "0.0000000001"],
+        ["account", "correct", "a", "five", "--note", "n"],
+        ["account", "correct", "a", "1", "--note", ""],
+        ["account", "li"],
+        ["account", "list", "--js"],
+        ["key", "add", "a", "--expires", "2001-01-01"],
+        ["key", "add", "a", "--models", ","],
+        ["key", "add", "a", "--rpm", "-1"],
+        ["key", "add", "a", "--cap", "0"],
+        ["key", "rotate", "k", "--grace", "soon"],
+        ["key", "edit", "k", "--cap", "0"],
+        ["key", "edit", "k", "--expires", "2001-01-01"],
+        ["code", "make"],
+        ["code", "make", "--amount", "0"],
+        ["code", "make", "--amount", "1", "--count", "many"],
+        ["code", "list", "--status", "lost"],
+        ["code", "void"],
+        ["usage", "--by", "moon"],
+        ["usage", "--since", "yesterday"],
+        ["serve", "now"],
+        ["check", "\udcff"],
+    ],
+)
+def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
+    answer = cli.run(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("usage: ")
+    assert not cli.database.exists()
+
+
+# ---- exit codes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["account", "list"],
+        ["account", "show", "a"],
+        ["account", "credit", "a", "1"],
+        ["key", "add", "a"],
+        ["key", "list"],
+        ["code", "make", "--amount", "1"],
+        ["code", "list"],
+        ["usage"],
+        ["audit"],
+    ],
+)
+def test_a_missing_database_is_not_made_and_exits_5(cli: Cli, words: Sequence[str]) -> None:
+    answer = cli.run(*words)
+    assert (answer.code, answer.out) == (5, "")
+    assert str(cli.database) in answer.err
+    assert not cli.database.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["account", "show", "bo"],
+        ["account", "credit", "bo", "1"],
+        ["account", "correct", "bo", "1", "--note", "n"],
+        ["account", "correct", "alice", "1", "--note", "n", "--request", "none"],
+        ["account", "suspend", "bo"],
+        ["account", "resume", "bo"],
+        ["key", "add", "bo"],
+        ["key", "list", "bo"],
+        ["key", "rotate", "none"],
+        ["key", "revoke", "none"],
+        ["key", "edit", "none", "--name", "n"],
+        ["code", "void", "none"],
+        ["code", "void", "--batch", "none"],
+        ["usage", "--account", "bo"],
+    ],
+)
+def test_what_is_not_there_exits_5(cli: Cli, words: Sequence[str]) -> None:
+    cli.done("account", "add", "alice")
+    answer = cli.run(*words)
+    assert (answer.code, answer.out) == (5, "")
+    assert re.fullmatch(r"python -m gateway: .+\n", answer.err)
+
+
+def test_what_is_refused_exits_1(cli: Cli) -> None:
+    cli.done("account", "add", "alice")
+    answer = cli.run("account", "add", "alice")
+    assert (answer.code, answer.out) == (1, "")
+    assert "alice" in answer.err
+
+
+def test_a_database_that_cannot_be_used_exits_69(cli: Cli) -> None:
+    cli.done("account", "add", "alice")
+    with sqlite3.connect(cli.database) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    answer = cli.run("account", "list")
+    assert (answer.code, answer.out) == (69, "")
+    cli.database.write_bytes(b"no database" * 1000)
+    assert cli.run("account", "list").code == 69
+
+
+@pytest.mark.parametrize("verb", [[], ["serve"], ["check"], ["account", "list"], ["audit"]])
+def test_a_bad_configuration_exits_78(cli: Cli, verb: Sequence[str]) -> None:
+    cli.config.write_text("[servr]")
+    answer = cli.run(*verb)
+    assert (answer.code, answer.out) == (78, "")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_missing_configuration_exits_78_and_says_what_to_do(cli: Cli) -> None:
+    answer = cli.run("account", "list", environ={"GATEWAY_CONFIG": "/nonexistent/g.toml"})
+    assert answer.code == 78
+    assert "/nonexistent/g.toml: there is no such file. Name yours with --config" in answer.err
+
+
+def test_the_configuration_is_found_by_option_variable_or_folder(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.done("account", "add", "alice")
+    here, elsewhere = str(cli.config), {"GATEWAY_CONFIG": "/nonexistent/g.toml"}
+    assert cli.run("account", "list", environ={"GATEWAY_CONFIG": here}).code == 0
+    assert cli.run("--config", here, "account", "list", environ=elsewhere).code == 0
+    assert cli.run("account", "list", "--config", here, environ=elsewhere).code == 0
+    monkeypatch.chdir(cli.folder)
+    assert cli.run("account", "list", environ={}).code == 0
+    assert cli.run("account", "list", environ={"GATEWAY_CONFIG": ""}).code == 0
+
+
+def test_only_what_serves_needs_the_keys_of_providers(cli: Cli) -> None:
+    """The configuration names a systemd credential, which an operator's shell does not have."""
+    assert cli.run("account", "add", "alice").code == 0
+    assert cli.run("check").code == 78
+
+
+# ---- as a process --------------------------------------------------------------------------------
+
+
+def start(cli: Cli, *words: str, out: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gateway", *words],
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ
+        | {"GATEWAY_CONFIG": str(cli.config), "PYTHONIOENCODING": "ascii", "PYTHONUNBUFFERED": ""},
+    )
+
+
+def test_a_key_can_be_taken_from_stdout(cli: Cli) -> None:
+    cli.done("account", "add", "alice")
+    with start(cli, "key", "add", "alice") as process:
+        out, err = process.communicate()
+    assert process.returncode == 0
+    assert apikeys.is_well_formed(out.removesuffix("\n"))
+    assert out.removesuffix("\n") not in err
+
+
+def test_a_terminal_without_unicode_loses_no_answer(cli: Cli) -> None:
+    cli.done("account", "add", "alice")
+    cli.add_key("alice")
+    with start(cli, "key", "list") as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "sk-ru-\\u2026" in out
+
+
+@pytest.mark.parametrize("words", [["account", "list"], ["--help"]])
+def test_a_reader_that_left_is_no_traceback(cli: Cli, words: Sequence[str]) -> None:
+    cli.done("account", "add", "alice")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(cli, *words, out=writing) as process:
+        os.close(writing)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (1, "")
+
+
+def test_a_full_disk_behind_stdout_is_no_traceback(cli: Cli) -> None:
+    """The id of a key that could not be printed is known, so the key can be revoked."""
+    cli.done("account", "add", "alice")
+    with (
+        Path("/dev/full").open("w") as full,
+        start(cli, "key", "add", "alice", out=full.fileno()) as process,
+    ):
+        _, err = process.communicate()
+    assert process.returncode == 1
+    assert re.fullmatch(
+        r"Key key_\w+ of account alice, shown this once:\n"
+        r"python -m gateway: No space left on device\n",
+        err,
+    )
+
+
+@pytest.fixture
+def sigint() -> Iterator[None]:
+    """Restore SIGINT, which a shell ignores for background jobs and children inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("sigint")
+def test_ctrl_c_is_no_traceback(cli: Cli) -> None:
+    """The configuration is a pipe that never ends, so the command waits until the signal comes."""
+    cli.config.unlink()
+    os.mkfifo(cli.config)
+    # The pipe opens once the command reads it.
+    with start(cli, "account", "list") as process, cli.config.open("w"):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "")

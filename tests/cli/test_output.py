@@ -1,0 +1,56 @@
+"""Tables, CSV and JSON: aligned for people, safe in terminals and spreadsheets, exact."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from gateway.admin.csv_text import render_csv
+from gateway.cli.output import Column, Output, render_fields, render_table
+
+
+def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:
+    table = render_table(
+        (Column("NAME"), Column("COST", right=True), Column("NOTE")),
+        [("a", "1.00", "x"), ("longer", "12.50", "")],
+    )
+    assert table == (
+        "NAME     COST  NOTE\n"
+        "a        1.00  x\n"
+        "longer  12.50"
+    )  # fmt: skip
+
+
+def test_a_table_without_rows_is_its_heading() -> None:
+    assert render_table((Column("A"), Column("B")), []) == "A  B"
+
+
+def test_nothing_in_a_cell_moves_the_cursor() -> None:
+    shown = render_table((Column("A"),), [("x\x1b[2J\r\n\u202ey",)])
+    assert shown == "A\nx\ufffd[2J\ufffd\ufffd\ufffdy"
+    assert "\x1b" not in render_fields([("name", "\x1b]0;title\x07")])
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_no_text_cell_of_a_csv_is_a_formula(cell: str) -> None:
+    rendered = render_csv(("name", "cost"), [(cell, -5)])
+    assert list(csv.reader(io.StringIO(rendered, newline=""))) == [
+        ["name", "cost"],
+        ["'" + re.sub(r"[\t\r]", "\ufffd", cell), "-5"],
+    ]
+
+
+def test_a_csv_keeps_commas_and_quotes() -> None:
+    rendered = render_csv(("name",), [('a "b", c',)])
+    assert list(csv.reader(io.StringIO(rendered))) == [["name"], ['a "b", c']]
+
+
+def test_json_is_the_same_bytes_in_every_locale() -> None:
+    out = io.StringIO()
+    Output(out, io.StringIO()).print_json({"name": "…é"})
+    assert out.getvalue().isascii()
+    assert json.loads(out.getvalue()) == {"name": "…é"}

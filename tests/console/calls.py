@@ -1,0 +1,99 @@
+"""Write requests with chosen times to the database, through the ledger's own transaction."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Outcome, Settlement
+from gateway.ledger.sqlite.batch import MAX_ITEMS, Item, commit_requests
+from gateway.ledger.sqlite.schema import connect
+from gateway.money import Price
+from gateway.times import DAY_MS, HOUR_MS
+from tests.ledger.kit import PRICE, TOKENS
+
+TODAY = 20_000
+"""A day counted from the epoch: 2024-10-04."""
+NOON_MS = TODAY * DAY_MS + 12 * HOUR_MS
+SUMS = (
+    "requests",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "cost_nano",
+)
+"""Columns of a request that the console sums up."""
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Past:
+    """One request; it is pending if `ended_ms` is None."""
+
+    key_id: str
+    started_ms: int
+    ended_ms: int | None
+    model: str = "demo/echo"
+    cost_nano: int = 77
+    outcome: Outcome = "complete"
+
+    def make_id(self) -> str:
+        return f"req_{self.started_ms:012x}{next(_numbers):016x}"
+
+
+def add_calls(path: Path, account_id: int, calls: Iterable[Past]) -> list[str]:
+    """Write the requests and return their ids."""
+    made = [(past.make_id(), past) for past in calls]
+    with closing(connect(path)) as connection:
+        for first in range(0, len(made), MAX_ITEMS):
+            items = [
+                _make_item(account_id, id_, past) for id_, past in made[first : first + MAX_ITEMS]
+            ]
+            commit_requests(connection, items, NOON_MS)
+    return [id_ for id_, _ in made]
+
+
+def end_call(path: Path, account_id: int, request_id: str, past: Past) -> None:
+    """Settle a pending request."""
+    item = _make_item(account_id, request_id, past)
+    with closing(connect(path)) as connection:
+        commit_requests(connection, [Item(item.hold, False, item.settlement)], NOON_MS)
+
+
+def explain(path: Path, sql: str) -> list[str]:
+    """Return the query plan of a statement; all its parameters are unbound."""
+    values = dict.fromkeys(re.findall(r":(\w+)", sql))
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+    return [row[3] for row in rows]
+
+
+def _make_item(account_id: int, request_id: str, past: Past) -> Item:
+    account = Account(account_id, "", suspended=False, balance_nano=0)
+    key = Key(past.key_id, account, KeyTerms())
+    admission = Admission(
+        request_id, past.model, "demo", PRICE, 1000, stream=False, started_ms=past.started_ms
+    )
+    settlement = None
+    if past.ended_ms is not None:
+        settlement = Settlement(
+            outcome=past.outcome,
+            provider="demo",
+            attempts=1,
+            status=200,
+            tokens=TOKENS,
+            web_searches=0,
+            price=Price(0, 0, 0, 0, past.cost_nano if past.outcome == "complete" else 0),
+            price_rule="",
+            cost_nano=past.cost_nano if past.outcome == "complete" else 0,
+            estimated=False,
+            first_byte_ms=12,
+            ended_ms=past.ended_ms,
+        )
+    return Item(Hold(admission, account, key, 1000), insert=True, settlement=settlement)

@@ -1,0 +1,49 @@
+"""Make console requests that passed all checks, for tests of handlers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from gateway.api import Gateway
+from gateway.console.books_thread import BooksThread
+from gateway.console.state import ConsoleRequest, ConsoleState
+from gateway.ledger import AccountView, SessionView
+
+
+def make_request(
+    http: web.Request, books_thread: BooksThread, account: AccountView, body: bytes = b""
+) -> ConsoleRequest:
+    """Make a request that can reach nothing but the books' thread."""
+    session = SessionView("session", account, "password", "Firefox on Linux", "127.0.0.1", 0, 0, 0)
+    nothing = SimpleNamespace(books_thread=books_thread)
+    return ConsoleRequest(
+        http, cast("Gateway", nothing), cast("ConsoleState", nothing), session, "127.0.0.1", body
+    )
+
+
+def make_post(
+    books_thread: BooksThread,
+    account: AccountView,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
+) -> ConsoleRequest:
+    return make_request(
+        make_mocked_request("POST", path, headers=headers), books_thread, account, body
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_books_thread(path: Path) -> AsyncIterator[BooksThread]:
+    books_thread = BooksThread(path)
+    try:
+        yield books_thread
+    finally:
+        await books_thread.close()

@@ -1,0 +1,52 @@
+"""Passwords, links and sessions in a real database, with a clock that the test sets."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.admin import signin
+from gateway.admin.signin import NewSession, Visitor
+from gateway.ledger import Books
+
+NAME = "alice"
+OPERATOR = "root"
+VISITOR = Visitor("Firefox on Linux", "192.0.2.1")
+HASH = "a hash"
+"""The books store hashes without reading them, so any text will do."""
+
+
+@dataclass
+class Clock:
+    now_ms: int = 1_800_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def open_by_link(books: Books, name: str = NAME, visitor: Visitor = VISITOR) -> NewSession:
+    made = signin.open_session_by_link(books, signin.make_signin_link(books, name).token, visitor)
+    assert made is not None
+    return made
+
+
+def open_by_password(books: Books, visitor: Visitor = VISITOR) -> NewSession | None:
+    return signin.open_session_by_password(books, NAME, HASH, None, visitor)
+
+
+def is_open(books: Books, made: NewSession) -> bool:
+    found = signin.find_session(books, made.token)
+    assert found is None or found.id == made.view.id
+    return found is not None
+
+
+def read(path: Path, query: str) -> list[tuple[object, ...]]:
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute(query).fetchall()
+    connection.close()
+    return rows
+
+
+def read_events(path: Path) -> list[tuple[object, ...]]:
+    return read(path, "SELECT actor, action, account, detail FROM events")[2:]

@@ -1,0 +1,196 @@
+"""Helpers of the chat dialect's unit tests: chunks, streams, and the rules of a stream.
+
+`check_stream` does not use the gateway's code: it follows OpenAI's API reference and checks the
+caller's stream, whatever the provider sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.dialects import CompletionRequest, Pipeline, ReplyContext
+from gateway.dialects.chat.stream import ChatStream
+from gateway.money import Tokens
+from gateway.usage import Expected, UsageLimits
+
+MODEL: Final = "our/model"
+INPUT_ESTIMATE: Final = 7
+DONE: Final = b"data: [DONE]\n\n"
+ID: Final = "chatcmpl-1"
+
+Json = dict[str, Any]
+
+
+def make_context(
+    *, usage: bool = False, n: int = 1, limits: int = 10**6, model: str = MODEL
+) -> ReplyContext:
+    request = CompletionRequest({}, model, True, usage, n, None, 0, 0)
+    expected = Expected(INPUT_ESTIMATE, UsageLimits(limits, limits, limits))
+    return ReplyContext(request, "request-1", expected, created=1)
+
+
+def chunk(*choices: Json, **fields: Any) -> Json:
+    head = {"id": ID, "object": "chat.completion.chunk", "created": 1, "model": "theirs"}
+    return {**head, "choices": list(choices), **fields}
+
+
+def choice(delta: Json | None, finish: str | None = None, index: int = 0, **fields: Any) -> Json:
+    return {"index": index, "delta": delta, "finish_reason": finish, **fields}
+
+
+def role(index: int = 0) -> Json:
+    return choice({"role": "assistant", "content": ""}, index=index)
+
+
+def text(said: str, index: int = 0) -> Json:
+    return choice({"content": said}, index=index)
+
+
+def stop(index: int = 0, finish: str = "stop") -> Json:
+    return choice({}, finish, index)
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def event(value: Json) -> bytes:
+    return b"data: " + dump(value) + b"\n\n"
+
+
+def events(*chunks: Json) -> bytes:
+    return b"".join(map(event, chunks))
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The result of a stream whose upstream closed it cleanly."""
+
+    out: bytes
+    complete: bool
+    failure: str | None
+    tokens: Tokens
+    estimated: bool
+    delivered: bool
+
+    @property
+    def chunks(self) -> list[Json]:
+        return read_chunks(self.out.removesuffix(DONE))
+
+    @property
+    def choices(self) -> list[Json]:
+        """Return all choices of all chunks, in order."""
+        return [one for each in self.chunks for one in each["choices"]]
+
+
+def play(stream: Pipeline, pieces: Iterable[bytes]) -> Played:
+    """Feed like the relay: nothing more once the stream is complete or has failed."""
+    out = bytearray()
+    for piece in pieces:
+        out += stream.feed(piece)
+        if stream.complete or stream.failure is not None:
+            break
+    else:
+        out += stream.end()
+    metered = stream.measure()
+    if stream.complete:
+        out += stream.finish()
+    failure = stream.failure.message if stream.failure else None
+    return Played(
+        bytes(out), stream.complete, failure, metered.tokens, metered.estimated, stream.delivered
+    )
+
+
+def each_byte(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + 1] for at in range(len(data)))
+
+
+def random_slices(data: bytes, dice: random.Random) -> Iterator[bytes]:
+    """Cut anywhere, into few or many pieces."""
+    count = min(dice.choice((1, 2, 5, 20, 100)), len(data) - 1)
+    cuts = [0, *sorted(dice.sample(range(1, len(data)), count)), len(data)]
+    return (data[start:end] for start, end in itertools.pairwise(cuts))
+
+
+def make_dice() -> random.Random:
+    seed = random.randrange(2**32)
+    print("seed:", seed)
+    return random.Random(seed)
+
+
+def read_chunks(out: bytes) -> list[Json]:
+    """Read events; each is one line `data: {JSON}` and an empty one (LF, CR or CRLF)."""
+    lines = re.split(rb"\r\n|\n|\r", out)
+    assert lines.pop() == b""
+    assert all(line == b"" for line in lines[1::2])
+    assert all(line.startswith(b"data: {") for line in lines[::2]), lines
+    chunks = [json.loads(line[6:].decode("utf-8", "replace")) for line in lines[::2]]
+    assert all(isinstance(one, dict) for one in chunks)
+    return chunks
+
+
+def check_stream(chunks: list[Json], *, usage: bool, finished: bool = True) -> None:
+    """Check chunks for schema, order and the model's name that the caller used.
+
+    The first chunk of each choice has the role and an empty content, the last one the finish reason
+    and an empty delta. A chunk without choices has the usage that the caller asked for.
+    """
+    assert len({one["id"] for one in chunks}) <= 1
+    for one in chunks:
+        assert re.fullmatch(r"chatcmpl-.+", one["id"])
+        assert one["object"] == "chat.completion.chunk"
+        assert one.get("model", MODEL) == MODEL
+        assert isinstance(one["choices"], list)
+    bare = [number for number, one in enumerate(chunks) if not one["choices"]]
+    assert bare in ([[], [len(chunks) - 1]] if usage else [[]])
+    assert all(isinstance(chunks[number]["usage"], dict) for number in bare)
+    said = [one for each in chunks for one in each["choices"]]
+    for index in {one["index"] for one in said}:
+        _check_choice([one for one in said if one["index"] == index], finished=finished)
+
+
+def _check_choice(said: list[Json], *, finished: bool) -> None:
+    first, *later = said
+    assert first["delta"]["role"] == "assistant"
+    assert first["delta"]["content"] == ""
+    carried = {key: value for key, value in first["delta"].items() if value not in (None, "", [])}
+    assert carried == {"role": "assistant"}
+    assert first.get("finish_reason") is None
+    assert not any("role" in one["delta"] for one in later)
+    assert all(one.get("finish_reason") is None for one in said[:-1])
+    if finished:
+        assert said[-1]["delta"] == {}
+        assert isinstance(said[-1]["finish_reason"], str)
+    calls = [call for one in said for call in one["delta"].get("tool_calls") or []]
+    seen: set[int] = set()
+    for call in calls:
+        assert type(call["index"]) is int
+        assert call["index"] in seen or call["type"]
+        seen.add(call["index"])
+
+
+USAGE: Final[Json] = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+BEGIN: Final = events(chunk(role()))
+END: Final = events(chunk(stop()))
+HI: Final = event(chunk(text("Hi")))
+WHOLE: Final = BEGIN + HI + END + DONE
+"""A stream that conforms except for its model's name."""
+
+
+def ours(body: bytes) -> bytes:
+    return body.replace(b'"model":"theirs"', b'"model":"%s"' % MODEL.encode())
+
+
+def send(*pieces: bytes, usage: bool = False, n: int = 1, limits: int = 10**6) -> Played:
+    """Play a stream; cut into bytes or pieces of three it must give the same result."""
+    body = b"".join(pieces)
+    played = play(ChatStream(make_context(usage=usage, n=n, limits=limits)), [body])
+    for sliced in (each_byte(body), (body[at : at + 3] for at in range(0, len(body), 3))):
+        assert play(ChatStream(make_context(usage=usage, n=n, limits=limits)), sliced) == played
+    return played

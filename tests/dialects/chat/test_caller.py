@@ -1,0 +1,359 @@
+"""Chat requests: a valid one passes unchanged, an error names the invalid field."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects import CALLERS, EXCHANGES, Target
+from gateway.errors import BadRequest
+from tests.dialects.chat.kit import dump
+from tests.support.fuzz import fuzz, json_values
+
+USER = {"role": "user", "content": "Hi"}
+CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{not json"}}
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": [USER], **fields}
+
+
+def messages(*items: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": list(items)}
+
+
+def parts(*items: Any) -> dict[str, Any]:
+    return messages({"role": "user", "content": list(items)})
+
+
+VALID: dict[str, dict[str, Any]] = {
+    "least": body(),
+    "nulls are absence": body(
+        stream=None, n=None, stop=None, temperature=None, stream_options=None
+    ),
+    "bounds, low": body(
+        max_tokens=0, max_completion_tokens=0, n=1, temperature=0, top_p=0, stop=[]
+    ),
+    "bounds, high": body(max_tokens=2**32, n=128, temperature=2, top_p=1.0, stop=["a"] * 9),
+    "stop string": body(stop="END"),
+    "unknown fields": body(
+        api_base="http://169.254.169.254", user_config={}, extra_headers={"a": 1}
+    ),
+    "vendor fields": body(reasoning={"effort": "low"}, top_k=4, chat_template_kwargs={"x": [1]}),
+    "every role": messages(
+        {"role": "system", "content": "s"},
+        {"role": "developer", "content": [{"type": "text", "text": "d"}]},
+        {**USER, "name": "n"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "assistant", "tool_calls": [{"type": "custom", "custom": {"input": "x"}}]},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "t"},
+        {"role": "function", "name": "f", "content": None},
+    ),
+    "parts": parts(
+        {"type": "text", "text": "ünï"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}},
+        {"type": "what_comes_next", "x": 1},
+    ),
+    "tools": body(tools=[{"type": "function", "function": {"name": "f"}}], tool_choice="auto"),
+    "response format": body(response_format={"type": "json_object"}, logit_bias={"50256": -100}),
+    "stream options": body(stream=True, stream_options={"include_obfuscation": False}),
+    "usage asked": body(stream=True, stream_options={"include_usage": True}),
+}
+
+
+@pytest.mark.parametrize("ask_usage", [False, True])
+@pytest.mark.parametrize("valid", VALID.values(), ids=VALID)
+def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
+    valid: dict[str, Any], *, ask_usage: bool
+) -> None:
+    request = CALLERS["chat"].parse_request(dump(valid))
+    sent = json.loads(
+        EXCHANGES["chat"]["chat"]
+        .write_request(request, Target("up/stream", ask_usage=ask_usage))
+        .data
+    )
+    expected = valid | {"model": "up/stream"}
+    if not ask_usage:
+        expected.pop("stream_options", None)  # such an upstream would refuse it
+    if ask_usage and valid.get("stream"):
+        options = valid.get("stream_options") or {}
+        expected["stream_options"] = options | {"include_usage": True}
+    assert sent == expected
+    kept = [name for name in valid if name in expected]
+    assert list(sent)[: len(kept)] == kept
+    assert request.model == "m"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, (False, False, 1, None)),
+        ({"stream": True}, (True, False, 1, None)),
+        ({"stream": True, "stream_options": {"include_usage": True}}, (True, True, 1, None)),
+        ({"stream_options": {"include_usage": None}}, (False, False, 1, None)),
+        ({"n": 3, "max_tokens": 5}, (False, False, 3, 5)),
+        ({"max_completion_tokens": 7, "max_tokens": 5}, (False, False, 1, 7)),
+        ({"max_completion_tokens": 0, "max_tokens": 5}, (False, False, 1, 5)),
+        ({"max_completion_tokens": 4, "max_tokens": 5}, (False, False, 1, 5)),
+        ({"max_tokens": 0}, (False, False, 1, None)),
+        ({"max_completion_tokens": None, "max_tokens": 5}, (False, False, 1, 5)),
+    ],
+)
+def test_what_the_gateway_reads(fields: dict[str, Any], expected: tuple[object, ...]) -> None:
+    request = CALLERS["chat"].parse_request(dump(body(**fields)))
+    assert (request.stream, request.wants_usage, request.n, request.max_tokens) == expected
+
+
+def test_of_duplicate_keys_the_last_is_priced_and_sent() -> None:
+    data = b'{"model":"a","model":"b","max_tokens":9,"max_tokens":2,"messages":[{"role":"user","content":"x"}]}'
+    request = CALLERS["chat"].parse_request(data)
+    assert (request.model, request.max_tokens) == ("b", 2)
+    sent = EXCHANGES["chat"]["chat"].write_request(request, Target("u", ask_usage=False)).data
+    assert sent.count(b"max_tokens") == 1
+    assert json.loads(sent)["max_tokens"] == 2
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 80}}
+LINKED = {"type": "image_url", "image_url": {"url": "https://x/y.png"}}
+AUDIO = {"type": "input_audio", "input_audio": {"data": "A" * 800_000, "format": "wav"}}
+PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64," + "A" * 80_000}}
+PLAIN_PICTURE = {"type": "image_url", "image_url": "data:image/png;base64," + "A" * 80}
+BARE = {"type": "file", "file": {"file_data": "A" * 80_000}}
+ESCAPED = {"type": "file", "file": {"file_data": "data:text/plain," + "A" * 80}}
+
+
+@pytest.mark.parametrize(
+    ("valid", "base64_chars", "tokens"),
+    [
+        (body(), 0, 0),
+        (parts({"type": "text", "text": "abc"}), 0, 0),
+        (parts(PICTURE), 80, 1600),
+        (parts(LINKED, PICTURE), 80, 3200),
+        (parts(AUDIO), 800_000, 2000),
+        (parts(PDF), 80_000, 10_000),
+        (parts(ESCAPED), 0, 20_000),
+        (parts(PLAIN_PICTURE), 80, 1600),
+        (parts({"type": "image_url", "image_url": "https://x/y.png"}), 0, 1600),
+        (parts(BARE), 80_000, 10_000),
+        (parts({"type": "file", "file": {"file_data": "https://x/y.pdf"}}), 0, 20_000),
+        (parts({"type": "video_url", "video_url": {"url": "https://x/y.mp4"}}), 0, 20_000),
+        (parts({"type": "document_url", "document_url": "https://x/y.pdf"}), 0, 20_000),
+    ],
+)
+def test_files_are_estimated_by_kind_and_size(
+    valid: dict[str, Any], base64_chars: int, tokens: int
+) -> None:
+    """All else of the body is text, so what is no base64 stays text."""
+    request = CALLERS["chat"].parse_request(dump(valid))
+    assert (request.base64_chars, request.file_tokens) == (base64_chars, tokens)
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ({"type": "file", "file": {"file_id": "file-1"}}, "file.file_id"),
+        ({"type": "file", "file_id": "file-1"}, "file_id"),
+        ({"type": "image_url", "image_url": {"file_id": "file-1"}}, "image_url.file_id"),
+        ({"type": "image_file", "image_file": {"file_id": "file-1"}}, "image_file.file_id"),
+    ],
+)
+def test_files_of_the_operators_account_cannot_be_named(part: dict[str, Any], name: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        CALLERS["chat"].parse_request(dump(parts(part)))
+    assert caught.value.param == f"messages[0].content[0].{name}"
+
+
+LEAST = dump(body())
+UNREADABLE = {
+    "empty": b"",
+    "blank": b" \r\n\t ",
+    "not JSON": b"hello",
+    "truncated": LEAST[:-1],
+    "two objects": LEAST + LEAST,
+    "array": b"[]",
+    "string": b'"x"',
+    "number": b"1",
+    "null": b"null",
+    "true": b"true",
+    "invalid UTF-8": LEAST.replace(b"Hi", b"\xff\xfe"),
+    "UTF-16": LEAST.decode().encode("utf-16"),
+    "UTF-32": LEAST.decode().encode("utf-32-le"),
+    "BOM": b"\xef\xbb\xbf" + LEAST,
+    "lone surrogate": LEAST.replace(b"Hi", rb"\ud800"),
+    "NaN": LEAST.replace(b'"Hi"', b'"Hi"}],"temperature":NaN,"x":[{"y":1'),
+    "Infinity": b'{"temperature":Infinity}',
+    "depth": b"[" * 100_000,
+    "raw newline": LEAST.replace(b"Hi", b"a\nb"),
+    "raw NUL": LEAST.replace(b"Hi", b"\x00"),
+    "bad escape": LEAST.replace(b"Hi", rb"\x41"),
+    "single quotes": b"{'model':'m'}",
+    "trailing comma": LEAST[:-1] + b",}",
+}
+
+
+@pytest.mark.parametrize("data", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_no_json_object_is_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest) as refused:
+        CALLERS["chat"].parse_request(data)
+    assert (refused.value.param, refused.value.code) == (None, None)
+
+
+def test_a_syntax_error_is_located() -> None:
+    with pytest.raises(BadRequest, match=r"could not parse the JSON body .*line 2, column"):
+        CALLERS["chat"].parse_request(b'{"model":\n oops}')
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LEAST.replace(b'"Hi"', b'"Hi"}],"temperature":1e999,"x":[{"y":1'),
+        LEAST[:-1] + b',"max_tokens":' + b"9" * 5000 + b"}",
+    ],
+    ids=["1e999", "5,000 digits"],
+)
+def test_numbers_beyond_all_measure_are_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest):
+        CALLERS["chat"].parse_request(data)
+
+
+@pytest.mark.parametrize("depth", [260, 1000])
+def test_depth_that_can_be_read_but_not_written_is_refused_too(depth: int) -> None:
+    deep = LEAST[:-1] + b',"x":' + b"[" * depth + b"]" * depth + b"}"
+    request = CALLERS["chat"].parse_request(deep)
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        EXCHANGES["chat"]["chat"].write_request(request, Target("u"))
+
+
+TYPE, VALUE, MISSING, EMPTY = (
+    "invalid_type",
+    "invalid_value",
+    "missing_required_parameter",
+    "empty_array",
+)
+LOW, HIGH = "integer_below_min_value", "integer_above_max_value"
+MALFORMED: list[tuple[dict[str, Any], str, str]] = [
+    ({"messages": [USER]}, "model", MISSING),
+    (body(model=None), "model", MISSING),
+    (body(model=7), "model", TYPE),
+    (body(model=["m"]), "model", TYPE),
+    ({"model": "m"}, "messages", MISSING),
+    (body(messages=None), "messages", MISSING),
+    (body(messages="Hi"), "messages", TYPE),
+    (body(messages={}), "messages", TYPE),
+    (body(messages=[]), "messages", EMPTY),
+    (messages(USER, "Hi"), "messages[1]", TYPE),
+    (messages(None), "messages[0]", TYPE),
+    (messages({"content": "Hi"}), "messages[0].role", MISSING),
+    (messages({"role": 1, "content": "Hi"}), "messages[0].role", TYPE),
+    (messages({"role": "king", "content": "Hi"}), "messages[0].role", VALUE),
+    (messages({"role": "user"}), "messages[0].content", MISSING),
+    (messages(USER, {"role": "tool", "content": None}), "messages[1].content", MISSING),
+    (messages({"role": "system", "content": None}), "messages[0].content", MISSING),
+    (messages({"role": "user", "content": 5}), "messages[0].content", TYPE),
+    (messages({"role": "user", "content": {}}), "messages[0].content", TYPE),
+    (messages({"role": "user", "content": []}), "messages[0].content", EMPTY),
+    (parts("Hi"), "messages[0].content[0]", TYPE),
+    (parts({"text": "Hi"}), "messages[0].content[0].type", TYPE),
+    (parts({"type": "text"}), "messages[0].content[0].text", TYPE),
+    (parts({"type": "text", "text": 1}), "messages[0].content[0].text", TYPE),
+    (messages({"role": "assistant", "tool_calls": {}}), "messages[0].tool_calls", TYPE),
+    (messages({"role": "assistant", "tool_calls": [1]}), "messages[0].tool_calls[0]", TYPE),
+    (body(stream="true"), "stream", TYPE),
+    (body(stream=1), "stream", TYPE),
+    (body(stream_options=True), "stream_options", TYPE),
+    (body(stream_options={"include_usage": 1}), "stream_options.include_usage", TYPE),
+    (body(max_tokens=-1), "max_tokens", LOW),
+    (body(max_tokens=10**18), "max_tokens", HIGH),
+    (body(max_tokens=10**30), "max_tokens", TYPE),
+    (body(max_tokens="10"), "max_tokens", TYPE),
+    (body(max_tokens=True), "max_tokens", TYPE),
+    (body(max_tokens=0.5), "max_tokens", TYPE),
+    (body(max_completion_tokens=-1), "max_completion_tokens", LOW),
+    (body(max_completion_tokens=1.0), "max_completion_tokens", TYPE),
+    (body(n=0), "n", LOW),
+    (body(n=129), "n", HIGH),
+    (body(n=10_000), "n", HIGH),
+    (body(n="2"), "n", TYPE),
+    (body(n=False), "n", TYPE),
+    (body(temperature=-0.1), "temperature", "decimal_below_min_value"),
+    (body(temperature=2.001), "temperature", "decimal_above_max_value"),
+    (body(temperature="1"), "temperature", TYPE),
+    (body(temperature=True), "temperature", TYPE),
+    (body(top_p=1.1), "top_p", "decimal_above_max_value"),
+    (body(top_p=-1), "top_p", "decimal_below_min_value"),
+    (body(stop=7), "stop", TYPE),
+    (body(stop=["a", 7]), "stop", TYPE),
+    (body(stop={}), "stop", TYPE),
+]
+
+
+@pytest.mark.parametrize(
+    ("malformed", "param", "code"), MALFORMED, ids=lambda value: str(value)[:60]
+)
+def test_a_malformed_field_is_named(malformed: dict[str, Any], param: str, code: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        CALLERS["chat"].parse_request(dump(malformed))
+    assert (refused.value.param, refused.value.code) == (param, code)
+    assert f"'{param}'" in refused.value.message
+    assert len(refused.value.message) < 300
+
+
+def test_messages_are_in_openais_words() -> None:
+    with pytest.raises(BadRequest) as refused:
+        CALLERS["chat"].parse_request(dump(body(temperature=3)))
+    assert refused.value.message == (
+        "Invalid 'temperature': decimal above maximum value. "
+        "Expected a value <= 2, but got 3 instead."
+    )
+
+
+def test_what_the_caller_wrote_is_not_echoed() -> None:
+    secret = "the-prompt"
+    for malformed in (messages({"role": secret, "content": secret}), body(stop={"a": secret})):
+        with pytest.raises(BadRequest) as refused:
+            CALLERS["chat"].parse_request(dump(malformed))
+        assert secret not in refused.value.message
+
+
+FIELDS = ("model", "messages", "stream", "stream_options", "max_tokens", "n", "stop", "tools")
+near = st.fixed_dictionaries(
+    {}, optional={name: json_values | st.sampled_from(["m", True, [USER], 3]) for name in FIELDS}
+)
+near_messages = st.builds(
+    body,
+    messages=st.lists(
+        st.dictionaries(
+            st.sampled_from(["role", "content", "tool_calls"]),
+            json_values | st.sampled_from(["user", "assistant", [{"type": "text", "text": "x"}]]),
+        ),
+        max_size=3,
+    ),
+)
+
+
+@fuzz(120)
+@given(st.binary(max_size=60) | json_values.map(dump) | near.map(dump) | near_messages.map(dump))
+def test_no_bytes_raise_anything_but_bad_request(data: bytes) -> None:
+    try:
+        request = CALLERS["chat"].parse_request(data)
+        sent = json.loads(EXCHANGES["chat"]["chat"].write_request(request, Target("u")).data)
+    except BadRequest:
+        return
+    assert sent["model"] == "u"
+    assert request.file_tokens >= 0
+    assert request.n >= 1
+
+
+@fuzz(100)
+@given(st.integers(0, len(LEAST)), st.binary(max_size=3), st.integers(0, 3))
+def test_no_damage_to_a_valid_body_raises_anything_else(at: int, put: bytes, cut: int) -> None:
+    with contextlib.suppress(BadRequest):
+        CALLERS["chat"].parse_request(LEAST[:at] + put + LEAST[at + cut :])

@@ -1,0 +1,275 @@
+"""Chat streams, bytes in and bytes out: framing, edits and endings in every slicing."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.chat.stream import ChatStream
+from gateway.money import Tokens
+from tests.dialects.chat.kit import (
+    BEGIN,
+    DONE,
+    END,
+    HI,
+    MODEL,
+    USAGE,
+    WHOLE,
+    check_stream,
+    choice,
+    chunk,
+    dump,
+    each_byte,
+    event,
+    events,
+    make_context,
+    ours,
+    play,
+    role,
+    send,
+    stop,
+    text,
+)
+
+# Framing
+
+
+def test_a_conforming_stream_passes_but_for_the_model() -> None:
+    played = send(WHOLE)
+    assert (played.out, played.complete, played.failure) == (ours(WHOLE), True, None)
+    check_stream(played.chunks, usage=False)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_every_line_end_at_every_split_point(end: bytes) -> None:
+    body = WHOLE.replace(b"\n", end)
+    expected = play(ChatStream(make_context()), [body])
+    assert expected.complete
+    assert [one["choices"] for one in expected.chunks] == [[role()], [text("Hi")], [stop()]]
+    for cut in range(len(body) + 1):
+        assert play(ChatStream(make_context()), [body[:cut], body[cut:]]) == expected, cut
+    assert play(ChatStream(make_context()), each_byte(body)) == expected
+
+
+def test_a_byte_order_mark_is_dropped() -> None:
+    assert send(b"\xef\xbb\xbf" + WHOLE).out == ours(WHOLE)
+
+
+def test_comments_pass_and_do_not_begin_the_stream() -> None:
+    stream = ChatStream(make_context())
+    assert stream.feed(b": OPENROUTER PROCESSING\n\n:\n\n") == b": OPENROUTER PROCESSING\n\n:\n\n"
+    assert not stream.begun
+    assert stream.feed(BEGIN) == ours(BEGIN)
+    assert stream.begun
+
+
+def test_comments_inside_an_event_pass_before_it() -> None:
+    assert send(b": one\n" + BEGIN + HI + END + DONE).out == ours(b": one\n\n" + WHOLE)
+
+
+@pytest.mark.parametrize(
+    "field", [b"id: 7\n", b"retry: 1\n", b"event: message\n", b"x: y\n", b"x\n"]
+)
+def test_fields_other_than_data_never_pass(field: bytes) -> None:
+    """openai-python fails on them, alone or in an event."""
+    assert send(field + b"\n" + BEGIN + field + HI + END + field + b"\n" + DONE).out == ours(WHOLE)
+
+
+def test_events_without_data_never_pass() -> None:
+    played = send(b"event: ping\n\n" + BEGIN + b"event: ping\nid: 1\n\n\n\n" + HI + END + DONE)
+    assert played.out == ours(WHOLE)
+
+
+@pytest.mark.parametrize(
+    "line", [b"data:%s\n\n", b"event: x\ndata: %s\n\n", b"data: %s\nid: 1\n\n"]
+)
+def test_events_written_otherwise_become_one_data_line(line: bytes) -> None:
+    body = b"".join(line % dump(one) for one in (chunk(role()), chunk(text("Hi")), chunk(stop())))
+    assert send(body + DONE).out == ours(WHOLE)
+
+
+def test_data_over_several_lines_becomes_one() -> None:
+    body = HI.replace(b',"object"', b'\ndata: ,"object"')
+    assert send(BEGIN + body + END + DONE).out == ours(WHOLE)
+
+
+def test_spaces_around_the_data_are_left() -> None:
+    """TensorRT-LLM ends its lines with a space."""
+    body = WHOLE.replace(b"}\n\n", b"} \n\n")
+    assert send(body).out == ours(body)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [b"data: [DONE]\n\n", b"data: [DONE]  \n\n", b"data:[DONE]\n\n", b"data: [DONE]\n",
+     b"data: [DONE]", b"data: [DONE]\r\r", b"data: [DONE]\r\n", b"event: x\ndata: [DONE]\n\n", b""],
+)  # fmt: skip
+def test_every_way_to_be_done(done: bytes) -> None:
+    """If it is missing, cut or malformed after all choices finished, the caller still gets it."""
+    played = send(BEGIN + HI + END + done)
+    assert (played.out, played.complete, played.failure) == (ours(WHOLE), True, None)
+
+
+@pytest.mark.parametrize("done", [b"data: [DONE]\n", b"data: [DONE]\n\n", b"data: [DONE]\r\n"])
+def test_done_counts_with_its_line(done: bytes) -> None:
+    """The connection may stay open after it."""
+    stream = ChatStream(make_context())
+    stream.feed(BEGIN + HI + done)
+    assert stream.complete
+
+
+def test_nothing_after_done_goes_out() -> None:
+    assert send(WHOLE + HI + b": late\n\n").out == ours(WHOLE)
+
+
+def test_done_before_any_chunk_is_a_failure() -> None:
+    played = send(DONE)
+    assert (played.out, played.complete) == (b"", False)
+    assert played.failure
+
+
+# Endings
+
+
+@pytest.mark.parametrize("body", [b"", BEGIN, BEGIN + HI, BEGIN + HI + b": c\n\n", b"\n\n"])
+def test_a_clean_end_in_the_middle_is_not_complete(body: bytes) -> None:
+    played = send(body)
+    assert (played.out, played.complete, played.failure) == (
+        ours(body.strip(b"\n") and body),
+        False,
+        None,
+    )
+
+
+def test_a_last_event_without_its_blank_line_counts_when_it_is_whole() -> None:
+    for cut in range(len(BEGIN + HI), len(BEGIN + HI + END) + 1):
+        played = play(ChatStream(make_context()), [(BEGIN + HI + END)[:cut]])
+        whole = cut >= len(BEGIN + HI + END) - 2
+        assert (played.complete, played.failure) == (whole, None)
+        assert played.out == ours(WHOLE if whole else BEGIN + HI)
+
+
+def test_every_choice_has_to_finish() -> None:
+    two = events(chunk(role(), role(1)), chunk(text("a", 1)), chunk(stop(1)))
+    assert not send(two, n=2).complete
+    assert not send(two, n=1).complete
+    assert not send(BEGIN + HI + END, n=2).complete
+    assert send(two + END, n=2).complete
+
+
+def test_finished_waits_for_every_choice() -> None:
+    stream = ChatStream(make_context(n=2))
+    seen = [stream.finished]
+    for one in (role(), stop(), role(1), stop(1)):
+        stream.feed(event(chunk(one)))
+        seen.append(stream.finished)
+    assert seen == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'data: {"error":{"message":"said upstream","code":400}}\n\n', "said upstream"),
+        (b'data: {"error":"said upstream"}\n\n', "said upstream"),
+        (b'data: {"choices":[],"error":{"message":"said upstream"}}\n\n', "said upstream"),
+        (b'event: error\ndata: {"message":"said upstream"}\n\n', "said upstream"),
+        (b'data: {"object":"error","message":"said upstream"}\n\n', "said upstream"),
+        (b'data: {"error":{}, "object":"error"}\n\n', "with an error"),
+        (b"data: oops\n\n", "not JSON"),
+        (b"data: [1]\n\n", "not JSON"),
+        (b"data: null\n\n", "not JSON"),
+        (b'data: {"choices":\n\n', "not JSON"),
+        (b'data: {"id":"a\x01"}\n\n', "not JSON"),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", BEGIN + HI + HI, BEGIN + HI + END])
+def test_errors_in_a_stream_end_it(body: bytes, message: str, before: bytes) -> None:
+    """Neither the error nor anything after it is sent: the relay reports it in its own words."""
+    played = send(before + body + HI + DONE)
+    assert (played.out, played.complete) == (ours(before), False)
+    assert message in (played.failure or "")
+
+
+@pytest.mark.parametrize("empty", [b"data\n\n", b"data:\n\n", b"data: \n\n"])
+def test_an_event_without_data_says_nothing(empty: bytes) -> None:
+    """Some proxies keep a stream alive with it."""
+    assert send(BEGIN + empty + HI + empty + END + DONE).complete
+
+
+def test_an_error_that_is_null_is_none() -> None:
+    body = event(chunk(text("Hi"), error=None))
+    assert send(BEGIN + body + END + DONE).out == ours(BEGIN + body + END + DONE)
+
+
+def test_a_stream_that_is_no_stream_fails_or_stays_open() -> None:
+    assert not send(b"<html>\n\n</html>\n").complete
+    assert send(b"<html>").out == b""
+
+
+# Edits
+
+
+def test_choices_that_are_empty_go_unless_they_bring_usage() -> None:
+    preamble = event(chunk(id="", object="", model="", prompt_filter_results=[]))
+    for usage in (False, True):
+        assert send(preamble + BEGIN + event(chunk()) + HI + END + DONE, usage=usage).out == ours(
+            WHOLE
+        )
+
+
+@pytest.mark.parametrize("usage", [False, True], ids=["unasked", "usage"])
+def test_the_usage_chunk_is_for_who_asked(*, usage: bool) -> None:
+    bare = event(chunk(usage=USAGE))
+    played = send(BEGIN + HI + END + bare + DONE, usage=usage)
+    assert played.out == ours(BEGIN + HI + END + (bare if usage else b"") + DONE)
+    assert (played.tokens, played.estimated) == (Tokens(9, output=3), False)
+
+
+def test_all_chunks_get_the_id_of_the_first() -> None:
+    """This holds even if the upstream sends another id later, or none."""
+    chunks = [
+        chunk(role()),
+        chunk(text("a"), id="b"),
+        chunk(text("c"), id=None),
+        chunk(text("d"), id=""),
+    ]
+    bare = {key: value for key, value in chunk(stop()).items() if key != "id"}
+    played = send(events(*chunks, bare) + DONE)
+    assert {one["id"] for one in played.chunks} == {"chatcmpl-1"}
+
+
+@pytest.mark.parametrize("first", [None, "", 7])
+def test_an_upstream_without_ids_gets_the_request_id(first: object) -> None:
+    played = send(events(chunk(role(), id=first), chunk(text("a"), id=first)))
+    assert {one["id"] for one in played.chunks} == {"chatcmpl-request-1"}
+
+
+def test_only_the_top_level_is_edited() -> None:
+    inner = {"model": "theirs", "id": "5319", 'x"model': "theirs", "usage": USAGE}
+    value = chunk(
+        choice({"content": '"model":"theirs" \\"id\\":\\"5319\\"', "own": inner}), x=inner
+    )
+    wanted = {**value, "id": "chatcmpl-5319", "model": MODEL}
+    body = events(chunk(role(), id="5319"), {**value, "id": "5319"})
+    assert send(body).chunks[1] == wanted
+
+
+@pytest.mark.parametrize("place", ["first", "later"])
+def test_a_model_that_is_missing_is_not_invented(place: str) -> None:
+    bare = [{key: value for key, value in one.items() if key != "model"} for one in
+            (chunk(role()), chunk(text("Hi")), chunk(stop()))]  # fmt: skip
+    body = events(*bare) if place == "first" else events(chunk(role()), *bare[1:])
+    assert send(body + DONE).out == ours(body + DONE)
+
+
+def test_broken_text_passes_as_it_is() -> None:
+    """Invalid UTF-8 and lone surrogates pass, before and after a template was learned."""
+    bad = HI.replace(b"Hi", b"\xff\xc3") + HI.replace(b"Hi", rb"\ud800")
+    body = BEGIN + bad + HI + HI + bad + END + DONE
+    assert send(body).out == ours(body)
+
+
+@pytest.mark.parametrize("depth", [300, 1000])
+def test_a_deeply_nested_event_is_no_fault_of_ours(depth: int) -> None:
+    deep = b'data: {"choices":[{"index":0,"delta":{"content":"a","x":' + b"[" * depth + b"]" * depth
+    played = play(ChatStream(make_context()), [BEGIN + deep + b"}}]}\n\n" + END + DONE])
+    assert played.complete or played.failure

@@ -1,0 +1,146 @@
+"""The charge of a chat stream, and events too long to be held."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from gateway.dialects.chat.stream import ChatStream
+from gateway.dialects.wire.sse import MAX_EVENT_BYTES
+from gateway.money import Tokens
+from gateway.usage import UsageLimits
+from tests.dialects.chat.kit import (
+    BEGIN,
+    DONE,
+    END,
+    HI,
+    INPUT_ESTIMATE,
+    USAGE,
+    WHOLE,
+    Json,
+    choice,
+    chunk,
+    event,
+    events,
+    make_context,
+    ours,
+    play,
+    role,
+    send,
+    stop,
+    text,
+)
+
+# Events beyond all measure
+
+
+def big(extra: int = 200_000) -> bytes:
+    """Make a content event that is longer than the limit for held events by more than a read."""
+    return event(chunk(text("x" * (MAX_EVENT_BYTES + extra))))
+
+
+def pieces_of(body: bytes, size: int) -> list[bytes]:
+    return [body[at : at + size] for at in range(0, len(body), size)]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("size", [1000, 65_536, 65_537])
+def test_an_oversized_event_passes_unedited_to_its_boundary(end: bytes, size: int) -> None:
+    """The events before and after it are edited nevertheless."""
+    tail = (HI + END + DONE).replace(b"\n", end)
+    head, body = BEGIN.replace(b"\n", end), big().replace(b"\n", end)
+    played = play(ChatStream(make_context()), pieces_of(head + body + tail, size))
+    done = DONE
+    assert (
+        played.out == ours(head) + body + ours(tail.removesuffix(DONE.replace(b"\n", end))) + done
+    )
+    assert played.complete
+    assert 1600 <= played.tokens.output < 1610  # as a picture: nobody streams so much text at once
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_an_oversized_event_ends_at_its_boundary_in_any_slicing(end: bytes) -> None:
+    whole = (big() + HI + END + DONE).replace(b"\n", end)
+    begun, at = MAX_EVENT_BYTES + 1, len(big().replace(b"\n", end))
+    expected = ours(BEGIN) + whole[:at] + ours((HI + END).replace(b"\n", end)) + DONE
+    for cut in range(at - 6, at + 7):
+        pieces = [BEGIN, whole[:begun], whole[begun:cut], whole[cut:]]
+        assert play(ChatStream(make_context()), pieces).out == expected, cut - at
+
+
+def test_an_oversized_event_is_told_while_it_passes() -> None:
+    """The relay asks for this, as nothing may be inserted then."""
+    stream = ChatStream(make_context())
+    fed = 0
+    for piece in pieces_of(big(), 65_536):
+        fed += len(piece)
+        stream.feed(piece)
+        assert stream.mid_event == (MAX_EVENT_BYTES < fed < len(big()))
+    assert stream.begun
+
+
+def test_an_event_up_to_the_measure_is_held_and_edited() -> None:
+    body = event(chunk(text("x" * (MAX_EVENT_BYTES - len(HI)))))
+    assert len(body) < MAX_EVENT_BYTES
+    assert play(
+        ChatStream(make_context()), pieces_of(WHOLE[: -len(DONE)] + body, 5000)
+    ).out.startswith(ours(BEGIN + HI + END + body))
+
+
+def test_a_cut_in_an_oversized_event_is_never_complete() -> None:
+    """Although every choice has finished, the sent bytes end in the middle of an event."""
+    stream = ChatStream(make_context())
+    stream.feed(BEGIN + END)
+    stream.feed(big()[:-2])
+    assert stream.mid_event
+    stream.end()
+    assert not stream.complete
+
+
+# The meter
+
+
+@pytest.mark.parametrize("absurd", [{**USAGE, "prompt_tokens": -1}, {**USAGE, "total_tokens": 10**9},
+                                    {**USAGE, "completion_tokens": 1.5}, {}])  # fmt: skip
+def test_an_absurd_usage_is_estimated(absurd: Json) -> None:
+    played = send(BEGIN + HI + END + event(chunk(usage=absurd)) + DONE, limits=100)
+    assert (played.tokens, played.estimated) == (Tokens(INPUT_ESTIMATE, output=1), True)
+
+
+def test_the_last_usage_that_is_not_null_counts() -> None:
+    first, last = {**USAGE, "completion_tokens": 1, "total_tokens": 10}, USAGE
+    body = events(
+        chunk(role(), usage=first), chunk(text("a"), usage=last), chunk(stop(), usage=None)
+    )
+    assert send(body + DONE).tokens == Tokens(9, output=3)
+
+
+def test_after_the_end_the_report_counts_even_if_more_was_said() -> None:
+    long = event(chunk(text("x" * 400)))
+    reported = event(chunk(usage=USAGE))
+    assert send(BEGIN + long + END + reported + DONE).tokens == Tokens(9, output=3)
+    cut = play(ChatStream(make_context()), [BEGIN + long + reported])
+    assert (cut.tokens, cut.estimated) == (Tokens(9, output=100), True)
+
+
+@pytest.mark.parametrize("delta", [
+    {"content": "12345"}, {"reasoning_content": "12345"}, {"reasoning": "12345"}, {"refusal": "12345"},
+    {"content": "123", "reasoning": "45"}, {"function_call": {"arguments": "12345"}},
+    {"tool_calls": [{"index": 0, "type": "function", "function": {"arguments": "12345"}}]},
+])  # fmt: skip
+@pytest.mark.parametrize("times", [1, 5])
+def test_all_that_is_delivered_counts(delta: dict[str, Any], times: int) -> None:
+    played = send(BEGIN + event(chunk(choice(delta))) * times)
+    assert (played.tokens.output, played.delivered) == (-(-5 * times // 4), True)
+
+
+def test_nothing_delivered_is_nothing() -> None:
+    played = send(BEGIN + event(chunk(text(""))))
+    assert (played.tokens, played.delivered) == (Tokens(INPUT_ESTIMATE), False)
+
+
+def test_limits_are_those_of_the_context() -> None:
+    assert make_context(limits=5).expected.limits == UsageLimits(5, 5, 5)
+    assert re.fullmatch(r"chatcmpl-.+", chunk()["id"])

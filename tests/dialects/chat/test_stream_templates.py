@@ -1,0 +1,245 @@
+"""The hot path of chat streams gives the same result as the slow one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.chat.reader import ChatReader
+from gateway.dialects.chat.stream import ChatStream
+from tests.dialects.chat.kit import (
+    BEGIN,
+    DONE,
+    USAGE,
+    Json,
+    Played,
+    choice,
+    chunk,
+    event,
+    make_context,
+    play,
+    stop,
+    text,
+)
+from tests.support.fuzz import fuzz
+
+
+def play_both(body: bytes, *, usage: bool = False, n: int = 1) -> tuple[Played, Played]:
+    """Play with templates, and with everything parsed."""
+    parsing = ChatStream(make_context(usage=usage, n=n))
+    parsing._may_learn = 0
+    return play(ChatStream(make_context(usage=usage, n=n)), [body]), play(parsing, [body])
+
+
+def check_same(body: bytes, *, usage: bool = False, n: int = 1) -> Played:
+    hot, slow = play_both(body, usage=usage, n=n)
+    assert hot == slow
+    return hot
+
+
+LEARNED = event(chunk(text("a"), usage=None)) * 3
+"""Events from which a template is learned and which it has matched."""
+
+DIFFERENT: dict[str, bytes] = {
+    "role": event(chunk(choice({"content": "a", "role": "assistant"}), usage=None)),
+    "role first": event(chunk(choice({"role": "assistant", "content": "a"}), usage=None)),
+    "finish_reason": event(chunk(choice({"content": "a"}, "stop"), usage=None)),
+    "error behind": event(chunk(text("a"), usage=None, error={"message": "m"})),
+    "error before": event({"error": {"message": "m"}, **chunk(text("a"), usage=None)}),
+    "usage": event(chunk(text("a"), usage=USAGE)),
+    "another index": event(chunk(text("a", 1), usage=None)),
+    "another id": event(chunk(text("a"), usage=None, id="other")),
+    "another model": event(chunk(text("a"), usage=None, model="other")),
+    "another object": event(chunk(text("a"), usage=None, object="error")),
+    "two choices": event(chunk(text("a"), text("b", 1), usage=None)),
+    "reasoning": event(chunk(choice({"reasoning": "a"}), usage=None)),
+    "no text": event(chunk(text(""), usage=None)),
+    "text null": event(chunk(choice({"content": None}), usage=None)),
+    "escaped quotes": event(chunk(text('","finish_reason":"stop","x":"\\'), usage=None)),
+    "a whole event in the text": event(chunk(text(BEGIN.decode()), usage=None)),
+    "escapes": event(chunk(text('\\ " \n \t \x00 / é \U0001f600'), usage=None)),
+    "ASCII escapes": event(chunk(text("QQ"), usage=None)).replace(b"QQ", rb"\u00e9\ud83d\ude00\/"),
+    "lone surrogate": event(chunk(text("QQ"), usage=None)).replace(b"QQ", rb"\ud800"),
+    "raw newline": event(chunk(text("QQ"), usage=None)).replace(b"QQ", b"a\nb"),
+    "raw blank line": event(chunk(text("QQ"), usage=None)).replace(b"QQ", b"a\n\nb"),
+    "raw NUL": event(chunk(text("QQ"), usage=None)).replace(b"QQ", b"\x00"),
+    "invalid escape": event(chunk(text("QQ"), usage=None)).replace(b"QQ", rb"\x41"),
+    "cut escape": event(chunk(text("QQ"), usage=None)).replace(b"QQ", rb"\u12"),
+    "invalid UTF-8": event(chunk(text("QQ"), usage=None)).replace(b"QQ", b"\xff" * 9),
+    "truncated": event(chunk(text("a"), usage=None))[:-9] + b"\n\n",
+    "truncated in the text": event(chunk(text("QQ"), usage=None)).split(b"QQ")[0] + b"\n\n",
+    "trailing bytes": event(chunk(text("a"), usage=None)).replace(b"\n\n", b"x\n\n"),
+    "a second line": event(chunk(text("a"), usage=None)).replace(b"\n\n", b"\ndata: x\n\n"),
+    "an error's name": b"event: error\n" + event(chunk(text("a"), usage=None)),
+    "an id line": b"id: 1\n" + event(chunk(text("a"), usage=None)),
+    "a comment": b": c\n" + event(chunk(text("a"), usage=None)),
+    "CRLF": event(chunk(text("a"), usage=None)).replace(b"\n", b"\r\n"),
+    "spaces": b"data: " + json.dumps(chunk(text("a"), usage=None)).encode() + b"\n\n",
+    "a vendor's field": event(chunk(text("a"), usage=None, x=1)),
+    "a key twice": event(chunk(text("a"), usage=None)).replace(
+        b'"delta":{"content":"a"}', b'"delta":{"content":"a","content":"bcdefghi"}'
+    ),
+}
+
+
+@pytest.mark.parametrize("other", DIFFERENT.values(), ids=DIFFERENT)
+def test_an_event_unlike_the_learned_one_is_seen(other: bytes) -> None:
+    """An event that differs outside the text, or whose text is none, is parsed."""
+    check_same(BEGIN + LEARNED + other + LEARNED + event(chunk(stop())) + DONE, n=1)
+
+
+def test_the_hot_path_is_taken() -> None:
+    """Without its reader a stream cannot parse, and still passes events that fit a template."""
+    stream = ChatStream(make_context())
+    stream.feed(BEGIN + LEARNED)
+    stream._reader = cast("ChatReader", None)
+    passed = stream.feed(event(chunk(text('more "text"'), usage=None)))
+    assert json.loads(passed[6:])["choices"] == [text('more "text"')]
+    with pytest.raises(AttributeError):
+        stream.feed(DIFFERENT["a vendor's field"])
+
+
+def tools(*calls: Json) -> bytes:
+    return event(chunk(choice({"tool_calls": list(calls)})))
+
+
+def call(arguments: str, **fields: Any) -> Json:
+    return {**fields, "function": {"arguments": arguments}}
+
+
+def test_calls_without_index_are_counted_once() -> None:
+    """Learning from an event must not count its call."""
+    body = BEGIN + tools(call("{}", id="a")) + tools(call("{}", id="b")) + tools(call("{}", id="b"))
+    played = check_same(body)
+    assert [one["delta"]["tool_calls"][0]["index"] for one in played.choices[1:]] == [0, 1, 2]
+
+
+def test_fragments_without_index_go_to_the_latest_call() -> None:
+    """A template of the first call's fragments fits the second's, which has another index."""
+    fragments = tools(call("1")) + tools(call("2"))
+    played = check_same(
+        BEGIN + tools(call("", id="a")) + fragments + tools(call("", id="b")) + fragments
+    )
+    assert [one["delta"]["tool_calls"][0]["index"] for one in played.choices[1:]] == [
+        0,
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]
+
+
+def test_a_fragment_without_index_follows_fragments_with_one() -> None:
+    first = b"".join(tools(call("", index=n, id="x", type="function")) for n in (0, 1))
+    known = b"".join(tools(call("1", index=n)) for n in (0, 1, 0, 1, 0))
+    check_same(BEGIN + first + known + tools(call("2")))
+
+
+def test_a_usage_that_comes_again_is_the_last() -> None:
+    usages = [USAGE | {"completion_tokens": n, "total_tokens": 9 + n} for n in (1, 2, 1)]
+    body = BEGIN + b"".join(event(chunk(text("a"), usage=one)) for one in usages)
+    assert check_same(body).tokens.output == 1
+
+
+def test_what_is_said_beside_the_text_counts_each_time() -> None:
+    spoken = event(chunk(choice({"content": "1234", "function_call": {"arguments": "5678"}})))
+    assert check_same(BEGIN + spoken * 5).tokens.output == 10
+
+
+said = st.sampled_from(
+    ["", "a", " b", '"', "\\", '\\"', "é", "\U0001f600", "\n", "\u2028", "\x7f", "\x00probe\x00",
+     '"model":"theirs"', '"id":"5319"', '{"usage":{}}', '"obfuscation":"x"', "data: [DONE]\n\n", "\ud800"]
+)  # fmt: skip
+inner = st.fixed_dictionaries(
+    {},
+    optional={"model": said, "id": st.just("5319"), "usage": st.just(USAGE), 'x"model': st.just("theirs")},
+)  # fmt: skip
+calls = st.fixed_dictionaries(
+    {"function": st.fixed_dictionaries({"arguments": said}, optional={"name": st.just("f")})},
+    optional={"index": st.integers(0, 1), "id": st.sampled_from(["", "c"])},
+)
+deltas = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": st.just("assistant"),
+        "content": said | st.none(),
+        "reasoning_content": said | st.none(),
+        "refusal": st.none(),
+        "function_call": st.fixed_dictionaries({"arguments": said}),
+        "tool_calls": st.lists(calls, max_size=2),
+        "own": inner,
+    },
+)
+fragments = st.builds(text, said, st.sampled_from([0, 0, 1])) | st.builds(
+    lambda call: choice({"tool_calls": [call]}), calls
+)
+choices = fragments | st.builds(
+    choice, deltas | st.none(), st.sampled_from([None, None, None, "stop"]), st.integers(0, 1)
+)
+usages = st.sampled_from([None, USAGE, {**USAGE, "total_tokens": 13}])
+extras: st.SearchStrategy[Json] = st.fixed_dictionaries(
+    {}, optional={"obfuscation": said, "usage": usages, "logprobs": st.none(), "own": inner}
+)
+heads: st.SearchStrategy[Json] = st.sampled_from(
+    [{}, {}, {}, {"id": "5319"}, {"model": 'q"'}, {"object": None}, {"id": ""}]
+)
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> Json:
+    """Make one chunk, with its keys in either order."""
+    value = chunk(*draw(fragments.map(lambda one: [one]) | st.lists(choices, max_size=2)))
+    value |= draw(heads) | (draw(extras) if draw(st.booleans()) else {})
+    return dict(reversed(value.items())) if draw(st.integers(0, 4)) == 0 else value
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Json]:
+    """Make streams of few chunks that are repeated with other texts, like content deltas."""
+    pool = draw(st.lists(chunks(), min_size=1, max_size=4))
+    again = draw(st.lists(st.tuples(st.sampled_from(pool), said), max_size=12))
+    return pool + [say(value, said) for value, said in again]
+
+
+def say(value: Json, words: str) -> Json:
+    """Replace the words of the chunk."""
+    written = json.dumps(value)
+    other: Json = json.loads(written)
+    for one in other["choices"]:
+        if (one["delta"] or {}).get("content"):
+            one["delta"]["content"] = words
+    return other
+
+
+def write(value: Json) -> bytes:
+    """Write compact UTF-8 like the gateway; lone surrogates have no UTF-8."""
+    return event(json.loads(json.dumps(value).replace("\\ud800", "?")))
+
+
+def write_ascii(value: Json) -> bytes:
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def test_a_finished_choice_that_is_repeated_empty_is_dropped_on_both_ways() -> None:
+    again = [text("a"), choice({}, "stop"), text("")]
+    check_same(BEGIN + b"".join(event(chunk(one)) for one in again) + DONE, n=2)
+
+
+@fuzz(200)
+@given(streams(), st.booleans())
+def test_parsing_everything_gives_the_same_bytes(stream: list[Json], usage: bool) -> None:
+    check_same(BEGIN + b"".join(map(write, stream)) + DONE, usage=usage, n=2)
+
+
+@fuzz(100)
+@given(streams(), st.booleans())
+def test_parsing_everything_gives_the_same_events(stream: list[Json], usage: bool) -> None:
+    """Spaces and ASCII escapes may be lost in a repaired event; the values are equal."""
+    hot, slow = play_both(BEGIN + b"".join(map(write_ascii, stream)) + DONE, usage=usage, n=2)
+    assert hot.chunks == slow.chunks
+    assert (hot.tokens, hot.estimated, hot.complete) == (slow.tokens, slow.estimated, slow.complete)

@@ -1,0 +1,140 @@
+"""Helpers for chat callers over messages upstreams. The SDKs' own types check the results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pytest
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from pydantic import TypeAdapter
+
+from gateway.dialects import CALLERS, EXCHANGES, CompletionRequest, Pipeline, ReplyContext, Target
+from gateway.errors import BadRequest
+from gateway.money import Tokens
+from tests.dialects.chat.kit import make_context as make_chat_context
+
+Json = dict[str, Any]
+
+CREATED: Final = 1_700_000_000
+TARGET: Final = Target("their-model", max_output_tokens=5000)
+EXCHANGE: Final = EXCHANGES["chat"]["messages"]
+_REQUEST_TYPE: Final = TypeAdapter[Any](MessageCreateParamsNonStreaming)
+
+
+def read_request(**body: Any) -> CompletionRequest:
+    """Read a request with the gateway's own validation."""
+    whole = {"model": "our/model", "messages": [{"role": "user", "content": "Hi"}], **body}
+    return CALLERS["chat"].parse_request(json.dumps(whole).encode())
+
+
+def translate(target: Target = TARGET, **body: Any) -> Json:
+    made: Json = json.loads(EXCHANGE.write_request(read_request(**body), target).data)
+    return made
+
+
+def find_refusal(target: Target = TARGET, **body: Any) -> str | None:
+    """Return the field that a refusal names."""
+    with pytest.raises(BadRequest) as caught:
+        translate(target, **body)
+    assert caught.value.param is not None
+    assert caught.value.param in caught.value.message
+    return caught.value.param
+
+
+def translate_messages(*messages: Json) -> list[Json]:
+    turns: list[Json] = translate(messages=list(messages))["messages"]
+    return turns
+
+
+def check_request(made: Json) -> None:
+    """Check that the SDK's types accept it and know each of its keys (they drop the others)."""
+    body = {key: value for key, value in made.items() if key != "stream"}
+    assert _exhaust(_REQUEST_TYPE.validate_python(body)) == body
+
+
+def _exhaust(value: Any) -> Any:
+    """Read iterables to their end, as Pydantic validates their content only then."""
+    if isinstance(value, dict):
+        return {key: _exhaust(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_exhaust(item) for item in value]
+    return value
+
+
+def make_context(*, usage: bool = False, limits: int = 10**6, **body: Any) -> ReplyContext:
+    context = make_chat_context(usage=usage, limits=limits)
+    request = replace(context.request, body=body)
+    return replace(context, request=request, created=CREATED)
+
+
+def open_stream(*, usage: bool = False, **body: Any) -> Pipeline:
+    return EXCHANGE.open_stream(make_context(usage=usage, **body))
+
+
+def frame(*events: Json) -> bytes:
+    return b"".join(frame_line(json.dumps(event).encode(), event["type"]) for event in events)
+
+
+def frame_line(line: bytes, name: str) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), line)
+
+
+@dataclass(slots=True)
+class Told:
+    """The content of a messages stream, read independently of the gateway."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: list[tuple[str, str, Json]] = field(default_factory=list)
+    """Id, name and input of each tool block."""
+    stop_reason: str | None = None
+    refusal: str | None = None
+    """The words of a refusal."""
+    usage: Json = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> Tokens:
+        hour = self.usage.get("cache_creation", {}).get("ephemeral_1h_input_tokens", 0)
+        return Tokens(
+            self.usage["input_tokens"],
+            self.usage.get("cache_read_input_tokens", 0),
+            self.usage.get("cache_creation_input_tokens", 0) - hour,
+            self.usage["output_tokens"],
+            hour,
+        )
+
+
+def read_told(events: Iterable[Json]) -> Told:
+    told = Told()
+    arguments = ""
+    for event in events:
+        match event:
+            case {"type": "message_start", "message": {"usage": usage}}:
+                told.usage |= usage
+            case {"content_block": {"type": "tool_use", "id": identity, "name": name}}:
+                told.calls.append((identity, name, {}))
+                arguments = ""
+            case {"delta": {"type": "text_delta", "text": text}}:
+                told.text += text
+            case {"delta": {"type": "thinking_delta", "thinking": thinking}}:
+                told.thinking += thinking
+            case {"delta": {"type": "input_json_delta", "partial_json": fragment}}:
+                arguments += fragment
+                told.calls[-1] = (*told.calls[-1][:2], _try_json(arguments))
+            case {"type": "message_delta", "delta": delta, "usage": usage}:
+                told.stop_reason = delta["stop_reason"]
+                told.refusal = (delta.get("stop_details") or {}).get("explanation")
+                told.usage |= usage
+            case _:
+                pass
+    return told
+
+
+def _try_json(text: str) -> Json:
+    try:
+        return dict(json.loads(text))
+    except ValueError:
+        return {}

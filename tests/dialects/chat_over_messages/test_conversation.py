@@ -1,0 +1,285 @@
+"""Chat messages as messages turns: roles, parts, calls and results, in their order."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from gateway.errors import BadRequest
+from tests.dialects.chat_over_messages.kit import check_request, translate, translate_messages
+
+PNG = base64.b64encode(b"\x89PNG picture").decode()
+PDF = base64.b64encode(b"%PDF-1.7 text").decode()
+USER = {"role": "user", "content": "Hi"}
+
+Json = dict[str, Any]
+
+
+def text(said: str) -> Json:
+    return {"type": "text", "text": said}
+
+
+def call(identity: str = "c1", name: str = "f", arguments: str | None = "{}") -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": identity, "type": "function", "function": function}
+
+
+def use(identity: str = "c1", name: str = "f", **arguments: Any) -> Json:
+    return {"type": "tool_use", "id": identity, "name": name, "input": arguments}
+
+
+def result(identity: str = "c1", content: Any = None) -> Json:
+    made = {"type": "tool_result", "tool_use_id": identity}
+    return made if content is None else {**made, "content": content}
+
+
+def calls(*made: Json) -> Json:
+    return {"role": "assistant", "content": None, "tool_calls": list(made)}
+
+
+def tool(identity: str, content: Any) -> Json:
+    return {"role": "tool", "tool_call_id": identity, "content": content}
+
+
+def refuse(*messages: Json) -> str | None:
+    """Return the field that a refusal names."""
+    with pytest.raises(BadRequest) as caught:
+        translate_messages(*messages)
+    assert str(caught.value.param) in caught.value.message
+    return caught.value.param
+
+
+def refuse_part(part: Json, role: str = "user") -> str | None:
+    return refuse({"role": role, "content": [part]})
+
+
+@pytest.mark.parametrize(
+    ("messages", "turns"),
+    [
+        ([USER], [("user", [text("Hi")])]),
+        (
+            [{"role": "user", "content": [text("a"), text(" "), text("b")]}],
+            [("user", [text("a"), text("b")])],
+        ),
+        ([{"role": "user", "content": ""}, USER], [("user", [text("Hi")])]),
+        ([{"role": "user", "content": "Hi", "name": "Ann"}], [("user", [text("Hi")])]),
+        ([USER, USER], [("user", [text("Hi")]), ("user", [text("Hi")])]),
+        (
+            [USER, {"role": "assistant", "content": "It is"}],
+            [("user", [text("Hi")]), ("assistant", [text("It is")])],
+        ),
+        (
+            [
+                USER,
+                {"role": "assistant", "content": "a", "reasoning_content": "hm", "annotations": []},
+                {"role": "assistant", "content": None, "refusal": "No."},
+                {"role": "assistant", "content": [{"type": "refusal", "refusal": "Never."}]},
+                {"role": "assistant", "content": None, "audio": None, "function_call": None},
+            ],
+            [
+                ("user", [text("Hi")]),
+                ("assistant", [text("a")]),
+                ("assistant", [text("No.")]),
+                ("assistant", [text("Never.")]),
+            ],
+        ),
+        (
+            [
+                USER,
+                {"role": "system", "content": "b"},
+                {"role": "developer", "content": [text("c")]},
+            ],
+            [("user", [text("Hi")]), ("system", [text("b")]), ("system", [text("c")])],
+        ),
+        (
+            [{**calls(call("c1", "f", '{"a": [1, null]}'), call("c2", "g", "")), "content": "So:"}],
+            [("assistant", [text("So:"), use("c1", "f", a=[1, None]), use("c2", "g")])],
+        ),
+        ([calls(call(arguments=None))], [("assistant", [use()])]),
+        ([calls(call("functions.f:0"))], [("assistant", [use("functions_2ef_3a0")])]),
+        (
+            [calls(call("c1"), call("c2")), tool("c1", "one"), tool("c2", [text("two")]), USER],
+            [
+                ("assistant", [use("c1"), use("c2")]),
+                ("user", [result("c1", "one"), result("c2", [text("two")]), text("Hi")]),
+            ],
+        ),
+        (
+            [tool("c1", "one"), USER, tool("c2", "two"), {"role": "system", "content": "s"}, USER],
+            [
+                ("user", [result("c1", "one"), result("c2", "two"), text("Hi")]),
+                ("system", [text("s")]),
+                ("user", [text("Hi")]),
+            ],
+        ),
+        ([tool("c1", ""), tool("c2", [text(" ")])], [("user", [result("c1"), result("c2")])]),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "function_call": {"name": "f", "arguments": '{"a":1}'},
+                },
+                {"role": "function", "name": "f", "content": "one"},
+                {"role": "assistant", "content": None, "function_call": {"name": "f"}},
+                {"role": "function", "name": "f", "content": None},
+            ],
+            [
+                ("assistant", [use("function_0", a=1)]),
+                ("user", [result("function_0", "one")]),
+                ("assistant", [use("function_1")]),
+                ("user", [result("function_1")]),
+            ],
+        ),
+    ],
+)
+def test_turns(messages: list[Json], turns: list[tuple[str, list[Json]]]) -> None:
+    made = translate(messages=messages)
+    check_request(made)
+    assert [(turn["role"], turn["content"]) for turn in made["messages"]] == turns
+
+
+def test_leading_instructions_are_the_system_in_order() -> None:
+    """Only leading ones: hoisting later ones would change their meaning."""
+    made = translate(
+        messages=[
+            {"role": "system", "content": "a"},
+            {"role": "developer", "content": [text("b"), text("")]},
+            {"role": "system", "content": [{**text("c"), "cache_control": {"type": "ephemeral"}}]},
+            USER,
+            {"role": "system", "content": "d"},
+        ]
+    )
+    check_request(made)
+    marked = {**text("c"), "cache_control": {"type": "ephemeral"}}
+    assert made["system"] == [text("a"), text("b"), marked]
+    assert [turn["role"] for turn in made["messages"]] == ["user", "system"]
+
+
+def test_blank_instructions_are_no_system() -> None:
+    assert "system" not in translate(messages=[{"role": "system", "content": " "}, USER])
+
+
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [
+        (
+            f"data:image/png;base64,{PNG}",
+            {"type": "base64", "media_type": "image/png", "data": PNG},
+        ),
+        (
+            f"DATA:Image/JPEG;base64,{PNG}",
+            {"type": "base64", "media_type": "image/jpeg", "data": PNG},
+        ),
+        (
+            f"data:image/jpg;base64,{PNG}",
+            {"type": "base64", "media_type": "image/jpeg", "data": PNG},
+        ),
+        (
+            f"data:image/gif;a=b;base64,{PNG}",
+            {"type": "base64", "media_type": "image/gif", "data": PNG},
+        ),
+        (
+            f"data:image/webp;base64,{PNG}",
+            {"type": "base64", "media_type": "image/webp", "data": PNG},
+        ),
+        ("https://example.com/a.png", {"type": "url", "url": "https://example.com/a.png"}),
+        ("HTTPS://example.com/a.svg", {"type": "url", "url": "HTTPS://example.com/a.svg"}),
+    ],
+)
+def test_pictures(url: str, source: Json) -> None:
+    part = {"type": "image_url", "image_url": {"url": url, "detail": "high"}}
+    made = translate(messages=[{"role": "user", "content": [text("See"), part]}])
+    check_request(made)
+    assert made["messages"][0]["content"] == [text("See"), {"type": "image", "source": source}]
+    assert translate_messages(tool("c", [part]))[0]["content"][0]["content"] == [
+        {"type": "image", "source": source}
+    ]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/a.png",
+        "ftp://example.com/a.png",
+        "file:///etc/passwd",
+        "data:image/svg+xml;base64,AAAA",
+        "data:image/png,AAAA",
+        "data:image/png;base64,",
+        "data:;base64,AAAA",
+        PNG,
+    ],
+)
+def test_pictures_that_the_upstream_cannot_take_are_refused(url: str) -> None:
+    part = {"type": "image_url", "image_url": {"url": url}}
+    assert refuse_part(part) == "messages[0].content[0].image_url.url"
+
+
+def test_documents() -> None:
+    held = f"data:application/pdf;base64,{PDF}"
+    source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+    content = [
+        {"type": "file", "file": {"file_data": held, "filename": "a.pdf"}},
+        {"type": "file", "file": {"file_data": held, "file_id": None}},
+    ]
+    made = translate(messages=[{"role": "user", "content": content}])
+    check_request(made)
+    assert made["messages"][0]["content"] == [
+        {"type": "document", "source": source, "title": "a.pdf"},
+        {"type": "document", "source": source},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("messages", "field"),
+    [
+        ([{"role": "user", "content": [{"type": "input_audio"}]}], "messages[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "refusal", "refusal": "x"}]}], "messages[0].content[0].type"),
+        ([{"role": "system", "content": [{"type": "image_url"}]}], "messages[0].content[0].type"),
+        ([USER, {"role": "system", "content": [{"type": "file"}]}], "messages[1].content[0].type"),
+        ([{"role": "assistant", "content": [{"type": "image_url"}]}], "messages[0].content[0].type"),
+        ([{"role": "assistant", "content": [{"type": "refusal"}]}], "messages[0].content[0].refusal"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0].image_url"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}], "messages[0].content[0].image_url.url"),
+        ([{"role": "user", "content": [{"type": "file", "file": "x"}]}], "messages[0].content[0].file"),
+        ([{"role": "user", "content": [{"type": "file", "file": {}}]}], "messages[0].content[0].file.file_data"),
+        ([{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}], "messages[0].content[0].file.file_id"),
+        (
+            [{"role": "user", "content": [{"type": "file", "file": {"file_data": "data:text/plain;base64,AA"}}]}],
+            "messages[0].content[0].file.file_data",
+        ),
+        ([USER, {"role": "assistant", "content": "a", "audio": {"id": "x"}}], "messages[1].audio"),
+        ([USER, calls(call(), call(arguments="{"))], "messages[1].tool_calls[1].function.arguments"),
+        ([calls(call(arguments="[1]"))], "messages[0].tool_calls[0].function.arguments"),
+        ([calls(call(arguments='{"a": NaN}'))], "messages[0].tool_calls[0].function.arguments"),
+        ([calls({**call(), "function": {"name": "f", "arguments": {}}})], "messages[0].tool_calls[0].function.arguments"),
+        ([calls({**call(), "function": None})], "messages[0].tool_calls[0].function"),
+        ([calls(call(name=""))], "messages[0].tool_calls[0].function.name"),
+        ([calls(call(identity=""))], "messages[0].tool_calls[0].id"),
+        ([calls({**call(), "type": "custom"})], "messages[0].tool_calls[0].type"),
+        ([{"role": "assistant", "content": None, "function_call": "f"}], "messages[0].function_call"),
+        ([{"role": "tool", "content": "x"}], "messages[0].tool_call_id"),
+        ([{"role": "tool", "content": "x", "tool_call_id": 7}], "messages[0].tool_call_id"),
+        ([{"role": "function", "content": "x"}], "messages[0].name"),
+        ([{"role": "function", "name": "f", "content": "x"}], "messages[0].name"),
+        ([{"role": "system", "content": "a"}], "messages"),
+        ([{"role": "user", "content": " "}], "messages"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_carried_over_is_refused_by_name(messages: list[Json], field: str) -> None:
+    assert refuse(*messages) == field
+
+
+def test_a_function_call_has_one_result() -> None:
+    asked = {"role": "assistant", "content": None, "function_call": {"name": "f"}}
+    answer = {"role": "function", "name": "f", "content": "x"}
+    assert refuse(asked, answer, answer) == "messages[2].name"
+
+
+def test_refusals_quote_nothing_of_the_content() -> None:
+    secret = "swordfish"
+    with pytest.raises(BadRequest) as caught:
+        translate_messages(calls(call(arguments=secret)))
+    assert secret not in caught.value.message

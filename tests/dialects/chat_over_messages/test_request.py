@@ -1,0 +1,310 @@
+"""Chat requests as messages requests: each line of the mapping, and the refused fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsNonStreaming,
+    CompletionCreateParamsStreaming,
+)
+
+from gateway.dialects import Target
+from gateway.dialects.chat_over_messages.request import (
+    CARRIED,
+    DROPPED,
+    JSON_INSTRUCTION,
+    PASSED,
+    REFUSED,
+)
+from gateway.errors import BadRequest
+from tests.dialects.chat_over_messages.kit import (
+    EXCHANGE,
+    TARGET,
+    check_request,
+    find_refusal,
+    read_request,
+    translate,
+)
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
+BUDGET = Target("their-model", max_output_tokens=5000, reasoning="budget")
+PLAIN = Target("their-model", reasoning="none")
+
+Json = dict[str, Any]
+
+
+def test_request_in_full() -> None:
+    made = translate(
+        messages=[
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "Hi"},
+        ],
+        max_tokens=10,
+    )
+    assert made == {
+        "model": "their-model",
+        "max_tokens": 10,
+        "system": [{"type": "text", "text": "Be kind."}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+    }
+    check_request(made)
+
+
+def test_exchange_aims_at_the_messages_api() -> None:
+    version = {"anthropic-version": "2023-06-01"}
+    assert EXCHANGE.upstream.path == "/messages"
+    assert EXCHANGE.upstream.auth_headers("secret") == {"x-api-key": "secret", **version}
+    assert EXCHANGE.upstream.auth_headers("") == version
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, 5000),
+        ({"max_tokens": None}, 5000),
+        ({"max_tokens": 7}, 7),
+        ({"max_completion_tokens": 8}, 8),
+        ({"max_completion_tokens": 8, "max_tokens": 7}, 8),
+        ({"max_tokens": 0}, 5000),
+    ],
+)
+def test_max_tokens_is_always_said(body: Json, expected: int) -> None:
+    assert translate(**body)["max_tokens"] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, {}),
+        ({"stream": True}, {"stream": True}),
+        ({"stream": True, "stream_options": {"include_usage": True}}, {"stream": True}),
+        ({"stream": False}, {}),
+        ({"temperature": 1}, {"temperature": 1}),
+        ({"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": 0.9}),
+        ({"stop": "END"}, {"stop_sequences": ["END"]}),
+        ({"stop": ["a", "b", "c", "d", "e"]}, {"stop_sequences": ["a", "b", "c", "d", "e"]}),
+        ({"stop": []}, {}),
+        ({"user": "u-17"}, {"metadata": {"user_id": "u-17"}}),
+        ({"user": "12345678"}, {"metadata": {"user_id": "12345678"}}),
+        ({"user": "u", "safety_identifier": "s"}, {"metadata": {"user_id": "s"}}),
+        ({"user": "someone@example.com"}, {}),
+        ({"user": "+49 30 1234567"}, {}),
+        ({"user": ""}, {}),
+        ({"service_tier": "auto"}, {"service_tier": "auto"}),
+        ({"service_tier": "priority"}, {"service_tier": "auto"}),
+        ({"service_tier": "fast"}, {"service_tier": "auto"}),
+        ({"service_tier": "default"}, {"service_tier": "standard_only"}),
+        ({"service_tier": "standard"}, {"service_tier": "standard_only"}),
+        ({"response_format": {"type": "text"}}, {}),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
+                }
+            },
+            {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        ),
+        (
+            {
+                "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+                "reasoning_effort": "low",
+            },
+            {
+                "thinking": {"type": "adaptive"},
+                "output_config": {
+                    "effort": "low",
+                    "format": {"type": "json_schema", "schema": SCHEMA},
+                },
+            },
+        ),
+    ],
+)
+def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
+    made = translate(**body)
+    check_request({key: made[key] for key in made if key not in {"temperature", "top_p"}})
+    for always in ("model", "max_tokens", "messages"):
+        del made[always]
+    assert made == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"temperature": 1.1}, "temperature"),
+        ({"temperature": 2}, "temperature"),
+        ({"stop": "  \n"}, "stop"),
+        ({"stop": ["END", ""]}, "stop"),
+        ({"user": 7}, "user"),
+        ({"safety_identifier": ["x"]}, "safety_identifier"),
+        ({"service_tier": "flex"}, "service_tier"),
+        ({"service_tier": "scale"}, "service_tier"),
+        ({"service_tier": {}}, "service_tier"),
+        ({"response_format": {"type": "grammar"}}, "response_format.type"),
+        ({"response_format": "json"}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"top_logprobs": 3, "logprobs": True}, "top_logprobs"),
+        ({"logit_bias": {"50256": -100}}, "logit_bias"),
+        ({"audio": {"voice": "alloy", "format": "mp3"}}, "audio"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
+        ({"store": True}, "store"),
+        ({"moderation": {"model": "m"}}, "moderation"),
+        ({"frequency_penalty": 0.1}, "frequency_penalty"),
+        ({"presence_penalty": -1}, "presence_penalty"),
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"chat_template_kwargs": {}}, "chat_template_kwargs"),
+        ({"speed": "fast"}, "speed"),
+        ({"system": "Be kind."}, "system"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort"),
+        ({"reasoning_effort": 3}, "reasoning_effort"),
+        ({"reasoning_effort": "low", "thinking": {"type": "disabled"}}, "thinking"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> None:
+    assert find_refusal(**body) == field
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_fields_at_their_default_are_no_error(name: str) -> None:
+    plain = translate()
+    for value in (None, *REFUSED[name]):
+        assert translate(**{name: value}) == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metadata", {"a": "b"}),
+        ("prompt_cache_key", "k"),
+        ("prompt_cache_options", {"mode": "explicit"}),
+        ("prompt_cache_retention", "24h"),
+        ("stream_options", {"include_usage": True, "include_obfuscation": False}),
+        ("verbosity", "low"),
+    ],
+)
+def test_harmless_fields_are_left_out(name: str, value: Any) -> None:
+    assert name in DROPPED
+    assert translate(**{name: value}) == translate()
+
+
+def test_every_field_of_the_chat_schema_is_in_one_table() -> None:
+    """A table has no other field: a name that the SDK adds must be decided on here."""
+    schema = {
+        *CompletionCreateParamsNonStreaming.__annotations__,
+        *CompletionCreateParamsStreaming.__annotations__,
+    }
+    tables = [*CARRIED, *DROPPED, *REFUSED]
+    assert sorted(tables) == sorted(schema)
+    assert not PASSED & schema
+
+
+def test_the_upstreams_own_words_pass() -> None:
+    own: Json = {
+        "cache_control": {"type": "ephemeral", "ttl": "1h"},
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+        "top_k": 5,
+    }
+    assert set(own) == PASSED
+    assert translate(**own) == {**translate(), **own}
+
+
+@pytest.mark.parametrize(
+    ("target", "word", "thinking", "effort"),
+    [
+        (TARGET, None, None, None),
+        (TARGET, "none", {"type": "disabled"}, None),
+        (TARGET, "minimal", {"type": "adaptive"}, "low"),
+        (TARGET, "low", {"type": "adaptive"}, "low"),
+        (TARGET, "medium", {"type": "adaptive"}, "medium"),
+        (TARGET, "high", {"type": "adaptive"}, "high"),
+        (TARGET, "xhigh", {"type": "adaptive"}, "xhigh"),
+        (TARGET, "max", {"type": "adaptive"}, "max"),
+        (BUDGET, None, None, None),
+        (BUDGET, "none", None, None),
+        (BUDGET, "minimal", {"type": "enabled", "budget_tokens": 1024}, None),
+        (BUDGET, "low", {"type": "enabled", "budget_tokens": 1024}, None),
+        (BUDGET, "medium", {"type": "enabled", "budget_tokens": 2048}, None),
+        (BUDGET, "high", {"type": "enabled", "budget_tokens": 4096}, None),
+        (BUDGET, "xhigh", {"type": "enabled", "budget_tokens": 4999}, None),
+        (PLAIN, None, None, None),
+        (PLAIN, "none", None, None),
+        (PLAIN, "medium", None, None),
+    ],
+)
+def test_reasoning_effort_as_the_model_takes_it(
+    target: Target, word: str | None, thinking: Json | None, effort: str | None
+) -> None:
+    made = translate(target, reasoning_effort=word)
+    check_request(made)
+    assert made.get("thinking") == thinking
+    assert made.get("output_config") == (effort and {"effort": effort})
+
+
+def test_a_budget_for_reasoning_stays_below_max_tokens() -> None:
+    def budget(word: str, max_tokens: int) -> Any:
+        return translate(BUDGET, reasoning_effort=word, max_tokens=max_tokens).get("thinking")
+
+    assert budget("xhigh", 100_000) == {"type": "enabled", "budget_tokens": 8192}
+    assert budget("max", 100_000) == {"type": "enabled", "budget_tokens": 16384}
+    assert budget("max", 1025) == {"type": "enabled", "budget_tokens": 1024}
+    assert budget("medium", 1024) is None
+    assert budget("none", 5) is None
+    assert find_refusal(BUDGET, reasoning_effort="low", max_tokens=1024) == "reasoning_effort"
+    assert find_refusal(PLAIN, reasoning_effort="high") == "reasoning_effort"
+    assert find_refusal(PLAIN, reasoning_effort="minimal") == "reasoning_effort"
+
+
+def test_request_that_cannot_be_written_is_refused() -> None:
+    arguments = '{"a":' * 300 + "{}" + "}" * 300
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    request = read_request(messages=[{"role": "assistant", "tool_calls": [call]}])
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        EXCHANGE.write_request(request, TARGET)
+
+
+def test_the_callers_request_is_left_as_it_was() -> None:
+    """The next route may use another dialect."""
+    body = {
+        "messages": [
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "a"}]},
+            {"role": "user", "content": "b"},
+        ],
+        "tools": [TOOL],
+        "parallel_tool_calls": False,
+        "stop": ["x"],
+    }
+    request = read_request(**body)
+    before = json.dumps(request.body)
+    EXCHANGE.write_request(request, TARGET)
+    assert json.dumps(request.body) == before
+
+
+def test_json_without_a_schema_is_asked_for_in_words() -> None:
+    asked = translate(
+        messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+        response_format={"type": "json_object"},
+    )
+    assert [block["text"] for block in asked["system"]] == ["Be brief.", JSON_INSTRUCTION]
+    assert "output_config" not in asked
+    alone = translate(
+        messages=[{"role": "user", "content": "Hi"}], response_format={"type": "json_object"}
+    )
+    assert [block["text"] for block in alone["system"]] == [JSON_INSTRUCTION]
+    assert "system" not in translate(
+        messages=[{"role": "user", "content": "Hi"}], response_format={"type": "text"}
+    )
+
+
+def test_a_seed_is_advice() -> None:
+    assert "seed" not in translate(messages=[{"role": "user", "content": "Hi"}], seed=7)

@@ -1,0 +1,173 @@
+"""Chat tools, functions and choices as messages tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dialects.chat_over_messages.kit import check_request, find_refusal, translate
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
+OTHER = {"type": "function", "function": {"name": "get_time"}}
+NO_SCHEMA = {"type": "object", "properties": {}}
+
+Json = dict[str, Any]
+
+
+def choose(name: str = "get_weather", **fields: Any) -> Json:
+    return {"type": "function", "function": {"name": name}, **fields}
+
+
+def allow(*tools: Json, mode: str = "auto") -> Json:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(tools)}}
+
+
+def test_tools_become_tools() -> None:
+    described = {"name": "f", "description": "Does it.", "parameters": {}, "strict": True}
+    made = translate(
+        tools=[
+            TOOL,
+            {"type": "function", "function": described, "cache_control": {"type": "ephemeral"}},
+            {"type": "function", "function": {"name": "g", "parameters": {"properties": {}}}},
+            {"type": "function", "function": {"name": "h", "parameters": None, "strict": None}},
+        ]
+    )
+    check_request(made)
+    assert made["tools"] == [
+        {"name": "get_weather", "input_schema": SCHEMA},
+        {
+            "name": "f",
+            "description": "Does it.",
+            "input_schema": NO_SCHEMA,
+            "strict": True,
+            "cache_control": {"type": "ephemeral"},
+        },
+        {"name": "g", "input_schema": {"type": "object", "properties": {}}},
+        {"name": "h", "input_schema": NO_SCHEMA},
+    ]
+    assert "tool_choice" not in made
+
+
+@pytest.mark.parametrize(
+    ("body", "choice", "names"),
+    [
+        ({}, None, ["get_weather", "get_time"]),
+        ({"tool_choice": "auto"}, {"type": "auto"}, ["get_weather", "get_time"]),
+        ({"tool_choice": "required"}, {"type": "any"}, ["get_weather", "get_time"]),
+        ({"tool_choice": "none"}, {"type": "none"}, ["get_weather", "get_time"]),
+        (
+            {"tool_choice": choose()},
+            {"type": "tool", "name": "get_weather"},
+            ["get_weather", "get_time"],
+        ),
+        ({"tool_choice": allow(choose())}, {"type": "auto"}, ["get_weather"]),
+        (
+            {"tool_choice": allow(choose("get_time"), mode="required")},
+            {"type": "any"},
+            ["get_time"],
+        ),
+        ({"parallel_tool_calls": True}, None, ["get_weather", "get_time"]),
+        (
+            {"parallel_tool_calls": False},
+            {"type": "auto", "disable_parallel_tool_use": True},
+            ["get_weather", "get_time"],
+        ),
+        (
+            {"parallel_tool_calls": False, "tool_choice": "required"},
+            {"type": "any", "disable_parallel_tool_use": True},
+            ["get_weather", "get_time"],
+        ),
+        (
+            {"parallel_tool_calls": False, "tool_choice": choose()},
+            {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True},
+            ["get_weather", "get_time"],
+        ),
+        (
+            {"parallel_tool_calls": False, "tool_choice": "none"},
+            {"type": "none"},
+            ["get_weather", "get_time"],
+        ),
+    ],
+)
+def test_which_tools_may_be_called(body: Json, choice: Json | None, names: list[str]) -> None:
+    made = translate(tools=[TOOL, OTHER], **body)
+    check_request(made)
+    assert made.get("tool_choice") == choice
+    assert [tool["name"] for tool in made["tools"]] == names
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        (None, {"type": "auto", "disable_parallel_tool_use": True}),
+        ("auto", {"type": "auto", "disable_parallel_tool_use": True}),
+        ("none", {"type": "none"}),
+        ({"name": "f"}, {"type": "tool", "name": "f", "disable_parallel_tool_use": True}),
+    ],
+)
+def test_functions_are_tools_called_one_at_a_time(said: Any, choice: Json) -> None:
+    made = translate(functions=[{"name": "f", "parameters": SCHEMA}], function_call=said)
+    check_request(made)
+    assert made["tools"] == [{"name": "f", "input_schema": SCHEMA}]
+    assert made["tool_choice"] == choice
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "none"])
+def test_no_choice_is_needed_without_tools(choice: str | None) -> None:
+    assert translate(tool_choice=choice, tools=[], parallel_tool_calls=False) == translate()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"tools": {}}, None),
+        ({"tools": "all"}, "tools"),
+        ({"tools": ["f"]}, "tools[0]"),
+        ({"tools": [{"type": "custom", "custom": {"name": "c"}}]}, "tools[0].type"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": "x"}}]},
+            "tools[0].function.parameters",
+        ),
+        ({"functions": [{"name": 3}]}, "functions[0].name"),
+        ({"tools": [TOOL], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
+        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "custom", "custom": {}}}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": allow(mode="none")}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": allow()}, "tool_choice.allowed_tools.tools"),
+        (
+            {"tools": [TOOL], "tool_choice": allow(choose("unknown"))},
+            "tool_choice.allowed_tools.tools[0]",
+        ),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": choose()}, "tool_choice"),
+        ({"function_call": {"name": "f"}}, "function_call"),
+    ],
+)
+def test_tools_that_are_no_functions_are_refused(body: Json, field: str | None) -> None:
+    if field is None:
+        assert "tools" not in translate(**body)
+    else:
+        assert find_refusal(**body) == field
+
+
+def test_tools_of_the_past_are_declared_but_not_offered() -> None:
+    """The upstream refuses a conversation that has calls but no tools."""
+    function = {"name": "get_weather", "arguments": "{}"}
+    call = {"id": "c", "type": "function", "function": function}
+    messages = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "Cloudy"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "Sunny"},
+    ]
+    made = translate(messages=messages)
+    check_request(made)
+    assert made["tools"] == [{"name": "get_weather", "input_schema": NO_SCHEMA}]
+    assert made["tool_choice"] == {"type": "none"}
+    assert translate(messages=messages, tools=[OTHER])["tools"][0]["name"] == "get_time"

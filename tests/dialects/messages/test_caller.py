@@ -1,0 +1,172 @@
+"""Messages requests: valid ones pass unchanged, errors name the field; and estimates."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects import CALLERS, COUNT_TOKENS, EXCHANGES, Target
+from gateway.errors import BadRequest
+from tests.support.fuzz import fuzz, json_values
+
+Json = dict[str, Any]
+
+USER = {"role": "user", "content": "Hi"}
+PNG = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
+MESSAGES = CALLERS["messages"]
+
+
+def body(**fields: Any) -> Json:
+    return {"model": "m", "max_tokens": 5, "messages": [USER], **fields}
+
+
+def blocks(*items: Any) -> Json:
+    return body(messages=[{"role": "user", "content": list(items)}])
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+VALID: dict[str, Json] = {
+    "least": body(),
+    "nulls are absence": body(stream=None, temperature=None, tools=None, thinking=None),
+    "bounds": body(max_tokens=0, temperature=0, top_p=1, top_k=0, stop_sequences=[]),
+    "unknown fields": body(novelty=1, betas=["x"]),
+    "system in blocks": body(system=[{"type": "text", "text": "s"}]),
+    "every role": body(messages=[USER, {"role": "assistant", "content": []}, {"role": "system", "content": "s"}]),
+    "unknown blocks": blocks({"type": "novelty", "x": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALID.values(), ids=VALID)
+def test_what_is_valid_passes_but_for_the_model(value: Json) -> None:
+    request = MESSAGES.parse_request(dump(value))
+    assert request.body == value
+    written = EXCHANGES["messages"]["messages"].write_request(request, Target("theirs")).data
+    assert json.loads(written) == {**value, "model": "theirs"}
+
+
+@pytest.mark.parametrize(
+    ("value", "param", "code"),
+    [
+        (body(model=None), "model", "missing_required_parameter"),
+        (body(messages=None), "messages", "missing_required_parameter"),
+        (body(max_tokens=None), "max_tokens", "missing_required_parameter"),
+        (body(model=1), "model", "invalid_type"),
+        (body(messages={}), "messages", "invalid_type"),
+        (body(messages=[]), "messages", None),
+        (body(messages=["x"]), "messages.0", "invalid_type"),
+        (body(messages=[{"content": "x"}]), "messages.0.role", "missing_required_parameter"),
+        (body(messages=[{"role": "tool", "content": "x"}]), "messages.0.role", None),
+        (body(messages=[{"role": ["user"], "content": "x"}]), "messages.0.role", None),
+        (body(messages=[{"role": "user"}]), "messages.0.content", "missing_required_parameter"),
+        (body(messages=[{"role": "user", "content": 7}]), "messages.0.content", "invalid_type"),
+        (blocks("x"), "messages.0.content.0", "invalid_type"),
+        (blocks({"text": "x"}), "messages.0.content.0.type", "invalid_type"),
+        (blocks({"type": "text"}), "messages.0.content.0.text", "invalid_type"),
+        (
+            blocks({"type": "tool_result", "content": [{"type": "text", "text": 1}]}),
+            "messages.0.content.0.content.0.text",
+            "invalid_type",
+        ),
+        (body(system=7), "system", "invalid_type"),
+        (body(max_tokens=-1), "max_tokens", "integer_below_min_value"),
+        (body(max_tokens=2**33), "max_tokens", "integer_above_max_value"),
+        (body(max_tokens=True), "max_tokens", "invalid_type"),
+        (body(temperature=1.1), "temperature", "decimal_above_max_value"),
+        (body(top_p="1"), "top_p", "invalid_type"),
+        (body(stream=1), "stream", "invalid_type"),
+        (body(stop_sequences="END"), "stop_sequences", "invalid_type"),
+        (body(stop_sequences=[1]), "stop_sequences", "invalid_type"),
+        (body(tools={}), "tools", "invalid_type"),
+        (body(thinking="on"), "thinking", "invalid_type"),
+    ],
+)
+def test_what_is_wrong_is_named(value: Json, param: str, code: str | None) -> None:
+    with pytest.raises(BadRequest) as caught:
+        MESSAGES.parse_request(dump(value))
+    assert (caught.value.param, caught.value.code) == (param, code)
+    assert param in caught.value.message
+
+
+@pytest.mark.parametrize("data", [b"", b" ", b"{", b"[]", b"7", b"\xff", b'{"a":"\\ud800"}'])
+def test_what_is_no_object_is_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest):
+        MESSAGES.parse_request(data)
+
+
+PDF = {"type": "base64", "media_type": "application/pdf", "data": "A" * 80_000}
+LINK = {"type": "url", "url": "https://x/y.pdf"}
+TEXT = {"type": "text", "media_type": "text/plain", "data": "A" * 80}
+IMAGE = {"type": "image", "source": PNG}
+
+
+@pytest.mark.parametrize(
+    ("value", "base64_chars", "tokens"),
+    [
+        (body(), 0, 0),
+        (blocks({"type": "text", "text": "abc"}, IMAGE), 4, 1600),
+        (blocks({"type": "document", "source": PDF}), 80_000, 10_000),
+        (blocks({"type": "document", "source": PNG}), 4, 1500),
+        (blocks({"type": "document", "source": LINK}), 0, 20_000),
+        (blocks({"type": "document", "source": TEXT}), 0, 0),
+        (blocks({"type": "document", "source": {"type": "content", "content": [IMAGE]}}), 4, 1600),
+        (blocks({"type": "document", "source": {"type": "content", "content": "A"}}), 0, 0),
+        (blocks({"type": "tool_result", "content": [IMAGE]}), 4, 1600),
+        (blocks({"type": "mcp_tool_result", "content": [1, {"a": 1}, IMAGE]}), 4, 1600),
+    ],
+)
+def test_files_are_estimated_by_kind_and_size(value: Json, base64_chars: int, tokens: int) -> None:
+    """All else of the body is text."""
+    request = MESSAGES.parse_request(dump(value))
+    assert (request.base64_chars, request.file_tokens) == (base64_chars, tokens)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+        {"type": "container_upload", "file_id": "file_1"},
+        {"type": "tool_result", "content": [{"type": "image", "source": {"file_id": "f"}}]},
+        {"type": "mcp_tool_result", "content": [{"type": "image", "source": {"type": "file"}}]},
+        {"type": "search_result", "content": [{"type": "document", "source": {"type": "file"}}]},
+    ],
+)
+def test_files_of_the_operators_account_cannot_be_named(block: Json) -> None:
+    with pytest.raises(BadRequest, match="operator's own account"):
+        MESSAGES.parse_request(dump(blocks(block)))
+
+
+def test_what_the_gateway_has_to_know_is_read() -> None:
+    request = MESSAGES.parse_request(dump(body(stream=True, max_tokens=9)))
+    assert (request.model, request.stream, request.max_tokens, request.n) == ("m", True, 9, 1)
+    assert request.wants_usage
+
+
+def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
+    value = {"model": "m", "messages": [USER]}
+    with pytest.raises(BadRequest):
+        MESSAGES.parse_request(dump(value))
+    request = COUNT_TOKENS.caller.parse_request(dump(value))
+    assert (request.max_tokens, COUNT_TOKENS.caller.name) == (None, "messages")
+    assert COUNT_TOKENS.upstream.path == "/messages/count_tokens"
+    assert COUNT_TOKENS.passed_headers == EXCHANGES["messages"]["messages"].passed_headers
+
+
+@fuzz(150)
+@given(
+    st.dictionaries(
+        st.sampled_from(["messages", "system", "tools", "max_tokens", "stop_sequences", "top_k"]),
+        json_values | st.lists(st.dictionaries(st.sampled_from(["role", "content", "type", "text", "input"]), json_values)),
+    )
+)  # fmt: skip
+def test_no_json_breaks_the_validation(fields: Json) -> None:
+    with contextlib.suppress(BadRequest):
+        MESSAGES.parse_request(dump({"model": "m", **fields}))

@@ -1,0 +1,280 @@
+"""Messages streams between equal dialects: model replaced, repaired, metered, ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.messages.stream import STOP, MessagesStream
+from gateway.dialects.wire.sse import MAX_EVENT_BYTES
+from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.money import Tokens
+from tests.dialects.chat.kit import (
+    DONE,
+    INPUT_ESTIMATE,
+    MODEL,
+    Played,
+    each_byte,
+    make_context,
+    play,
+    random_slices,
+)
+from tests.dialects.chat_over_messages.events import PING as PING_EVENT
+from tests.dialects.chat_over_messages.events import (
+    argue,
+    close,
+    delta,
+    finish,
+    open_block,
+    open_tool,
+    say,
+    start,
+)
+from tests.dialects.chat_over_messages.kit import frame
+from tests.support.fuzz import fuzz
+
+Json = dict[str, Any]
+
+
+def begin(**usage: Any) -> Json:
+    event = start(**usage)
+    event["message"]["model"] = "theirs"
+    return event
+
+
+BEGIN = frame(begin(input_tokens=10, output_tokens=1), open_block(0, text=""))
+WORDS = frame(say("Hi"), say(' "ünï"\n'), say("Hi"))
+END = frame(close(), finish(output_tokens=2))
+WHOLE = BEGIN + WORDS + END + STOP
+
+
+def ours(body: bytes) -> bytes:
+    return body.replace(b'"theirs"', b'"%b"' % MODEL.encode())
+
+
+def open_stream(*, learning: bool = True) -> MessagesStream:
+    stream = MessagesStream(make_context())
+    stream._may_learn *= learning
+    return stream
+
+
+def send(body: bytes) -> Played:
+    """Play a stream; in any slicing, and with everything parsed, the result must be the same."""
+    played = play(open_stream(), [body])
+    assert play(open_stream(), each_byte(body)) == played
+    assert play(open_stream(learning=False), [body]) == played
+    return played
+
+
+def test_a_conforming_stream_passes_but_for_the_model() -> None:
+    played = send(WHOLE)
+    assert (played.out, played.complete, played.failure) == (ours(WHOLE), True, None)
+    assert (played.tokens, played.estimated) == (Tokens(10, output=2), False)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_every_line_end_at_every_split_point(end: bytes) -> None:
+    body = WHOLE.replace(b"\n", end)
+    expected = play(open_stream(), [body])
+    assert expected.out == ours(body.removesuffix(STOP.replace(b"\n", end))) + STOP
+    for cut in range(len(body) + 1):
+        assert play(open_stream(), [body[:cut], body[cut:]]) == expected, cut
+
+
+def without_name(event: Json) -> bytes:
+    return b"data: " + json.dumps(event).encode() + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        without_name(say("Hi")),
+        b"id: 7\n" + frame(say("Hi")),
+        b"retry: 1\n" + frame(say("Hi")),
+        b"event: other\n" + without_name(say("Hi")),
+        b"event: content_block_delta\n"
+        + without_name({key: value for key, value in say("Hi").items() if key != "type"}),
+        frame(say("Hi")).replace(b"data: {", b"data: {\ndata: "),
+        frame(say("Hi")).replace(b"data: ", b"data:"),
+    ],
+)
+def test_events_leave_with_exactly_their_name_and_data(event: bytes) -> None:
+    """The SDKs need the `event:` line and fail on other fields."""
+    out = send(BEGIN + event * 3 + END + STOP).out
+    [blocks] = [out.removeprefix(ours(BEGIN)).removesuffix(END + STOP).split(b"\n\n")[:-1]]
+    assert len(blocks) == 3
+    for block in blocks:
+        name, data = block.split(b"\n")
+        assert name == b"event: content_block_delta"
+        assert json.loads(data.removeprefix(b"data:"))["delta"] == say("Hi")["delta"]
+
+
+def test_comments_pass_pings_pass_and_neither_begins_the_stream() -> None:
+    stream = open_stream()
+    assert stream.feed(b": wait\n\n") == b": wait\n\n"
+    assert stream.feed(frame(PING_EVENT)) == frame(PING_EVENT)
+    assert not stream.begun
+    assert stream.feed(BEGIN) == ours(BEGIN)
+    assert stream.begun
+
+
+def test_what_says_nothing_is_left_out() -> None:
+    """Empty data, chat's own ending, a byte order mark, and events without data are dropped."""
+    noise = b"data:\n\n" + DONE + b"event: ping\n\nid: 4\n\n"
+    assert send(b"\xef\xbb\xbf" + BEGIN + noise + WORDS + END + noise + STOP).out == ours(WHOLE)
+
+
+def test_unknown_events_pass() -> None:
+    """Clients must ignore them, so a later version of the API may add some."""
+    new = frame({"type": "brand_new", "a": 1})
+    assert send(BEGIN + new + WORDS + END + STOP).out == ours(BEGIN) + new + WORDS + END + STOP
+
+
+def test_only_the_messages_own_model_is_renamed() -> None:
+    event = begin(input_tokens=1)
+    event["message"]["content"] = [{"type": "text", "text": '"model": "theirs"'}]
+    event["other"] = {"model": "theirs"}
+    out = send(frame(event) + END + STOP).out
+    read = json.loads(out.split(b"\n")[1].removeprefix(b"data: "))
+    assert read == {**event, "message": {**event["message"], "model": MODEL}}
+
+
+def test_a_message_without_a_model_gets_none() -> None:
+    body = frame(start(input_tokens=1), say("a")) + END + STOP
+    assert send(body).out == body
+
+
+# Endings
+
+
+def test_nothing_behind_the_end_goes_out() -> None:
+    assert send(WHOLE + WORDS + b": late\n\n").out == ours(WHOLE)
+
+
+@pytest.mark.parametrize("body", [STOP, frame(PING_EVENT) + STOP, END + STOP])
+def test_an_end_before_the_beginning_is_a_failure(body: bytes) -> None:
+    played = send(body)
+    assert not played.complete
+    assert played.failure == "The upstream's stream ended before it began."
+
+
+def test_a_missing_message_stop_is_made_up_for() -> None:
+    """Only after the stop reason; the last event may lack its blank line."""
+    for body in (BEGIN + WORDS + END, (BEGIN + WORDS + END)[:-2]):
+        played = send(body)
+        assert (played.out, played.complete) == (ours(WHOLE), True)
+    for body in (b"", BEGIN, BEGIN + WORDS, (BEGIN + WORDS + END)[:-4], END):
+        assert not send(body).complete
+
+
+def test_finished_is_known_before_the_end() -> None:
+    stream = open_stream()
+    stream.feed(BEGIN + WORDS)
+    assert (stream.finished, stream.delivered) == (False, True)
+    stream.feed(END)
+    assert (stream.finished, stream.complete) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (b'event: error\ndata: {"message":"It broke."}\n\n', UpstreamError, "It broke."),
+        (b'data: {"error":{"message":"It broke."}}\n\n', UpstreamError, "It broke."),
+        (b'data: {"type":"error","error":"It broke."}\n\n', UpstreamError, "It broke."),
+        (
+            frame({"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}}),
+            UpstreamUnavailable,
+            "Busy.",
+        ),
+        (frame({"type": "error"}), UpstreamError, "answered with an error"),
+        (b"data: nonsense\n\n", UpstreamError, "not JSON"),
+        (b"event: x\ndata: [1]\n\n", UpstreamError, "not JSON"),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", BEGIN + WORDS])
+def test_errors_in_a_stream_end_it(
+    body: bytes, kind: type[UpstreamError], said: str, before: bytes
+) -> None:
+    stream = open_stream()
+    assert stream.feed(before + body + WORDS + STOP) == ours(before)
+    assert type(stream.failure) is kind
+    assert said in stream.failure.message
+    assert not stream.complete
+
+
+@pytest.mark.parametrize("size", [1000, 65_537])
+def test_an_oversized_event_passes_unedited_to_its_boundary(size: int) -> None:
+    big = frame(say("x" * (MAX_EVENT_BYTES + 200_000)))
+    body = BEGIN + big + WORDS + END + STOP
+    stream = open_stream()
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    played = play(stream, pieces)
+    assert (played.out, played.complete) == (ours(body), True)
+    cut = open_stream()
+    cut.feed((BEGIN + END + big)[:-2])
+    assert cut.mid_event
+    cut.end()
+    assert not cut.complete
+
+
+# The meter
+
+
+SPOKEN = BEGIN + frame(
+    delta(0, "thinking", thinking="1234"), say("123é"), open_tool(1), argue('{"a":12}', 1)
+)
+"""4 + 5 + 8 bytes: 5 tokens."""
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens", "estimated"),
+    [
+        (b"", Tokens(INPUT_ESTIMATE), True),
+        (BEGIN, Tokens(10, output=1), False),
+        (SPOKEN, Tokens(10, output=5), True),
+        (SPOKEN + frame(finish(None, output_tokens=6)), Tokens(10, output=6), False),
+        (SPOKEN + frame(finish(output_tokens=3)) + STOP, Tokens(10, output=3), False),
+        (SPOKEN + frame(finish()) + STOP, Tokens(10, output=5), True),
+        (SPOKEN + STOP, Tokens(10, output=5), True),
+        (frame(say("12345"), finish()) + STOP, Tokens(INPUT_ESTIMATE, output=2), True),
+        (
+            BEGIN + frame(finish(output_tokens=3, input_tokens=None)) + STOP,
+            Tokens(10, output=3),
+            False,
+        ),
+    ],
+)
+def test_charges(body: bytes, tokens: Tokens, *, estimated: bool) -> None:
+    """At least the delivered output, until a message_delta has counted it."""
+    played = send(body)
+    assert (played.tokens, played.estimated) == (tokens, estimated)
+
+
+# Templates
+
+
+texts = st.sampled_from(
+    ["", "a", "é", '"', "\\", "\n", "\x00probe\x00", '"text":"x"', "data: {}\n\n"]
+)
+pieces = st.one_of(
+    st.builds(say, texts, st.integers(0, 1)),
+    st.builds(lambda text: delta(0, "thinking", thinking=text), texts),
+    st.builds(lambda text: argue(text, 1), texts),
+    st.builds(lambda text: {**say(text), "extra": {"text": text}}, texts),
+    st.builds(lambda text: {"type": "content_block_delta", "index": 0, "delta": {"text": text, "thinking": text}}, texts),
+    st.sampled_from([PING_EVENT, close(), finish(output_tokens=3), {"type": "content_block_delta", "delta": 7}]),
+)  # fmt: skip
+
+
+@fuzz(150)
+@given(st.lists(pieces, max_size=8), st.randoms(use_true_random=False))
+def test_parsing_everything_gives_the_same_bytes(events: list[Json], dice: Any) -> None:
+    body = BEGIN + b"".join(frame(event) * 3 for event in events) + END + STOP
+    slow = play(open_stream(learning=False), [body])
+    assert play(open_stream(), [body]) == slow
+    assert play(open_stream(), random_slices(body, dice)) == slow
+    assert slow.out == ours(body)

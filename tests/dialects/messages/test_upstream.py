@@ -1,0 +1,83 @@
+"""JSON replies of messages upstreams for messages callers, and token counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.dialects import EXCHANGES, edit_count
+from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.money import Tokens
+from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, make_context
+
+Json = dict[str, Any]
+
+EXCHANGE = EXCHANGES["messages"]["messages"]
+USAGE = {"input_tokens": 9, "output_tokens": 3, "cache_read_input_tokens": 2}
+
+
+def message(**fields: Any) -> Json:
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "theirs"}
+    content = [{"type": "text", "text": "12345"}]
+    return {**head, "content": content, "stop_reason": "end_turn", "usage": USAGE, **fields}
+
+
+def test_a_message_passes_byte_for_byte_but_for_the_model() -> None:
+    """Spacing, key order, vendor fields and a "model" further in stay as they came."""
+    body = (
+        b'{"x": {"model":"theirs"},"content": [ {"type":"text","text":"\\"model\\":\\"theirs\\""} ],\n'
+        b' "model":"theirs","usage": {"output_tokens":3, "input_tokens":9},"vendor":[1.50],"stop_reason":"end_turn"}'
+    )
+    reply = EXCHANGE.read_reply(b"\n" + body + b"\r\n", make_context())
+    assert reply.body == body.replace(b' "model":"theirs"', b' "model":"%b"' % MODEL.encode())
+    assert (reply.metered.tokens, reply.metered.estimated) == (Tokens(9, output=3), False)
+
+
+@pytest.mark.parametrize("model", [None, 7, ""])
+def test_a_model_that_is_missing_is_given(model: object) -> None:
+    reply = EXCHANGE.read_reply(json.dumps(message(model=model)).encode(), make_context())
+    assert json.loads(reply.body) == message(model=MODEL)
+
+
+@pytest.mark.parametrize("usage", [None, {}, [], {**USAGE, "output_tokens": -1}])
+def test_a_reply_without_a_usage_that_can_be_is_estimated_and_passes(usage: Any) -> None:
+    reply = EXCHANGE.read_reply(json.dumps(message(usage=usage)).encode(), make_context())
+    assert (reply.metered.tokens, reply.metered.estimated) == (
+        Tokens(INPUT_ESTIMATE, output=2),
+        True,
+    )
+    assert json.loads(reply.body) == message(usage=usage, model=MODEL)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"", UpstreamError),
+        (b"<html>", UpstreamError),
+        (b"null", UpstreamError),
+        (b"[]", UpstreamError),
+        (b'{"content":"x"}', UpstreamError),
+        (b'{"type":"error","error":{"type":"api_error","message":"m"}}', UpstreamError),
+        (b'{"error":{"type":"rate_limit_error","message":"m"}}', UpstreamUnavailable),
+    ],
+)
+def test_what_is_no_message_is_the_upstreams_fault(body: bytes, kind: type[UpstreamError]) -> None:
+    with pytest.raises(UpstreamError) as caught:
+        EXCHANGE.read_reply(body, make_context())
+    assert type(caught.value) is kind
+
+
+def test_a_count_passes_but_for_a_model_it_names() -> None:
+    assert edit_count(b' {"input_tokens": 7}', "m") == b' {"input_tokens": 7}'
+    edited = json.loads(edit_count(b'{"input_tokens":7,"model":"theirs"}', "m"))
+    assert edited == {"input_tokens": 7, "model": "m"}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"input_tokens":-1}', b'{"input_tokens":true}', b'{"input_tokens":"7"}']
+)  # fmt: skip
+def test_what_is_no_count_is_the_upstreams_fault(body: bytes) -> None:
+    with pytest.raises(UpstreamError):
+        edit_count(body, "m")

@@ -1,0 +1,231 @@
+"""Every error in both dialects: status, type, code and headers, written out in one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from anthropic.types import RawMessageStreamEvent
+from openai.types.chat import ChatCompletionChunk
+
+from gateway import errors as e
+from gateway.dialects import CALLERS
+
+REQUEST_ID = "req-1"
+CHAT, MESSAGES = CALLERS["chat"], CALLERS["messages"]
+INVALID = "invalid_request_error"
+UNAVAILABLE = "service_unavailable_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    make: Callable[[], e.GatewayError]
+    status: int
+    type: str
+    code: str | None
+    messages_type: str
+    param: str | None = None
+    retry_after: float | None = None
+    should_retry: bool = True
+
+
+M = "A plain text."
+TABLE = (
+    Row(lambda: e.BadRequest(M), 400, INVALID, None, INVALID),
+    Row(lambda: e.BadRequest(M, param="n", code="invalid_type"), 400, INVALID, "invalid_type", INVALID, "n"),
+    Row(lambda: e.ThreadNotFound(M), 404, INVALID, None, "not_found_error"),
+    Row(lambda: e.UnknownModel("m"), 400, INVALID, "model_not_found", INVALID, "model"),
+    Row(lambda: e.ModelNotFound("m"), 404, INVALID, "model_not_found", "not_found_error", "model"),
+    Row(e.InvalidKey, 401, INVALID, "invalid_api_key", "authentication_error", should_retry=False),
+    Row(lambda: e.InsufficientBalance(M), 402, "insufficient_quota", "insufficient_quota", "billing_error", should_retry=False),
+    Row(lambda: e.AccountSuspended(M), 403, INVALID, "account_suspended", "permission_error", should_retry=False),
+    Row(lambda: e.ModelNotAllowed("m"), 403, INVALID, "model_not_allowed", "permission_error", "model", should_retry=False),
+    Row(lambda: e.NotFound(M), 404, INVALID, "unknown_url", "not_found_error"),
+    Row(lambda: e.MethodNotAllowed(M, allow="GET"), 405, INVALID, "method_not_allowed", INVALID),
+    Row(lambda: e.BodyTimeout(M), 408, INVALID, "request_timeout", INVALID),
+    Row(lambda: e.BodyTooLarge(M), 413, INVALID, "request_too_large", "request_too_large"),
+    Row(lambda: e.UnsupportedMediaType(M), 415, INVALID, "unsupported_media_type", INVALID),
+    Row(lambda: e.RateLimited(M), 429, "requests", "rate_limit_exceeded", "rate_limit_error", retry_after=1),
+    Row(
+        lambda: e.RateLimited(M, kind="tokens", retry_after_seconds=99),
+        429, "tokens", "rate_limit_exceeded", "rate_limit_error", retry_after=60,
+    ),
+    Row(lambda: e.BalanceHeld(M), 429, "requests", "rate_limit_exceeded", "rate_limit_error", retry_after=1),
+    Row(lambda: e.UpstreamError(M), 502, "server_error", "upstream_error", "api_error"),
+    Row(lambda: e.UndeliverableReply(M), 502, "server_error", "upstream_error", "api_error", should_retry=False),
+    Row(lambda: e.UpstreamTimeout(M), 502, "server_error", "upstream_timeout", "api_error", should_retry=False),
+    Row(lambda: e.UpstreamUnavailable(M), 503, UNAVAILABLE, "upstream_unavailable", "overloaded_error", retry_after=1),
+    Row(
+        lambda: e.UpstreamUnavailable(M, retry_after_seconds=7),
+        503, UNAVAILABLE, "upstream_unavailable", "overloaded_error", retry_after=7,
+    ),
+    Row(lambda: e.Overloaded(M), 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
+    Row(e.LedgerUnavailable, 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
+    Row(
+        lambda: e.LedgerUnavailable(should_retry=False),
+        503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1, should_retry=False,
+    ),
+    Row(e.InternalError, 500, "server_error", "internal_error", "api_error"),
+)  # fmt: skip
+FAMILIES = {e.CallerError, e.AccountError, e.GatewayFault}
+"""Base classes that say who is to blame and are never raised."""
+
+
+def name_of(row: Row) -> str:
+    error = row.make()
+    return f"{type(error).__name__}-{error.param}"
+
+
+every_row = pytest.mark.parametrize("row", TABLE, ids=name_of)
+
+
+def subclasses_of(cls: type[e.GatewayError]) -> set[type[e.GatewayError]]:
+    below = {sub for sub in cls.__subclasses__() if sub.__module__.startswith("gateway.")}
+    return below.union(*(subclasses_of(sub) for sub in below))
+
+
+def read_event(event: bytes, name: bytes) -> Any:
+    assert event.endswith(b"\n\n")
+    assert event.count(b"\n") == 2 + name.count(b"\n")
+    assert event.startswith(name + b"data: {")
+    return json.loads(event.removeprefix(name).removeprefix(b"data: "))
+
+
+def test_the_table_has_every_error() -> None:
+    assert {type(row.make()) for row in TABLE} | FAMILIES == subclasses_of(e.GatewayError)
+
+
+@every_row
+def test_status_and_retry_hints(row: Row) -> None:
+    error = row.make()
+    assert error.status == row.status
+    assert error.retry_after_seconds == row.retry_after
+    assert error.should_retry is row.should_retry
+    assert (row.status in {429, 503}) == (row.retry_after is not None)
+
+
+@every_row
+def test_chat_envelope(row: Row) -> None:
+    """All four keys are in the body and in the event; the message has nothing private."""
+    error = row.make()
+    body = json.loads(CHAT.render_error(error, REQUEST_ID))
+    assert body == {
+        "error": {
+            "message": error.message,
+            "type": row.type,
+            "param": row.param,
+            "code": row.code,
+        }
+    }
+    assert read_event(CHAT.render_error_event(error, REQUEST_ID), b"") == body
+    assert error.message
+
+
+@every_row
+def test_messages_envelope(row: Row) -> None:
+    error = row.make()
+    body = json.loads(MESSAGES.render_error(error, REQUEST_ID))
+    assert body == {
+        "type": "error",
+        "error": {"type": row.messages_type, "message": error.message},
+        "request_id": REQUEST_ID,
+    }
+    event = MESSAGES.render_error_event(error, REQUEST_ID)
+    assert read_event(event, b"event: error\n") == body
+
+
+@every_row
+def test_openai_sdk_raises_on_the_event(row: Row, openai_client: openai.OpenAI) -> None:
+    stream = openai.Stream(
+        cast_to=ChatCompletionChunk,
+        response=respond(CHAT.render_error_event(row.make(), REQUEST_ID)),
+        client=openai_client,
+    )
+    with pytest.raises(openai.APIError) as raised:
+        list(stream)
+    assert (raised.value.type, raised.value.code, raised.value.param) == (
+        row.type,
+        row.code,
+        row.param,
+    )
+    assert raised.value.message == row.make().message
+
+
+@every_row
+def test_anthropic_sdk_raises_on_the_event(row: Row, anthropic_client: anthropic.Anthropic) -> None:
+    stream = anthropic.Stream(
+        cast_to=cast("type[RawMessageStreamEvent]", RawMessageStreamEvent),
+        response=respond(MESSAGES.render_error_event(row.make(), REQUEST_ID)),
+        client=anthropic_client,
+    )
+    with pytest.raises(anthropic.APIStatusError) as raised:
+        list(stream)
+    assert raised.value.body == json.loads(MESSAGES.render_error(row.make(), REQUEST_ID))
+
+
+def respond(body: bytes) -> httpx2.Response:
+    return httpx2.Response(
+        200,
+        content=body,
+        headers={"content-type": "text/event-stream"},
+        request=httpx2.Request("POST", "http://gateway.test/v1"),
+    )
+
+
+@pytest.fixture(scope="module")
+def openai_client() -> openai.OpenAI:
+    return openai.OpenAI(api_key="unused", base_url="http://gateway.test/v1")
+
+
+@pytest.fixture(scope="module")
+def anthropic_client() -> anthropic.Anthropic:
+    return anthropic.Anthropic(api_key="unused", base_url="http://gateway.test")
+
+
+def test_request_ids_go_out_under_the_names_the_sdks_read() -> None:
+    assert CHAT.reply_headers("r") == {"x-request-id": "r"}
+    assert MESSAGES.reply_headers("r") == {"x-request-id": "r", "request-id": "r"}
+
+
+@pytest.mark.parametrize(("asked", "told"), [(-3, 0), (0, 0), (59.5, 59.5), (60, 60), (1e9, 60)])
+def test_waits_are_between_zero_and_a_minute(asked: float, told: float) -> None:
+    """SDKs obey longer waits, or give up."""
+    assert e.UpstreamUnavailable(M, retry_after_seconds=asked).retry_after_seconds == told
+
+
+def test_all_bad_keys_get_one_text() -> None:
+    assert e.InvalidKey().message == e.InvalidKey().message
+    assert "sk-ru-..." in e.InvalidKey().message
+
+
+@pytest.mark.parametrize("make", [e.UnknownModel, e.ModelNotFound])
+def test_a_long_model_name_is_not_echoed_whole(make: Callable[[str], e.GatewayError]) -> None:
+    assert len(make("m" * 10_000).message) < 300
+
+
+def test_a_text_with_quotes_and_newlines_stays_one_event() -> None:
+    error = e.BadRequest('a "quoted"\n\ndata: [DONE]\r\n\r\ntext')
+    assert read_event(CHAT.render_error_event(error, REQUEST_ID), b"")
+    assert read_event(MESSAGES.render_error_event(error, REQUEST_ID), b"event: error\n")
+
+
+def test_a_method_not_allowed_names_what_is() -> None:
+    assert e.MethodNotAllowed(M, allow="GET, HEAD").allow == "GET, HEAD"
+
+
+@pytest.mark.parametrize("next_route", [False, True])
+def test_an_upstream_error_says_whether_another_route_may_be_tried(*, next_route: bool) -> None:
+    error = e.UpstreamError(M, next_route=next_route, alarm="mend it")
+    assert (error.next_route, error.alarm) == (next_route, "mend it")
+    assert "mend it" not in CHAT.render_error(error, REQUEST_ID).decode()
+
+
+def test_a_wrong_key_is_told_in_openais_words() -> None:
+    """LiteLLM tells a wrong key from a bad request by them."""
+    assert e.InvalidKey().message.startswith("Incorrect API key provided.")

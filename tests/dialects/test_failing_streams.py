@@ -1,0 +1,46 @@
+"""Providers' streams that end in an error inside a 200, for callers of each dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from gateway.dialects.exchanges import EXCHANGES
+from tests import streams
+from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
+from tests.streams import Stream, drop_comments
+from tests.support.messages import read_events
+from tests.support.said import accumulate
+from tests.support.told import of_events
+
+
+def run(stream: Stream, caller: str, pieces: Iterable[bytes]) -> Played:
+    return play(EXCHANGES[caller][stream.dialect].open_stream(make_context()), pieces)
+
+
+def read_sent(stream: Stream) -> str:
+    """Return the text before the error."""
+    before = stream.objects[:-1]
+    return accumulate(before).text if stream.dialect == "chat" else of_events(before).text
+
+
+def read_heard(caller: str, out: bytes) -> str:
+    events = drop_comments(out)
+    if caller == "chat":
+        return accumulate(read_chunks(events)).text
+    return of_events(read_events(events)).text
+
+
+@pytest.mark.parametrize("caller", EXCHANGES)
+@streams.each(*streams.FAILING)
+def test_a_failing_stream_hands_on_its_text_and_fails_with_its_message(
+    stream: Stream, caller: str
+) -> None:
+    played = run(stream, caller, [stream.body])
+    assert played == run(stream, caller, each_byte(stream.body))
+    assert (played.complete, played.failure) == (False, stream.error)
+    assert read_heard(caller, played.out) == read_sent(stream)
+    assert played.delivered
+    assert b"[DONE]" not in played.out
+    assert b"message_stop" not in played.out

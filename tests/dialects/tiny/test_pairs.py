@@ -1,0 +1,268 @@
+"""All pairs of three dialects, one of which the gateway does not know: a folder and a row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.dialects import CompletionRequest, ReplyContext, Target
+from gateway.errors import BadRequest, UpstreamError
+from gateway.money import Tokens
+from gateway.usage import Expected, UsageLimits
+from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, each_byte, play
+from tests.dialects.tiny import EXCHANGES
+from tests.dialects.tiny.said import HEAR, READ, WRITE, Said
+from tests.dialects.tiny.upstream import render
+
+Json = dict[str, Any]
+
+NAMES = ("chat", "messages", "tiny")
+PAIRS = [(caller, upstream) for caller in NAMES for upstream in NAMES]
+IDS = [" over ".join(pair) for pair in PAIRS]
+each_pair = pytest.mark.parametrize(("caller", "upstream"), PAIRS, ids=IDS)
+
+SAID = [Said("Hello, Wörld! 🎉"), Said("Once upon a", "cut"), Said("", used=(9, 0))]
+each_said = pytest.mark.parametrize("said", SAID, ids=["done", "cut", "nothing"])
+
+TARGET = Target("theirs")
+TALK = [("rule", "Be brief."), ("me", "Hi"), ("you", "Hello"), ("me", "Grüße?")]
+ROLES = {"rule": "system", "me": "user", "you": "assistant"}
+
+
+def talk_chat(body: Json) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"]) for message in body["messages"]]
+
+
+def talk_messages(body: Json) -> list[tuple[str, str]]:
+    system = body.get("system") or []
+    system = [{"text": system}] if isinstance(system, str) else system
+    said = [("system", block["text"]) for block in system]
+    for message in body["messages"]:
+        content = message["content"]
+        text = content if isinstance(content, str) else "".join(one["text"] for one in content)
+        said.append((message["role"], text))
+    return said
+
+
+def talk_tiny(body: Json) -> list[tuple[str, str]]:
+    return [(ROLES[speaker], words) for speaker, words in body["lines"]]
+
+
+TALK_OF = {"chat": talk_chat, "messages": talk_messages, "tiny": talk_tiny}
+TOLD = [(ROLES[speaker], words) for speaker, words in TALK]
+MESSAGES = [{"role": ROLES[speaker], "content": words} for speaker, words in TALK]
+ASK: dict[str, Json] = {
+    "chat": {"model": MODEL, "messages": MESSAGES, "stream": True, "max_tokens": 50},
+    "messages": {
+        "model": MODEL,
+        "system": TALK[0][1],
+        "messages": MESSAGES[1:],
+        "stream": True,
+        "max_tokens": 50,
+    },
+    "tiny": {"to": MODEL, "lines": TALK, "flow": True, "most": 50},
+}
+LIMIT = {"chat": "max_tokens", "messages": "max_tokens", "tiny": "most"}
+FLAG = {"chat": "stream", "messages": "stream", "tiny": "flow"}
+
+
+def make_context() -> ReplyContext:
+    request = CompletionRequest({}, MODEL, True, True, 1, None, 4 * INPUT_ESTIMATE, 0)
+    expected = Expected(INPUT_ESTIMATE, UsageLimits(10**6, 10**6, 10**6))
+    return ReplyContext(request, "request-1", expected, created=1_700_000_000)
+
+
+def test_every_pair_is_served_and_only_unequal_ones_translate() -> None:
+    assert set(EXCHANGES) == set(NAMES)
+    assert {frozenset(row) for row in EXCHANGES.values()} == {frozenset((*NAMES, "demo"))}
+    for caller, upstream in PAIRS:
+        exchange = EXCHANGES[caller][upstream]
+        assert (exchange.caller.name, exchange.upstream.name) == (caller, upstream)
+        assert (exchange.translation is None) == (caller == upstream)
+
+
+@each_pair
+def test_path_and_headers_are_the_upstreams(caller: str, upstream: str) -> None:
+    """Headers pass only between equal dialects."""
+    exchange, own = EXCHANGES[caller][upstream], EXCHANGES[upstream][upstream]
+    assert exchange.upstream.path == own.upstream.path
+    assert exchange.upstream.auth_headers("secret") == own.upstream.auth_headers("secret")
+    assert "secret" in "".join(exchange.upstream.auth_headers("secret").values())
+    assert exchange.passed_headers == (own.passed_headers if caller == upstream else ())
+
+
+@each_pair
+def test_a_request_asks_the_same_of_every_upstream(caller: str, upstream: str) -> None:
+    exchange = EXCHANGES[caller][upstream]
+    request = exchange.caller.parse_request(json.dumps(ASK[caller]).encode())
+    assert (request.model, request.stream, request.max_tokens) == (MODEL, True, 50)
+    asked = json.loads(exchange.write_request(request, TARGET).data)
+    assert asked["to" if upstream == "tiny" else "model"] == "theirs"
+    assert TALK_OF[upstream](asked) == TOLD
+    assert (asked[FLAG[upstream]], asked[LIMIT[upstream]]) == (True, 50)
+    if upstream == "chat":
+        assert asked["stream_options"] == {"include_usage": True}
+
+
+@pytest.mark.parametrize("caller", NAMES)
+def test_a_malformed_request_is_the_callers_fault(caller: str) -> None:
+    with pytest.raises(BadRequest):
+        EXCHANGES[caller][caller].caller.parse_request(b'{"model":1}')
+
+
+@pytest.mark.parametrize("caller", ["chat", "messages"])
+def test_what_the_last_upstream_cannot_do_is_refused_by_name(caller: str) -> None:
+    """The field is named as in the pivot dialect, even through the pivot."""
+    exchange = EXCHANGES[caller]["tiny"]
+    request = exchange.caller.parse_request(json.dumps({**ASK[caller], "top_p": 0.5}).encode())
+    with pytest.raises(BadRequest) as caught:
+        exchange.write_request(request, TARGET)
+    assert caught.value.param == "top_p"
+
+
+@each_pair
+@each_said
+def test_a_reply_says_the_same_and_is_charged_as_reported(
+    caller: str, upstream: str, said: Said
+) -> None:
+    body, _ = WRITE[upstream](said)
+    reply = EXCHANGES[caller][upstream].read_reply(body, make_context())
+    assert READ[caller](reply.body) == said
+    assert said.used is not None
+    assert (reply.metered.tokens, reply.metered.estimated) == (
+        Tokens(said.used[0], output=said.used[1]),
+        False,
+    )
+
+
+@each_pair
+@each_said
+def test_a_stream_says_the_same_at_every_split_point(
+    caller: str, upstream: str, said: Said
+) -> None:
+    exchange = EXCHANGES[caller][upstream]
+    _, data = WRITE[upstream](said)
+    whole = play(exchange.open_stream(make_context()), [data])
+    assert (whole.complete, whole.failure) == (True, None)
+    assert HEAR[caller](whole.out) == said
+    assert said.used is not None
+    assert (whole.tokens, whole.estimated) == (Tokens(said.used[0], output=said.used[1]), False)
+    for cut in range(1, len(data)):
+        played = play(exchange.open_stream(make_context()), [data[:cut], data[cut:]])
+        assert played == whole, cut
+    assert play(exchange.open_stream(make_context()), each_byte(data)) == whole
+
+
+@each_pair
+def test_events_are_passed_on_as_they_come(caller: str, upstream: str) -> None:
+    """Composed pairs hold back nothing but the end."""
+    _, data = WRITE[upstream](Said("Hello, World"))
+    pipeline = EXCHANGES[caller][upstream].open_stream(make_context())
+    words = ""
+    for event in data.split(b"\n\n")[:-1]:
+        out = pipeline.feed(event + b"\n\n").decode()
+        for piece in ("Hel", "lo,", " Wo", "rld"):
+            assert (piece in out) == (piece.encode() in event)
+            words += piece if piece in out else ""
+    assert words == "Hello, World"
+    assert pipeline.complete
+
+
+@each_pair
+def test_without_a_usage_it_is_estimated_and_told(caller: str, upstream: str) -> None:
+    """The caller is told what is charged. A message without a usage passes unchanged."""
+    said = Said("12345678", used=None)
+    body, data = WRITE[upstream](said)
+    exchange = EXCHANGES[caller][upstream]
+    charged = Tokens(INPUT_ESTIMATE, output=2)
+    told = Said("12345678", used=(INPUT_ESTIMATE, 2))
+    reply = exchange.read_reply(body, make_context())
+    assert (reply.metered.tokens, reply.metered.estimated) == (charged, True)
+    assert READ[caller](reply.body) == (said if caller == upstream and caller != "chat" else told)
+    played = play(exchange.open_stream(make_context()), [data])
+    assert (played.tokens, played.estimated) == (charged, True)
+    assert HEAR[caller](played.out) == (said if caller == upstream else told)
+
+
+@each_pair
+def test_a_stream_that_is_cut_is_never_complete(caller: str, upstream: str) -> None:
+    """The charge is for the delivered part, or nothing."""
+    _, data = WRITE[upstream](Said("Hello, World"))
+    blocks = [block + b"\n\n" for block in data.split(b"\n\n")[:-1]]
+    for count in range(len(blocks) - 3):
+        played = play(EXCHANGES[caller][upstream].open_stream(make_context()), blocks[:count])
+        assert (played.complete, played.failure) == (False, None)
+        assert played.delivered == (played.tokens.output > 0)
+
+
+ERRORS: dict[str, tuple[Json, bytes]] = {
+    "chat": ({"error": {"message": "said upstream"}}, b"data: %b\n\n"),
+    "messages": (
+        {"type": "error", "error": {"type": "api_error", "message": "said upstream"}},
+        b"event: error\ndata: %b\n\n",
+    ),
+    "tiny": ({"oops": "said upstream"}, b"data: %b\n\n"),
+}
+
+
+@each_pair
+def test_an_error_upstream_is_a_failure_in_the_callers_words(caller: str, upstream: str) -> None:
+    """In a 200, whole or in the middle of a stream; nothing follows it."""
+    error, template = ERRORS[upstream]
+    body = json.dumps(error).encode()
+    exchange = EXCHANGES[caller][upstream]
+    with pytest.raises(UpstreamError, match="said upstream"):
+        exchange.read_reply(body, make_context())
+    _, data = WRITE[upstream](Said("Hello"))
+    blocks = data.split(b"\n\n")
+    begun = b"\n\n".join(blocks[:3]) + b"\n\n"
+    played = play(exchange.open_stream(make_context()), [begun + template % body + data])
+    assert (played.complete, played.failure) == (False, "said upstream")
+    before = play(exchange.open_stream(make_context()), [begun])
+    assert played.out == before.out
+    event = exchange.caller.render_error_event(UpstreamError("m"), "request-1")
+    assert event.endswith(b"\n\n")
+    assert exchange.caller.render_error(UpstreamError("m"), "request-1") in event
+
+
+@each_pair
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b"7"])
+def test_what_is_no_reply_is_the_upstreams_fault(caller: str, upstream: str, body: bytes) -> None:
+    with pytest.raises(UpstreamError):
+        EXCHANGES[caller][upstream].read_reply(body, make_context())
+
+
+@each_pair
+def test_a_reply_where_a_stream_was_asked_for_becomes_the_stream(
+    caller: str, upstream: str
+) -> None:
+    said = Said("Hello", "cut")
+    body, _ = WRITE[upstream](said)
+    exchange = EXCHANGES[caller][upstream]
+    played = play(exchange.open_stream(make_context()), [exchange.replay_reply(body)])
+    assert (played.complete, HEAR[caller](played.out)) == (True, said)
+
+
+def test_a_stream_of_the_tiny_dialect_learns_templates_too() -> None:
+    """The result is the same with everything parsed."""
+    _, data = WRITE["tiny"](Said('A long "text" of 🎉 many words. ' * 9))
+    data += render({"w": "late"})
+    hot = EXCHANGES["tiny"]["tiny"].open_stream(make_context())
+    slow: Any = EXCHANGES["tiny"]["tiny"].open_stream(make_context())
+    slow._may_learn = 0
+    assert play(hot, [data]) == play(slow, [data])
+    assert getattr(hot, "_templates", [])
+
+
+@pytest.mark.parametrize(("caller", "upstream"), [one for one in PAIRS if one[0] != one[1]])
+def test_an_event_too_large_to_translate_is_a_failure(caller: str, upstream: str) -> None:
+    _, data = WRITE[upstream](Said("Hello"))
+    pipeline = EXCHANGES[caller][upstream].open_stream(make_context())
+    pipeline.feed(data.partition(b"Hel")[0])
+    for _ in range(9):
+        pipeline.feed(b"x" * (1 << 20))
+    assert pipeline.failure is not None
+    assert "too large" in pipeline.failure.message
+    assert not pipeline.mid_event

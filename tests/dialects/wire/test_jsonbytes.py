@@ -1,0 +1,162 @@
+"""JSON at the byte level: edits change one string and no other byte."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.wire.jsonbytes import STRING_REST, dumps_lenient, loads_lenient, maybe_splice
+from tests.support.fuzz import fuzz, json_values
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b'{"model":"a"}', b'{"model":"b"}'),
+        (b'{"model": "a"}', b'{"model": "b"}'),
+        (b'data: {"x":1,"model":"a"}\n\n', b'data: {"x":1,"model":"b"}\n\n'),
+        (b'{"m":{"model":"a"},"model":"a"}', b'{"m":{"model":"a"},"model":"b"}'),
+        (b'{"l":[{"model":"a"}],"model":"a"}', b'{"l":[{"model":"a"}],"model":"b"}'),
+        (b'{"model":"a","m":{"model":"a"}}', b'{"model":"b","m":{"model":"a"}}'),
+        (b'{"x\\"model":"a","model":"a"}', b'{"x\\"model":"a","model":"b"}'),
+        (b'{"t":"\\"model\\":\\"a\\"","model":"a"}', b'{"t":"\\"model\\":\\"a\\"","model":"b"}'),
+        (b'{"t":"{[","model":"a"}', b'{"t":"{[","model":"b"}'),
+        (b'{"t":"\\\\","model":"a"}', b'{"t":"\\\\","model":"b"}'),
+        (b'{"t":"\xff","model":"a"}', b'{"t":"\xff","model":"b"}'),
+        (b'{"t":"\\ud800","model":"a"}', b'{"t":"\\ud800","model":"b"}'),
+    ],
+)
+def test_only_the_top_level_string_changes(text: bytes, expected: bytes) -> None:
+    assert maybe_splice(text, "model", "a", "b") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"model" : "a"}',
+        b'{"model":"\\u0061"}',
+        b'{"m":{"model":"a"}}',
+        b'{"l":[{"model":"a"}]}',
+        b'{"x\\"model":"a"}',
+        b"{}",
+        b"",
+        b'{"l":[' + b'{"model":"a"},' * 9 + b'{}],"model":"a"}',
+    ],
+)
+def test_what_cannot_be_found_is_left_to_the_caller(text: bytes) -> None:
+    assert maybe_splice(text, "model", "a", "b") is None
+
+
+def test_nothing_to_change_is_no_change() -> None:
+    assert maybe_splice(b"anything", "model", "a", "a") == b"anything"
+
+
+def test_a_key_given_twice_reads_as_the_new_value() -> None:
+    """The last one of duplicate keys counts, so changing the first changes nothing."""
+    edited = maybe_splice(b'{"model":"a","model":"a"}', "model", "a", "b")
+    assert edited is None or json.loads(edited)["model"] == "b"
+
+
+names = st.sampled_from(["theirs", "", 'q"uote', "back\\slash", "ünï", "{", "\\", "a/b"])
+nested = st.recursive(
+    st.fixed_dictionaries({}, optional={"model": names, "id": names, 'x"model': names}) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=6,
+)
+
+
+@fuzz(300)
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", 'x"model', "choices"]), nested),
+    st.dictionaries(st.sampled_from(["c", "d", "y"]), nested),
+    st.tuples(names, names),
+    st.sampled_from([(",", ":"), (", ", ": ")]),
+    st.booleans(),
+)
+def test_a_splice_is_the_same_object_with_the_one_string_changed(
+    before: dict[str, Any],
+    after: dict[str, Any],
+    names: tuple[str, str],
+    separators: tuple[str, str],
+    ascii_only: bool,
+) -> None:
+    old, new = names
+    value = {**before, "model": old, **after}
+    written = json.dumps(value, separators=separators, ensure_ascii=ascii_only).encode()
+    edited = maybe_splice(written, "model", old, new)
+    if edited is not None:
+        assert json.loads(edited) == {**value, "model": new}
+        assert len(edited) - len(written) in {0, len(dumps_lenient(new)) - len(dumps_lenient(old))}
+
+
+@fuzz(200)
+@given(json_values)
+def test_what_was_read_is_written_as_the_same_value(value: Any) -> None:
+    written = json.dumps(value).encode()
+    assert loads_lenient(dumps_lenient(loads_lenient(written))) == loads_lenient(written)
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'"\xff"', "\ufffd"),
+        (b'"\\ud800"', "\ud800"),
+        (b'"\\ud83d\\ude00"', "\U0001f600"),
+        (b" [1] ", [1]),
+        (b"\n\n{}", {}),
+    ],
+)
+def test_broken_text_of_an_upstream_is_read(data: bytes, value: object) -> None:
+    assert loads_lenient(data) == value
+    assert loads_lenient(dumps_lenient(value)) == value
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[DONE]", b'{"a":1}x', b"<html>", b"\xff", b"[" * 100_000, b"1" * 5000 + b"x",
+     b'"\xff" ' + b"9" * 5000, b'"\\x41"', b'["a\nb"]'],
+)  # fmt: skip
+def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        loads_lenient(data)
+
+
+@pytest.mark.parametrize("depth", [200, 300, 900, 1000, 1020])
+def test_depth_is_written_as_it_was_read_or_refused(depth: int) -> None:
+    """orjson reads 1,024 levels and writes 254; a value beyond all writers is a ValueError."""
+    deep = b"[" * depth + b"]" * depth
+    with contextlib.suppress(ValueError):
+        assert dumps_lenient(loads_lenient(deep)) == deep
+
+
+@fuzz(300)
+@given(st.text(max_size=20), st.binary(max_size=10), st.booleans())
+def test_string_rest_ends_at_the_closing_quote(
+    inside: str, behind: bytes, ascii_only: bool
+) -> None:
+    try:
+        written = json.dumps(inside, ensure_ascii=ascii_only).encode()[1:]
+    except UnicodeEncodeError:
+        written = json.dumps(inside).encode()[1:]
+    match = STRING_REST.match(written + behind)
+    assert match is not None
+    assert match.end() == len(written)
+
+
+@pytest.mark.parametrize("cut", [b"abc", b"abc\\", b'abc\\"', b'a\nb"', b'a\x00b"', b'\\\n"', b""])
+def test_string_rest_finds_none_in_what_is_cut_or_no_json(cut: bytes) -> None:
+    assert STRING_REST.match(cut) is None
+
+
+@pytest.mark.parametrize("inside", [rb"\x41", rb"\u12", rb"\uZZZZ", rb"\'", rb"\8"])
+def test_string_rest_refuses_escapes_that_are_no_json(inside: bytes) -> None:
+    """Otherwise invalid JSON in a content delta would pass by the hot path unnoticed."""
+    assert STRING_REST.match(inside + b'"') is None
+    with pytest.raises(ValueError, match=re.escape("escape")):
+        loads_lenient(b'"' + inside + b'"')

@@ -1,0 +1,207 @@
+"""Templates of content deltas: proven when learned, and refused in any doubt."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.chat.stream import maybe_probe, read_tool
+from gateway.dialects.wire.jsonbytes import STRING_REST
+from gateway.dialects.wire.passing import (
+    PROBE,
+    PROBE_BYTES,
+    Template,
+    count_text_bytes,
+    maybe_cut,
+    maybe_learn,
+)
+from tests.dialects.chat.kit import choice, chunk, dump, event, text
+from tests.support.fuzz import fuzz
+
+
+def call(arguments: str = "{", **fields: Any) -> dict[str, Any]:
+    return {"index": 0, "function": {"arguments": arguments}} | fields
+
+
+PROBED = [
+    (chunk(text("a")), "content", "a"),
+    (chunk(choice({"reasoning_content": "a", "content": None})), "reasoning_content", "a"),
+    (chunk(choice({"reasoning": "a", "content": ""})), "reasoning", "a"),
+    (chunk(choice({"refusal": "a"})), "refusal", "a"),
+    (chunk(choice({"content": "a", "tool_calls": []})), "content", "a"),
+    (chunk(choice({"tool_calls": [call("{")]})), "arguments", "{"),
+    (chunk(choice({"content": None, "tool_calls": [call("x")]})), "arguments", "x"),
+    (chunk(text('quo"te\\ünï\n')), "content", 'quo"te\\ünï\n'),
+]
+
+
+@pytest.mark.parametrize(("value", "key", "said"), PROBED)
+def test_the_one_text_is_found(value: dict[str, Any], key: str, said: str) -> None:
+    before = dump(value)
+    probe = maybe_probe(value)
+    assert probe is not None
+    probed, found, found_said = probe
+    assert (found, found_said) == (key, said)
+    assert dump(value) == before
+    assert dump(probed) == before.replace(
+        json.dumps(said, ensure_ascii=False).encode(), b'"%s"' % PROBE_BYTES
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        chunk(),
+        chunk(text("a"), text("b", 1)),
+        chunk(text("")),
+        chunk(choice({})),
+        chunk(choice(None)),
+        chunk(choice({"content": 7})),
+        chunk(choice({"content": ["a"]})),
+        chunk(choice({"content": "a", "reasoning": "b"})),
+        chunk(choice({"content": "a", "tool_calls": [call()]})),
+        chunk(choice({"tool_calls": [call(), call(index=1)]})),
+        chunk(choice({"tool_calls": [call("")]})),
+        chunk(choice({"tool_calls": [{"index": 0}]})),
+        chunk(choice({"tool_calls": ["x"]})),
+        chunk(choice({"tool_calls": "x"})),
+        {"choices": ["x"]},
+        {"choices": {}},
+        {},
+    ],
+    ids=lambda value: dump(value.get("choices")).decode()[:60],
+)
+def test_a_chunk_with_no_text_or_more_than_one_has_no_probe(value: dict[str, Any]) -> None:
+    assert maybe_probe(value) is None
+
+
+def cut(block: bytes) -> tuple[bytes, bytes] | None:
+    probe = maybe_probe(json.loads(block[6:]))
+    assert probe is not None
+    return maybe_cut(block, *probe)
+
+
+@pytest.mark.parametrize("value", [value for value, _, _ in PROBED])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_a_block_is_cut_around_its_text(
+    value: dict[str, Any], separators: tuple[str, str], *, ascii_only: bool
+) -> None:
+    written = json.dumps(value, separators=separators, ensure_ascii=ascii_only)
+    halves = cut(b"data: " + written.encode() + b"\n\n")
+    assert halves is not None
+    head, behind = halves
+    probe = maybe_probe(value)
+    assert probe is not None
+    assert json.loads((head + PROBE_BYTES + behind)[6:]) == probe[0]
+
+
+def test_the_cut_is_at_the_text_and_not_at_its_double() -> None:
+    """The same key with the same value also stands before and after the text."""
+    value = {"content": "a", **chunk(text("a"), x={"content": "a"})}
+    halves = cut(event(value))
+    assert halves is not None
+    assert halves[0].count(b'"content":"') == 2
+    assert halves[1].count(b'"content":"') == 1
+
+
+def test_an_event_that_cannot_be_proven_is_not_cut() -> None:
+    """With a duplicate key, another text in the first place changes nothing that is read."""
+    block = event(chunk(text("a"))).replace(b'"content":"a"', b'"content" :"a"')
+    assert cut(block) is None
+
+
+OPENAI = event(chunk(text("a"), usage=None, obfuscation="xyz"))
+
+
+def learn(block: bytes, converted: bytes | None = None) -> Template | None:
+    halves = cut(block)
+    assert halves is not None
+    head, behind = halves
+    same = head + PROBE_BYTES + behind
+    return maybe_learn(head, behind, same if converted is None else converted, None)
+
+
+@pytest.mark.parametrize("obfuscation", [{}, {"obfuscation": "xyz"}])
+def test_a_run_of_events_passes_with_its_texts(obfuscation: dict[str, str]) -> None:
+    """The run ends before the first event of another shape, or an incomplete one."""
+    template = learn(event(chunk(text("a"), **obfuscation)))
+    assert template is not None
+    run = b"".join(event(chunk(text(one), **obfuscation)) for one in ("b", "", "\u00e9", 'q"'))
+    for behind in (b"", event(chunk(text("a"), x=1)), run[:-1], b"\n"):
+        out: list[bytes] = []
+        end = len(run) + (len(run) - len(last(run)) if behind == run[:-1] else 0)
+        assert template.pass_run(b"##" + run + behind, 2, out)[0] == 2 + end
+        assert b"".join(out) == (run + behind)[:end]
+    assert template.pass_run(run, 0, []) == (len(run), 1 + 0 + 2 + 2)
+    assert template.pass_run(run, 1, []) == (1, 0)
+
+
+def last(run: bytes) -> bytes:
+    """Return the last event of a run."""
+    return run[run.rindex(b"data: ") :]
+
+
+def test_the_call_that_arguments_belong_to_is_read() -> None:
+    value = chunk(choice({"tool_calls": [call("x", index=3)]}, index=2))
+    assert read_tool(value) == (2, 3)
+    assert read_tool(chunk(text("a"))) is None
+
+
+def test_a_template_is_the_event_around_its_text() -> None:
+    template = learn(event(chunk(text("a"))))
+    assert template is not None
+    assert template.head + b"a" + template.middle + template.tail == event(chunk(text("a")))
+    assert template.tail == b""
+    assert (template.out_head, template.out_middle) == (template.head, template.middle)
+
+
+def test_obfuscation_is_a_second_hole() -> None:
+    template = learn(OPENAI)
+    assert template is not None
+    assert template.head + b"a" + template.middle + b"xyz" + template.tail == OPENAI
+    assert template.middle.endswith(b'"obfuscation":"')
+    assert template.tail == b'"}\n\n'
+
+
+def test_obfuscation_that_is_not_passed_on_is_no_hole() -> None:
+    template = learn(OPENAI, b"data: " + PROBE_BYTES + b" without\n\n")
+    assert template is not None
+    assert template.tail == b""
+    assert b"xyz" in template.middle
+
+
+def test_two_obfuscations_teach_nothing() -> None:
+    block = event(chunk(text("a"), obfuscation="x", y={"obfuscation": "z"}))
+    assert learn(block) is None
+
+
+@pytest.mark.parametrize("converted", [b"nothing", PROBE_BYTES * 2])
+def test_a_conversion_without_the_one_text_teaches_nothing(converted: bytes) -> None:
+    assert learn(event(chunk(text("a"))), converted) is None
+
+
+@fuzz(200)
+@given(st.text(max_size=20), st.booleans())
+def test_text_bytes_are_the_utf8_bytes_of_what_is_read(said: str, ascii_only: bool) -> None:
+    inside = json.dumps(said, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")[1:-1]
+    assert count_text_bytes(inside) == len(said.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize(
+    ("inside", "count"),
+    [(b"", 0), (rb"\n", 1), (rb"\u00e9", 2), (rb"\ud83d\ude00", 4), (rb"\ud800", 3), (rb"\\\"", 2)],
+)
+def test_escapes_are_counted_as_what_they_stand_for(inside: bytes, count: int) -> None:
+    assert count_text_bytes(inside) == count
+
+
+def test_the_probe_is_one_string_without_a_quote() -> None:
+    assert json.loads(b'"' + PROBE_BYTES + b'"') == PROBE
+    match = STRING_REST.match(PROBE_BYTES + b'"')
+    assert match is not None
+    assert match.end() == len(PROBE_BYTES) + 1

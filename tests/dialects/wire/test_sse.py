@@ -1,0 +1,157 @@
+"""Server-sent events as bytes: boundaries at every split point, fields, and the carried rest."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.records import Event
+from gateway.dialects.wire.sse import SHORT_BYTES, Carry, find_event_end, parse_event
+from tests.dialects.chat.kit import make_dice, random_slices
+from tests.support.fuzz import fuzz
+
+ENDS = (b"\n", b"\r", b"\r\n")
+
+
+def split_events(pieces: list[bytes]) -> tuple[list[bytes], bytes]:
+    """Return the whole events of a stream fed in pieces, and the rest."""
+    carry = Carry()
+    found = []
+    for piece in pieces:
+        buffer = carry.join(piece)
+        if buffer is None:
+            continue
+        start = 0
+        while (end := find_event_end(buffer, start)) >= 0:
+            found.append(buffer[start:end])
+            start = end
+        carry.keep(buffer[start:])
+    return found, carry.take()
+
+
+@pytest.mark.parametrize("first", ENDS)
+@pytest.mark.parametrize("second", ENDS)
+def test_an_event_ends_behind_its_blank_line(first: bytes, second: bytes) -> None:
+    """All pairs of line ends except CR LF, which is a single line end."""
+    block = b"data: a" + first + second
+    if (first, second) == (b"\r", b"\n"):
+        assert find_event_end(block + b"data: b", 0) == -1
+    else:
+        assert find_event_end(block + b"data: b", 0) == len(block)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_events_are_the_same_at_every_split_point(end: bytes) -> None:
+    blocks = [b"data: a" + end * 2, b": c" + end + b"event: x" + end + b"data:b" + end * 2]
+    stream = b"".join(blocks) + b"data: rest"
+    for cut in range(len(stream) + 1):
+        assert split_events([stream[:cut], stream[cut:]]) == (blocks, b"data: rest"), cut
+    assert split_events([stream[at : at + 1] for at in range(len(stream))]) == (
+        blocks,
+        b"data: rest",
+    )
+
+
+def test_a_crlf_may_straddle_two_reads() -> None:
+    """A CR at the end of a read may be half a line end, so it ends nothing yet."""
+    assert find_event_end(b"data: a\r\n\r", 0) == -1
+    assert find_event_end(b"data: a\r\r", 0) == -1
+    assert find_event_end(b"data: a\r\n\r\n", 0) == 11
+    assert find_event_end(b"data: a\r\rd", 0) == 9
+
+
+def test_the_search_begins_where_it_is_told() -> None:
+    assert find_event_end(b"a\n\nb\n\n", 3) == 6
+    assert find_event_end(b"a\r\n\r\nb\r\n\r\n", 5) == 10
+    assert find_event_end(b"a\n\nb", 3) == -1
+
+
+@fuzz(200)
+@given(st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"data: x", b":", b" "]), max_size=30))
+def test_boundaries_are_those_of_a_reading_by_lines(parts: list[bytes]) -> None:
+    """The reference reads by lines; the end is left out, where a CR is still open."""
+    stream = b"".join(parts) + b"|"
+    found, rest = split_events([stream])
+    assert b"".join(found) + rest == stream
+    lines = re.findall(rb"[^\r\n]*(?:\r\n|\r|\n)", stream)
+    expected, block = [], b""
+    for before, line in zip([b"", *lines], lines, strict=False):
+        block += line
+        if not line.strip(b"\r\n") and before and block != line:
+            expected.append(block)
+            block = b""
+    assert b"".join(found) == b"".join(expected)
+    assert [one for one in found if one.strip()] == [one for one in expected if one.strip()]
+
+
+@pytest.mark.parametrize(
+    ("block", "event"),
+    [
+        (b"data: a\n\n", Event("", b"a", (), canonical=True)),
+        (b"data: a\r\n\r\n", Event("", b"a", (), canonical=True)),
+        (b"data: a\r\r", Event("", b"a", (), canonical=True)),
+        (b"data:a\n\n", Event("", b"a", (), canonical=False)),
+        (b"data:  a \n\n", Event("", b" a ", (), canonical=True)),
+        (b"data\n\n", Event("", b"", (), canonical=False)),
+        (b"data: a\ndata: b\n\n", Event("", b"a\nb", (), canonical=False)),
+        (b"data: a\ndata\ndata:b\n\n", Event("", b"a\n\nb", (), canonical=False)),
+        (b"event: error\ndata: a\n\n", Event("error", b"a", (), canonical=False)),
+        (b"event:x\nid: 1\nretry: 9\ndata: a\n\n", Event("x", b"a", (), canonical=False)),
+        (b"event: ping\n\n", Event("ping", None, (), canonical=False)),
+        (b"id: 7\n\n", Event("", None, (), canonical=False)),
+        (b": one\n\n", Event("", None, (b": one",), canonical=False)),
+        (b":\n: two\ndata: a\n\n", Event("", b"a", (b":", b": two"), canonical=False)),
+        (b"Data: a\nDATA: b\n\n", Event("", None, (), canonical=False)),
+        (b"data: a: b\n\n", Event("", b"a: b", (), canonical=True)),
+        (b"event: \xff\ndata: \xff\n\n", Event("\ufffd", b"\xff", (), canonical=False)),
+        (b"\n\n", Event("", None, (), canonical=False)),
+    ],
+)
+def test_fields_of_a_block(block: bytes, event: Event) -> None:
+    assert parse_event(block) == event
+
+
+def test_carry_gives_back_what_it_was_given_in_any_slicing() -> None:
+    dice = make_dice()
+    stream = b"".join(b"data: %d%s\r\n\r\n" % (n, b"x" * (n % 50)) for n in range(200))
+    whole, rest = split_events([stream])
+    assert len(whole) == 200
+    for _ in range(100):
+        assert split_events(list(random_slices(stream, dice))) == (whole, rest)
+
+
+def test_carry_counts_what_it_holds() -> None:
+    long = b"a" * SHORT_BYTES
+    carry = Carry()
+    carry.keep(long)
+    assert (carry.size, carry.join(b"b\n")) == (SHORT_BYTES, None)
+    assert (carry.size, carry.join(b"\n")) == (SHORT_BYTES + 2, long + b"b\n\n")
+    assert carry.size == 0
+    carry.keep(b"")
+    assert (carry.size, carry.take()) == (0, b"")
+
+
+def test_carry_joins_after_a_carriage_return_that_may_have_ended_a_line() -> None:
+    carry = Carry()
+    carry.keep(b"data: a\r\r")
+    assert carry.join(b"d") == b"data: a\r\rd"
+
+
+@pytest.mark.parametrize("piece", [b"x" * 64, b"data: %s\n" % (b"x" * 57)], ids=["line", "lines"])
+def test_a_long_event_in_small_pieces_costs_its_length_once(piece: bytes) -> None:
+    """Twice the pieces take about twice the time, not four times."""
+
+    def measure(pieces: int) -> float:
+        carry = Carry()
+        carry.keep(b"data: " + piece)
+        begun = time.process_time()
+        for _ in range(pieces):
+            assert carry.join(piece) is None
+        return time.process_time() - begun
+
+    measure(1000)
+    assert measure(64_000) < 24 * measure(8_000) + 0.01

@@ -1,0 +1,74 @@
+"""The audit proves what is right, and nothing may be served from what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.ledger import LedgerMismatch
+from tests.ledger.contract.kit import NOW_MS, Place, admission, charge, find_key, void
+
+
+async def write_history(place: Place) -> None:
+    """Ten charges, a void, a pending request, a credit and a correction."""
+    digest = place.seed(credit_nano=100_000)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        for _ in range(10):
+            await charge(ledger, key, 70)
+        await ledger.settle(ledger.hold(key, admission()), void())
+        await ledger.wait_admitted(ledger.hold(key, admission()))
+    with place.open_books() as books:
+        books.entries.post("a", "credit", 5, note="")
+        books.entries.post("a", "correction", -3, note="n")
+
+
+async def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
+    await write_history(place)
+    with place.open_books(now_ms=NOW_MS + 5) as books:
+        assert books.find_last_checkpoint_ms() != NOW_MS + 5
+        report = books.audit()
+        assert (report.ok, report.problems) == (True, ())
+        assert (report.accounts, report.entries, report.pending) == (1, 13, 1)
+        assert (report.interrupted, report.unsettled, report.to_settle) == (0, 0, ())
+        assert books.find_last_checkpoint_ms() == NOW_MS + 5
+    assert place.read_balance() == 100_000 - 700 + 2
+    assert sum(entry.amount_nano for entry in place.read_entries()) == place.read_balance()
+
+
+async def test_each_entry_has_the_balance_after_it(place: Place) -> None:
+    await write_history(place)
+    balance_nano = 0
+    for entry in reversed(place.read_entries()):
+        balance_nano += entry.amount_nano
+        assert entry.balance_after_nano == balance_nano
+
+
+async def test_spoiled_books_are_named_and_not_served_from(place: Place) -> None:
+    await write_history(place)
+    with place.open_books(now_ms=NOW_MS + 5) as books:
+        books.audit()
+    place.implementation.spoil(place.path)
+    with place.open_books(now_ms=NOW_MS + 6) as books:
+        report = books.audit()
+        assert not report.ok
+        assert any("account a" in problem for problem in report.problems)
+        assert books.find_last_checkpoint_ms() == NOW_MS + 5, "a failure is no checkpoint"
+    with pytest.raises(LedgerMismatch, match="account a"):
+        async with place.serve():
+            pass
+
+
+async def test_a_backup_is_a_ledger_of_that_moment(place: Place) -> None:
+    digest = place.seed(credit_nano=5000)
+    copy = Place(place.implementation, place.path.with_name("copy.db"))
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        await charge(ledger, key, 100)
+        with place.open_books() as books:
+            assert books.back_up(copy.path) > 0
+            assert books.events.find_last_ms("ledger.backup") == NOW_MS
+        await charge(ledger, key, 100)
+    assert (place.read_balance(), copy.read_balance()) == (4800, 4900)
+    copy.assert_sound()
+    async with copy.serve() as ledger:
+        await charge(ledger, find_key(ledger, digest), 1)

@@ -1,0 +1,216 @@
+"""The operator's books: each change once, noted, and readable by the part it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from gateway.ledger import (
+    Actor,
+    Books,
+    CallFilter,
+    CodeTerms,
+    CodeView,
+    Conflict,
+    EntryFilter,
+    EntryView,
+    InvalidCode,
+    KeyTerms,
+    NotFound,
+    OtherRequest,
+    Refused,
+    RepeatableRequest,
+    StoredReply,
+    StoredSecret,
+    UsageFilter,
+)
+from gateway.times import DAY_MS
+from tests.ledger.contract.kit import NOW_MS, Place, charge, create_key, find_key, key_id_of
+
+RACERS = 20
+CODE = b"c" * 32
+
+
+def race(place: Place, do: Callable[[Books], object]) -> list[object]:
+    """Do the same from connections of their own, all at once; errors are results too."""
+    start = Barrier(RACERS)
+
+    def run(_: int) -> object:
+        with place.open_books() as books:
+            start.wait()
+            try:
+                return do(books)
+            except Refused as error:
+                return type(error)
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        return list(pool.map(run, range(RACERS)))
+
+
+def test_an_entry_with_an_idempotency_key_is_posted_once(place: Place) -> None:
+    place.add_account(credit_nano=0)
+
+    def credit(books: Books) -> EntryView:
+        return books.entries.post("a", "credit", 5, note="n", idempotency_key="k")
+
+    first, *others = race(place, credit)
+    assert all(other == first for other in others)
+    assert place.read_balance() == 5
+    with place.open_books() as books:
+        with pytest.raises(Conflict):
+            books.entries.post("a", "credit", 6, note="n", idempotency_key="k")
+        books.accounts.create("b", credit_nano=0, operator=False)
+        assert books.entries.post("b", "credit", 6, note="n", idempotency_key="k").id != first
+
+
+def test_a_code_is_redeemed_once_and_never_after_its_end(place: Place) -> None:
+    place.add_account(credit_nano=0)
+    with place.open_books() as books:
+        rows = [StoredSecret(f"code_{n}", bytes([n]) * 32, "AAAA") for n in range(3)]
+        books.codes.add(
+            [*rows, StoredSecret("code_9", CODE, "BBBB")],
+            CodeTerms("batch_1", 7, NOW_MS + 10, "course"),
+            NOW_MS,
+        )
+        assert books.codes.void("code_0").voided_ms == NOW_MS
+    results = race(place, lambda books: books.codes.redeem("a", CODE))
+    assert results.count(InvalidCode) == RACERS - 1
+    assert place.read_balance() == 7
+    with place.open_books() as books:
+        with pytest.raises(InvalidCode):
+            books.codes.redeem("a", rows[0].digest)
+        with pytest.raises(InvalidCode):
+            books.codes.redeem("a", b"unknown" + bytes(25))
+        with pytest.raises(Conflict):
+            books.codes.void("code_9")
+        statuses = {code.id: code.status(NOW_MS) for code in read_codes(books)}
+        assert statuses == {
+            "code_0": "void",
+            "code_1": "open",
+            "code_2": "open",
+            "code_9": "redeemed",
+        }
+        assert books.codes.void_batch("batch_1") == 2
+    with place.open_books(now_ms=NOW_MS + 10) as books, pytest.raises(InvalidCode):
+        books.codes.redeem("a", rows[1].digest)
+
+
+def read_codes(books: Books) -> list[CodeView]:
+    total, found = books.codes.read_page(None, None, None, None)
+    assert total == len(found)
+    return found
+
+
+def test_a_repeated_request_is_done_once_with_its_reply(place: Place) -> None:
+    account_id = place.add_account(credit_nano=0)
+    repeatable = RepeatableRequest(account_id, "/route", "key", b"r" * 32)
+
+    def run_once(books: Books) -> StoredReply:
+        def do() -> StoredReply:
+            books.entries.post("a", "credit", 3, note="")
+            return StoredReply(201, b"reply")
+
+        kept, _ = books.replays.run_once(repeatable, do)
+        return kept
+
+    assert race(place, run_once) == [StoredReply(201, b"reply")] * RACERS
+    assert place.read_balance() == 3
+    other = RepeatableRequest(account_id, "/route", "key", b"o" * 32)
+    with place.open_books() as books, pytest.raises(OtherRequest):
+        books.replays.run_once(other, lambda: StoredReply(200, b""))
+
+
+def test_what_fails_leaves_nothing_behind(place: Place) -> None:
+    account_id = place.add_account(credit_nano=0)
+
+    def fail() -> StoredReply:
+        books.entries.post("a", "credit", 3, note="")
+        raise Refused("no")
+
+    with place.open_books() as books:
+        before = books.events.count(None)
+        with pytest.raises(Refused):
+            books.replays.run_once(RepeatableRequest(account_id, "/r", "k", b"r" * 32), fail)
+        assert books.events.count(None) == before
+        assert books.replays.run_once(
+            RepeatableRequest(account_id, "/r", "k", b"r" * 32), lambda: StoredReply(200, b"")
+        ) == (StoredReply(200, b""), False)
+    assert place.read_balance() == 0
+
+
+def test_changes_are_noted_under_who_acts(place: Place) -> None:
+    place.add_account()
+    with place.open_books() as books:
+        books.actor = Actor("boss", "192.0.2.7")
+        books.accounts.suspend("a", reason="unpaid")
+        create_key(books, "a", KeyTerms("laptop"))
+        key, suspension, *_ = books.events.read_page(None, None, 10)
+        assert (suspension.actor, suspension.address) == ("boss", "192.0.2.7")
+        assert (suspension.action, suspension.account) == ("account.suspend", "a")
+        assert (suspension.detail, suspension.at_ms) == ("unpaid", NOW_MS)
+        assert (key.action, key.detail) == ("key.add", "laptop")
+        assert [one.id for one in books.events.read_page("suspend", None, 10)] == [suspension.id]
+
+
+def test_the_key_of_another_account_is_unknown(place: Place) -> None:
+    place.add_account()
+    other = place.add_account("b")
+    digest = place.add_key()
+    key_id = key_id_of(digest)
+    with place.open_books() as books:
+        deeds: list[Callable[[], object]] = [
+            lambda: books.keys.read(key_id, account_id=other),
+            lambda: books.keys.edit(key_id, {"name": "x"}, account_id=other),
+            lambda: books.keys.revoke(key_id, account_id=other),
+            lambda: books.keys.read("key_x"),
+        ]
+        for deed in deeds:
+            with pytest.raises(NotFound):
+                deed()
+        assert books.keys.read(key_id).terms == KeyTerms()
+
+
+def test_accounts_are_found_by_id_name_and_part_of_the_name(place: Place) -> None:
+    ids = {name: place.add_account(name, credit_nano=5) for name in ("anna", "Ännchen", "bob")}
+    with place.open_books() as books:
+        assert [one.name for one in books.accounts.read_all()] == ["anna", "bob", "Ännchen"]
+        assert books.accounts.find_names("ÄNN") == [("Ännchen", ids["Ännchen"])]
+        assert books.accounts.find_id("bob") == ids["bob"]
+        assert books.accounts.find_name(ids["bob"]) == "bob"
+        with pytest.raises(NotFound):
+            books.accounts.read("bo")
+        with pytest.raises(Conflict):
+            books.accounts.create("bob", credit_nano=0, operator=False)
+
+
+async def test_lists_and_sums_agree_with_what_was_charged(place: Place) -> None:
+    digest = place.seed(credit_nano=10**6)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        for cost_nano in range(1, 11):
+            await charge(ledger, key, cost_nano)
+    today = NOW_MS // DAY_MS
+    with place.open_books() as books:
+        account_id = books.accounts.find_id("a")
+        run = books.entries.read_run(EntryFilter(account_id, "charge"), None, 4)
+        assert [entry.amount_nano for entry in run.entries] == [-10, -9, -8, -7]
+        rest = books.entries.read_run(EntryFilter(account_id, "charge"), run.next_id, 10)
+        assert len(rest.entries) == 6
+        assert (books.entries.count(account_id), rest.next_id) == (11, None)
+        assert books.calls.count(CallFilter(account_id, model="demo/echo")) == 10
+        report = books.usage.report(UsageFilter(account_id, today, today), "day", by_key=True)
+        assert [point.usage.cost_nano for point in report.points] == [55]
+        assert books.usage.sum_by_key(account_id, today, today) == {key.id: 55}
+        ((model, sums),) = books.usage.sum_by("model", account="a", since_ms=None, until_ms=None)
+        assert (model, sums.requests, sums.cost_nano) == ("demo/echo", 10, 55)
+        assert books.accounts.read_standing(account_id, since_day=today).spent_nano == 55
+
+
+def test_the_size_of_a_ledger_is_known(place: Place) -> None:
+    place.add_account()
+    with place.open_books() as books:
+        ledger_bytes, log_bytes = books.measure()
+    assert ledger_bytes + log_bytes > 0

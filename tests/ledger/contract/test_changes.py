@@ -1,0 +1,154 @@
+"""Changes by operators are in force in the serving process, and nothing of either side is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from gateway.ledger import KeyTerms, StoredSecret
+from gateway.times import DAY_MS
+from tests.ledger.contract.kit import (
+    NOW_MS,
+    WAIT_SECONDS,
+    Place,
+    charge,
+    create_key,
+    find_key,
+    key_id_of,
+    until,
+)
+
+ROUNDS: Final = 100
+OPERATOR: Final = """
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    with place.open_books() as books:
+        books.entries.post("a", "credit", 1000 + number, note="", idempotency_key=str(number))
+        books.entries.post("a", "correction", -7, note="a slip")
+"""
+
+
+async def test_changes_are_in_force_before_long(place: Place) -> None:
+    """Credits, suspensions, new accounts and keys, revocations: while the server is idle."""
+    digest = place.seed(credit_nano=5000)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        with place.open_books() as books:
+            books.entries.post("a", "credit", 250, note="")
+            await until(lambda: key.account.balance_nano == 5250)
+            books.accounts.suspend("a")
+            await until(lambda: key.account.suspended)
+            books.accounts.resume("a")
+            await until(lambda: not key.account.suspended)
+            books.accounts.create("b", credit_nano=7, operator=False)
+            new = create_key(books, "b")
+            await until(lambda: ledger.find_key(new) is not None)
+            found = find_key(ledger, new)
+            assert (found.account.name, found.account.balance_nano) == ("b", 7)
+            books.keys.revoke(key_id_of(new))
+            await until(lambda: not found.is_live(NOW_MS))
+
+
+async def test_refresh_brings_in_what_was_committed_before_it(place: Place) -> None:
+    digest = place.seed(credit_nano=5000)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        with place.open_books() as books:
+            for number in range(1, 21):
+                books.entries.post("a", "credit", 1, note="")
+                await ledger.refresh()
+                assert key.account.balance_nano == 5000 + number
+
+
+async def test_changes_are_in_force_while_the_server_is_busy(place: Place) -> None:
+    """The balance that a charge brings back includes a credit; a revocation comes beside it."""
+    digest = place.seed(credit_nano=5000)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        with place.open_books() as books:
+            books.entries.post("a", "credit", 300, note="")
+            await charge(ledger, key, 100)
+            assert key.account.balance_nano == 5200
+            books.keys.revoke(key_id_of(digest))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while key.revoked_ms is None:
+                await charge(ledger, key, 1)
+
+
+async def test_a_key_has_its_terms_and_keeps_its_identity(place: Place) -> None:
+    """All terms reach the server, when the key is created and when they are edited."""
+    terms = KeyTerms("laptop", ("m", "n"), 3, 4, 5, 900, NOW_MS + DAY_MS)
+    digest = place.seed(terms=terms)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        assert (key.id, key.terms) == (key_id_of(digest), terms)
+        assert [key.terms.allows(model) for model in "mnx"] == [True, True, False]
+        with place.open_books() as books:
+            edited = books.keys.edit(key.id, {"name": "", "models": None, "cap_nano": 7})
+        await ledger.refresh()
+        assert find_key(ledger, digest) is key
+        assert key.terms == edited.terms == KeyTerms("", None, 3, 4, 5, 7, NOW_MS + DAY_MS)
+
+
+async def test_a_key_expires_by_the_clock(place: Place) -> None:
+    """An expired or revoked key is still found, so that its holder can be told."""
+    digest = place.seed(terms=KeyTerms(expires_ms=NOW_MS + 10))
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        assert key.is_live(NOW_MS + 9)
+        assert not key.is_live(NOW_MS + 10)
+        with place.open_books() as books:
+            first = books.keys.revoke(key.id)
+        with place.open_books(now_ms=NOW_MS + 5) as books:
+            assert books.keys.revoke(key.id) == first, "a revoked key keeps its time"
+        await ledger.refresh()
+        assert not key.is_live(NOW_MS)
+        assert ledger.find_key(digest) is key
+
+
+async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
+    """The new one has the old one's terms and the rest of its cap."""
+    digest, new = place.seed(terms=KeyTerms("n", ("m",), cap_nano=100)), b"n" * 32
+    async with place.serve() as ledger:
+        old = find_key(ledger, digest)
+        await charge(ledger, old, 30)
+        with place.open_books() as books:
+            stored = StoredSecret(key_id_of(new), new, "last")
+            books.keys.replace(old.id, stored, grace_ms=60_000)
+        await ledger.refresh()
+        assert old.terms.expires_ms == NOW_MS + 60_000
+        assert find_key(ledger, new).terms == KeyTerms("n", ("m",), cap_nano=70)
+        assert find_key(ledger, new).spent_nano == 0
+
+
+async def test_another_process_beside_charges_loses_and_doubles_nothing(place: Place) -> None:
+    """An operator's process credits and corrects in a loop while the server charges all it can."""
+    digest = place.seed()
+    charges = 0
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        with place.run_process(OPERATOR, str(ROUNDS)) as operator:
+            assert operator.stdin is not None
+            operator.stdin.write(b"go\n")
+            operator.stdin.flush()
+
+            async def spend() -> None:
+                nonlocal charges
+                while operator.poll() is None:
+                    await charge(ledger, key, 11, hold_nano=5)
+                    charges += 1
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(32):
+                    group.create_task(spend())
+            assert operator.returncode == 0
+        expected = 10**12 + sum(1000 + number for number in range(ROUNDS)) - 7 * ROUNDS
+        expected -= 11 * charges
+        await until(lambda: key.account.balance_nano == expected)
+        assert (key.spent_nano, key.account.held_nano) == (11 * charges, 0)
+        assert ledger.writable
+    print(f"{charges} charges beside {2 * ROUNDS} of the operator")
+    assert charges > ROUNDS
+    assert place.read_balance() == expected
+    place.assert_sound()

@@ -1,0 +1,101 @@
+"""A database with an account and a key, and ready-made records, for the ledger's tests."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway import apikeys
+from gateway.admin import accounts, keys
+from gateway.ledger import Key, KeyTerms, Ledger
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.thread import run_on_thread
+from tests.ledger.contract.kit import PRICE, TOKENS, admission, charge, settlement, void
+
+__all__ = [
+    "PRICE",
+    "TOKENS",
+    "WAIT_SECONDS",
+    "Place",
+    "admission",
+    "assert_sound",
+    "charge",
+    "find_key",
+    "make_place",
+    "query",
+    "run_sql",
+    "settlement",
+    "until",
+    "void",
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database with the account `a` and one key of it."""
+
+    path: Path
+    key_id: str
+    digest: bytes
+
+
+def make_place(folder: Path, *, credit_nano: int = 10**12, cap_nano: int | None = None) -> Place:
+    """Made once for each credit and cap, then copied: a database costs a dozen fsyncs."""
+    content, key_id, digest = _make_database(credit_nano, cap_nano)
+    path = folder / "gateway.db"
+    path.write_bytes(content)
+    return Place(path, key_id, digest)
+
+
+@functools.cache
+def _make_database(credit_nano: int, cap_nano: int | None) -> tuple[bytes, str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "gateway.db"
+        with accounts.open_books(path, create=True) as books:
+            accounts.add_account(books, "a", credit_nano=credit_nano)
+            new = keys.add_key(books, "a", KeyTerms(cap_nano=cap_nano))
+        return path.read_bytes(), new.key.id, apikeys.digest(new.secret)
+
+
+def find_key(ledger: Ledger, place: Place) -> Key:
+    key = ledger.find_key(place.digest)
+    assert key is not None
+    return key
+
+
+async def run_sql(ledger: SqliteLedger, sql: str) -> None:
+    """Run a statement on the ledger's own connection: how a test breaks it."""
+
+    def run(connection: sqlite3.Connection) -> None:
+        connection.execute(sql).fetchall()
+
+    await run_on_thread(ledger._writer._database, run)
+
+
+def query(path: Path, sql: str) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+WAIT_SECONDS = 30.0
+"""How long a test waits for what must come: longer than it takes on a busy machine."""
+
+
+async def until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    """Wait for something that no event announces."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.005)
+
+
+def assert_sound(path: Path) -> None:
+    with accounts.open_books(path) as books:
+        assert books.audit().problems == ()

@@ -1,0 +1,198 @@
+"""`backup`: a whole, private, consistent copy while the server charges, and a copy that restores."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+
+from gateway.admin import accounts
+from gateway.ledger import LedgerError
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from tests.ledger.kit import (
+    Place,
+    admission,
+    assert_sound,
+    charge,
+    find_key,
+    make_place,
+    query,
+    settlement,
+)
+from tests.support.cli import Cli, make_cli
+
+CREDIT = 10**12
+RATE = 200
+"""Requests per second."""
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return make_cli(tmp_path, capsys)
+
+
+def test_backup_is_whole_private_and_told(cli: Cli, tmp_path: Path) -> None:
+    cli.done("account", "add", "alice", "--credit", "20")
+    target = tmp_path / "copy.db"
+    previous = os.umask(0)
+    try:
+        answer = cli.done("backup", str(target), "--json")
+    finally:
+        os.umask(previous)
+    assert answer.json == {"file": str(target), "bytes": target.stat().st_size}
+    assert str(target) in answer.err
+    assert S_IMODE(target.stat().st_mode) == 0o600
+    assert cli.done("backup", str(tmp_path / "again.db")).out == ""
+    for table in ("accounts", "entries", "changes", "sqlite_sequence", "sqlite_schema"):
+        sql = (
+            f"SELECT * FROM {table} ORDER BY 1, 2"
+            if table != "sqlite_schema"
+            else ("SELECT type, name, sql FROM sqlite_schema ORDER BY name")
+        )
+        assert query(target, sql) == query(cli.database, sql)
+    assert query(target, "PRAGMA user_version") == query(cli.database, "PRAGMA user_version")
+
+
+def test_backup_overwrites_nothing_and_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
+    cli.done("account", "add", "alice")
+    taken, dangling = tmp_path / "taken.db", tmp_path / "dangling.db"
+    taken.write_text("mine")
+    dangling.symlink_to(tmp_path / "elsewhere.db")
+    for target in (taken, dangling, cli.database):
+        before = sorted(tmp_path.iterdir())
+        answer = cli.run("backup", str(target))
+        assert (answer.code, answer.out) == (1, "")
+        assert f"{target} exists already" in answer.err
+        assert sorted(tmp_path.iterdir()) == before
+    assert taken.read_text() == "mine"
+
+
+def test_backup_says_what_is_missing(cli: Cli, tmp_path: Path) -> None:
+    assert cli.run("backup", str(tmp_path / "copy.db")).code == 5, "no database"
+    cli.done("account", "add", "alice")
+    answer = cli.run("backup", str(tmp_path / "no" / "copy.db"))
+    assert (answer.code, "no folder" in answer.err) == (5, True)
+    assert cli.run("backup").code == 2
+    assert cli.run("backup", "").code == 2
+
+
+def test_backup_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    """Half a copy is none: neither under its name nor beside it."""
+    place = make_place(tmp_path)
+    target = tmp_path / "copies" / "copy.db"
+    target.parent.mkdir()
+    with SqliteBooks(place.path) as books:
+        books.connection.execute("BEGIN")  # VACUUM refuses to run in a transaction
+        with pytest.raises(LedgerError, match="the backup could not be made"):
+            accounts.back_up(books, target)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_backup_removes_what_killed_ones_left(tmp_path: Path) -> None:
+    """The parts of other backups that are under way, and other files, stay."""
+    place = make_place(tmp_path)
+    target = tmp_path / "copies" / "copy.db"
+    target.parent.mkdir()
+    killed, under_way, other = (
+        target.with_name(name)
+        for name in (".copy.db.dead.part", ".copy.db.live.part", ".else.db.dead.part")
+    )
+    for path in (killed, under_way, other):
+        path.touch()
+    with under_way.open("rb") as file, SqliteBooks(place.path) as books:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        accounts.back_up(books, target)
+    assert set(target.parent.iterdir()) == {target, under_way, other}
+
+
+async def keep_charging(place: Place, stop: asyncio.Event, seconds: list[float]) -> int:
+    """Charge 1 nano-unit RATE times a second; what each took, and how many there were."""
+    loop = asyncio.get_running_loop()
+    async with SqliteLedger.open(place.path) as ledger, asyncio.TaskGroup() as group:
+        key = find_key(ledger, place)
+
+        async def request() -> None:
+            started = time.perf_counter()
+            hold = ledger.hold(key, admission(1))
+            await ledger.wait_admitted(hold)
+            await ledger.settle(hold, settlement(1))
+            seconds.append(time.perf_counter() - started)
+
+        begun, count = loop.time(), 0
+        while not stop.is_set():
+            group.create_task(request())
+            count += 1
+            await asyncio.sleep(max(0.0, begun + count / RATE - loop.time()))
+    return count
+
+
+async def back_up_by_cli(place: Place, target: Path) -> None:
+    (place.path.parent / "gateway.toml").write_text(
+        '[providers.demo]\ndialect = "demo"\n[models."m"]\nroutes = ["demo/m"]\nprice = "free"\n'
+    )
+    words = ("--config", str(place.path.parent / "gateway.toml"), "backup", str(target))
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gateway", *words)
+    assert await process.wait() == 0
+
+
+@pytest.mark.slow
+async def test_backups_under_load_restore_and_add_up(tmp_path: Path) -> None:
+    """At 200 requests a second: each backup audits, the server charges on, nothing is lost."""
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    stop, seconds = asyncio.Event(), list[float]()
+    copies = [tmp_path / f"copy-{number}.db" for number in range(3)]
+    async with asyncio.TaskGroup() as group:
+        charging = group.create_task(keep_charging(place, stop, seconds))
+        for copy in copies:
+            await back_up_by_cli(place, copy)
+        stop.set()
+    count = charging.result()
+    assert query(place.path, "SELECT balance_nano FROM accounts") == [(CREDIT - count,)]
+    print(f"{count} requests beside {len(copies)} backups, the slowest {max(seconds):.3f} s")
+    assert place.path.with_name("gateway.db-wal").exists() is False, "closed cleanly"
+    charged = 0
+    for copy in copies:
+        folder = tmp_path / copy.stem
+        folder.mkdir()
+        shutil.copyfile(copy, folder / "gateway.db")
+        restored = Place(folder / "gateway.db", place.key_id, place.digest)
+        assert_sound(restored.path)
+        ((balance, posted),) = query(
+            restored.path,
+            "SELECT balance_nano, (SELECT count(*) FROM requests WHERE state = 'posted')"
+            " FROM accounts",
+        )
+        assert balance == CREDIT - int(str(posted))
+        assert int(str(posted)) >= charged, "a later copy has more"
+        charged = int(str(posted))
+        await serve_from(restored, int(str(balance)))
+
+
+async def serve_from(restored: Place, balance: int) -> None:
+    """A restored ledger serves: what was in flight in it is interrupted, and it charges on."""
+    async with SqliteLedger.open(restored.path) as ledger:
+        key = find_key(ledger, restored)
+        await charge(ledger, key, 3)
+        assert key.account.balance_nano == balance - 3
+    assert_sound(restored.path)
+
+
+async def test_backup_has_what_is_only_in_the_log(tmp_path: Path) -> None:
+    """Copying the file alone would miss it: that is why there is a verb."""
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    async with SqliteLedger.open(place.path) as ledger:
+        await charge(ledger, find_key(ledger, place), 7)
+        with accounts.open_books(place.path) as books:
+            accounts.back_up(books, tmp_path / "copy.db")
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        assert copy.execute("SELECT balance_nano FROM accounts").fetchall() == [(CREDIT - 7,)]

@@ -1,0 +1,33 @@
+"""Other folders know the ledger by what `gateway.ledger` offers, never by how it is kept."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import gateway
+
+ROOT = Path(gateway.__file__).parent
+OUTSIDE = [
+    path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] != "ledger"
+]
+SQL = re.compile(r"\b(sqlite|SELECT .+ FROM|INSERT INTO|UPDATE .+ SET|DELETE FROM|PRAGMA)\b")
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_other_folders_name_no_inner_module_and_no_sql(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    imported = [
+        node.module or "" for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)
+    ]
+    assert [name for name in imported if name.startswith("gateway.ledger.")] == []
+    assert SQL.findall(text) == []
+
+
+@pytest.mark.parametrize("name", ["base", "books"])
+def test_the_contracts_know_no_implementation(name: str) -> None:
+    text = (ROOT / "ledger" / f"{name}.py").read_text(encoding="utf-8")
+    assert [word for word in ("sqlite", "Future", "SELECT") if word in text] == []

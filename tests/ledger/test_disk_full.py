@@ -1,0 +1,225 @@
+"""A real server on a disk that fills up: nobody spends, nobody waits long, and it comes back.
+
+Two disks: a tmpfs of a few MiB (where this may be mounted), and one that takes no file beyond a
+limit that the kernel keeps for the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.ledger.kit import WAIT_SECONDS
+from tests.support import config, running
+from tests.support.chat import Used, check_error, read_broken_stream, say
+from tests.support.client import Call
+from tests.support.replies import (
+    DONE,
+    LAST_CHUNK,
+    USAGE,
+    chunk,
+    chunked,
+    completion,
+    json_reply,
+    sse,
+    sse_start,
+    text_chunks,
+)
+from tests.support.running import Running
+from tests.support.seed import Seed
+from tests.support.upstream import ScriptedUpstream, Wait
+from tests.support.waiting import until
+
+KINDS = {"plain": config.Kind(("alpha",), 1)}
+MODEL = "plain/0"
+COST = Used(USAGE["prompt_tokens"], USAGE["completion_tokens"]).cost_nano
+TMPFS_BYTES = 4 << 20
+COMMIT_SECONDS = 5.0
+
+
+class Disk(Protocol):
+    def fill(self, one: Running) -> None: ...
+
+    def free(self, one: Running) -> None: ...
+
+
+@dataclass
+class Tmpfs:
+    """A file that takes all the space there is."""
+
+    ballast: Path
+
+    def fill(self, one: Running) -> None:
+        """The log has pages that are written again and again, so they are used up first."""
+        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self.ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(b"\0" * 4096):
+                pass
+
+    def free(self, one: Running) -> None:  # noqa: ARG002 - the protocol's
+        self.ballast.unlink()
+
+
+class Limited:
+    """No file of the gateway's grows any more."""
+
+    def fill(self, one: Running) -> None:
+        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._limit(one, 0)
+
+    def free(self, one: Running) -> None:
+        self._limit(one, resource.RLIM_INFINITY)
+
+    def _limit(self, one: Running, size: int) -> None:
+        assert one.gateway.process is not None
+        pid = one.gateway.process.pid
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@pytest.fixture(params=["tmpfs", "limit"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Disk]]:
+    if request.param == "limit":
+        yield tmp_path, Limited()
+        return
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        yield folder, Tmpfs(folder / "ballast")
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def serving(folder: Path, places: config.Places) -> Iterator[Running]:
+    one = running.start(folder, places, seeds=(Seed("rich"),), kinds=KINDS)
+    try:
+        yield one
+        one.prove_books()
+        one.gateway.stop()
+    finally:
+        assert one.gateway.process is not None
+        one.gateway.process.kill()
+        one.gateway.process.wait()
+
+
+async def ask(one: Running) -> int:
+    """The status of a request."""
+    reply = await one.gateway.chat(one.callers["rich"].key, say(MODEL))
+    if reply.status == 503:
+        check_error(reply, 503, "server_is_overloaded")
+    return reply.status
+
+
+@pytest.mark.slow
+async def test_full_disk_refuses_at_once_and_passes(
+    place: tuple[Path, Disk], places: config.Places, alpha: ScriptedUpstream
+) -> None:
+    folder, disk = place
+    last = asyncio.Event()
+    text = [sse(one) for one in text_chunks(["half "], finish=None)]
+    end = [chunked(sse(one)) for one in (chunk({}, finish="stop"), chunk(None, usage=USAGE))]
+    with serving(folder, places) as one:
+        key = one.callers["rich"].key
+        alpha.play([*sse_start(text), Wait(last), *end, chunked(DONE), LAST_CHUNK])
+        async with one.gateway.chatting(key, say(MODEL, stream=True)) as stream:
+            await stream.read_head()
+            before = stream.headers["x-request-id"]
+            disk.fill(one)
+            alpha.always(json_reply(completion()))
+            loop = asyncio.get_running_loop()
+            in_flight = [loop.create_task(json_in_flight(one))]
+            await until_refused(one)
+            in_flight.append(loop.create_task(stream_in_flight(stream, last)))
+            await alpha.wait_for(2)
+            assert {await ask(one) for _ in range(10)} == {503}
+            assert len(alpha.exchanges) == 2, "none went on to the provider"
+            assert (await one.gateway.ask("GET", "/readyz")).status == 503
+            assert (await one.gateway.ask("GET", "/healthz")).status == 200
+            await asyncio.gather(*in_flight)
+        disk.free(one)
+        freed = time.monotonic()
+        await until(
+            lambda: one.books.cached_balance_nano("rich") != one_hundred(),
+            "the stream's charge",
+        )
+        while await ask(one) != 200:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.05)
+        print(f"recovered in {time.monotonic() - freed:.2f} s")
+        row = await one.books.settled(before)
+        assert (row.state, row.cost_nano) == ("posted", COST)
+        assert one.books.balance_nano("rich") == one_hundred() - 2 * COST
+        verb = await one.gateway.run("audit")
+        assert verb.code == 0, verb.err
+
+
+def one_hundred() -> int:
+    return Seed("rich").credit_nano
+
+
+async def until_refused(one: Running) -> None:
+    """The first request after the disk filled up finds it out; it is not charged."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (await one.gateway.ask("GET", "/readyz")).status != 503:  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0.01)
+
+
+async def json_in_flight(one: Running) -> None:
+    """Its reply was there, but could not be charged: 503, and the SDK is not to retry."""
+    started = time.perf_counter()
+    reply = await one.gateway.chat(one.callers["rich"].key, say(MODEL))
+    assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
+    assert time.perf_counter() - started >= COMMIT_SECONDS
+
+
+async def stream_in_flight(stream: Call, last: asyncio.Event) -> None:
+    """It goes on; its charge cannot be committed in time, so it ends with an error event."""
+    last.set()
+    started = time.perf_counter()
+    reply = await stream.read_all()
+    assert time.perf_counter() - started >= COMMIT_SECONDS - 0.1
+    said = read_broken_stream(reply.body, MODEL, "server_is_overloaded")
+    assert said.text == "half "
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("UPDATE accounts SET balance_nano = balance_nano + 1", "account rich: balance is"),
+        ("UPDATE accounts SET balance_nano = 0", "account rich: balance is 0"),
+    ],
+)
+def test_server_refuses_books_that_do_not_add_up(
+    tmp_path: Path, places: config.Places, sql: str, words: str
+) -> None:
+    """Exit 3, the account and both figures named, no traceback, and the port never opened."""
+    with serving(tmp_path, places) as one:
+        one.gateway.stop()
+        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other, other:
+            other.execute(sql)
+        with pytest.raises(AssertionError, match="did not start"):
+            one.gateway.start()
+        assert one.gateway.process is not None
+        assert one.gateway.process.returncode == 3
+        assert "the books do not add up" in one.gateway.log
+        assert words in one.gateway.log
+        assert "Traceback" not in one.gateway.log
+        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other, other:
+            other.execute(
+                "UPDATE accounts SET balance_nano = (SELECT sum(amount_nano) FROM entries)"
+            )
+        one.gateway.start()

@@ -1,0 +1,172 @@
+"""Whatever happens in whatever order: entries, balance, memory and holds agree to the nano-unit."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.admin import accounts
+from gateway.errors import BalanceHeld, InsufficientBalance
+from gateway.ledger import Hold, Key
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from tests.ledger.kit import (
+    Place,
+    admission,
+    assert_sound,
+    find_key,
+    make_place,
+    query,
+    settlement,
+    until,
+    void,
+)
+from tests.support.fuzz import fuzz
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Thousands of commits, whose claim is not about the disk: so they need not wait for it."""
+
+AMOUNTS = st.one_of(st.integers(0, 3000), st.integers(0, 10**15))
+
+Step = tuple[str, int, int]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["hold", "hold", "hold", "settle", "settle", "void", "credit", "correct"]),
+        AMOUNTS,
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@dataclass
+class Model:
+    """The expected books, kept by the plainest arithmetic."""
+
+    balance: int
+    spent: int = 0
+    held: dict[Hold, int] = field(default_factory=dict)
+
+
+async def play(ledger: SqliteLedger, place: Place, model: Model, step: Step) -> None:
+    verb, amount, choice = step
+    key = find_key(ledger, place)
+    if verb == "hold":
+        take(ledger, key, model, amount)
+    elif verb in ("settle", "void") and model.held:
+        hold = list(model.held)[choice % len(model.held)]
+        del model.held[hold]
+        await ledger.settle(hold, settlement(amount) if verb == "settle" else void())
+        if verb == "settle":
+            model.balance -= amount
+            model.spent += amount
+    elif verb in ("credit", "correct") and amount:
+        await operate(ledger, place, model, amount if verb == "credit" else -amount)
+
+
+def take(ledger: SqliteLedger, key: Key, model: Model, amount: int) -> None:
+    """The rule of 402, 429 and acceptance, from the model's own numbers."""
+    available = model.balance - sum(model.held.values())
+    try:
+        hold = ledger.hold(key, admission(amount))
+    except InsufficientBalance:
+        assert model.balance <= 0
+    except BalanceHeld:
+        assert model.balance > 0 >= available
+    else:
+        assert min(model.balance, available) > 0
+        model.held[hold] = amount
+
+
+async def operate(ledger: SqliteLedger, place: Place, model: Model, amount: int) -> None:
+    """As the CLI does, on another connection; the server looks before the next step."""
+    with accounts.open_books(place.path) as books:
+        if amount > 0:
+            accounts.credit(books, "a", amount)
+        else:
+            accounts.correct(books, "a", amount, note="n")
+    model.balance += amount
+    account = find_key(ledger, place).account
+    ledger._writer.hurry()  # an empty batch polls
+    await until(lambda: account.balance_nano == model.balance)
+
+
+def check(ledger: SqliteLedger, place: Place, model: Model) -> None:
+    key = find_key(ledger, place)
+    assert key.account.balance_nano == model.balance
+    assert key.account.held_nano == key.held_nano == sum(model.held.values())
+    assert key.spent_nano == model.spent
+    assert query(
+        place.path,
+        "SELECT balance_nano, (SELECT sum(amount_nano) FROM entries), spent_nano"
+        " FROM accounts, keys",
+    ) == [(model.balance, model.balance, model.spent)]
+
+
+async def run_steps(steps: Sequence[Step]) -> None:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        place = make_place(Path(folder), credit_nano=5000)
+        model = Model(5000)
+        async with SqliteLedger.open(place.path) as ledger:
+            for step in steps:
+                async with asyncio.timeout(60):
+                    await play(ledger, place, model, step)
+                check(ledger, place, model)
+        assert_sound(place.path)
+
+
+@fuzz(15)
+@given(steps=STEPS)
+def test_memory_entries_and_balance_agree_after_every_step(steps: list[Step]) -> None:
+    asyncio.run(run_steps(steps))
+
+
+@pytest.mark.slow
+@fuzz(100)
+@given(steps=STEPS)
+def test_they_agree_after_many_more_steps(steps: list[Step]) -> None:
+    asyncio.run(run_steps(steps))
+
+
+@settings(max_examples=15, deadline=None, print_blob=True)
+@given(
+    costs=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 2000)), min_size=1, max_size=60),
+)
+def test_concurrent_requests_overdraw_by_no_more_than_costs_beyond_holds(
+    costs: list[tuple[int, int]],
+) -> None:
+    """Balance never falls below minus what the admitted cost beyond their holds, plus one hold."""
+
+    async def race() -> None:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            place = make_place(Path(folder), credit_nano=2000)
+            async with SqliteLedger.open(place.path) as ledger:
+                key = find_key(ledger, place)
+                excess, holds = 0, [0]
+
+                async def request(hold_nano: int, cost_nano: int) -> None:
+                    nonlocal excess
+                    try:
+                        hold = ledger.hold(key, admission(hold_nano))
+                    except (BalanceHeld, InsufficientBalance):
+                        return
+                    excess += max(cost_nano - hold_nano, 0)
+                    holds.append(hold_nano)
+                    await ledger.wait_admitted(hold)
+                    await ledger.settle(hold, settlement(cost_nano))
+
+                async with asyncio.TaskGroup() as group:
+                    for hold_nano, cost_nano in costs:
+                        group.create_task(request(hold_nano, cost_nano))
+                assert key.account.balance_nano >= -(excess + max(holds))
+                assert key.account.held_nano == 0
+            assert_sound(place.path)
+
+    asyncio.run(race())

@@ -1,0 +1,319 @@
+"""The sums by hour and day are those of the requests, whatever was settled with whatever else."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.admin import accounts, keys
+from gateway.ledger import Account, Hold, Key, KeyTerms, Outcome, UsageGroup
+from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
+from gateway.ledger.sqlite.books.database import Database
+from gateway.ledger.sqlite.books.usage import UsageBook
+from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.recovery import interrupt_pending
+from gateway.money import Tokens
+from gateway.times import DAY_MS, HOUR_MS, unix_ms
+from tests.ledger.kit import Place, admission, assert_sound, find_key, make_place, settlement, void
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+MIDNIGHT_MS = 20_000 * DAY_MS
+MODELS = ("demo/echo", "vendor/large", "='x'")
+SUMS = (
+    "requests",
+    "failed",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "cost_nano",
+)
+TABLES = ("requests", "entries", "accounts", "keys", "daily", "hourly")
+
+Sums = dict[tuple[object, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class End:
+    """How one request ends."""
+
+    key: int
+    model: int
+    ended_ms: int
+    cost_nano: int
+    outcome: Outcome
+    tokens: Tokens
+    opened_before: bool
+
+
+@cache
+def make_two_accounts() -> tuple[bytes, tuple[tuple[int, str], ...]]:
+    """A database of two accounts with two keys each; account and id of each key."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        path = Path(folder) / "gateway.db"
+        found = []
+        with accounts.open_books(path, create=True) as books:
+            for name in ("a", "b"):
+                account = accounts.add_account(books, name, credit_nano=10**12)
+                found += [(account.id, keys.add_key(books, name).key.id) for _ in range(2)]
+        return path.read_bytes(), tuple(found)
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    yield from open_two_accounts(tmp_path)
+
+
+def open_two_accounts(folder: Path) -> Iterator[sqlite3.Connection]:
+    path = folder / "gateway.db"
+    path.write_bytes(make_two_accounts()[0])
+    with closing(connect(path)) as connection:
+        yield connection
+    assert_sound(path)
+
+
+def make_item(end: End) -> Item:
+    account_id, key_id = make_two_accounts()[1][end.key]
+    account = Account(account_id, "", suspended=False, balance_nano=0)
+    key = Key(key_id, account, KeyTerms())
+    settled = replace(
+        settlement(end.cost_nano, outcome=end.outcome, ended_ms=end.ended_ms), tokens=end.tokens
+    )
+    hold = Hold(replace(admission(), model=MODELS[end.model], started_ms=0), account, key, 1000)
+    return Item(hold, insert=not end.opened_before, settlement=settled)
+
+
+def play(connection: sqlite3.Connection, ends: list[End]) -> None:
+    """One batch; what is pending already was written by an earlier one."""
+    items = [make_item(end) for end in ends]
+    opened = [Item(item.hold, insert=True, settlement=None) for item in items if not item.insert]
+    commit_requests(connection, opened, 1)
+    commit_requests(connection, items, 1)
+
+
+def read_sums(connection: sqlite3.Connection, table: str, unit: str) -> Sums:
+    rows = connection.execute(
+        f"SELECT account_id, {unit}, model, key_id, {', '.join(SUMS)} FROM {table}"
+    )
+    return {row[:4]: row[4:] for row in rows}
+
+
+def sum_requests(connection: sqlite3.Connection, unit_ms: int) -> Sums:
+    """By plain addition, request by request."""
+    found: dict[tuple[object, ...], Counter[str]] = {}
+    connection.row_factory = sqlite3.Row
+    for row in connection.execute("SELECT * FROM requests WHERE state <> 'pending'").fetchall():
+        place = (row["account_id"], row["ended_ms"] // unit_ms, row["model"], row["key_id"])
+        counts = found.setdefault(place, Counter())
+        if row["state"] == "voided":
+            counts["failed"] += 1
+            continue
+        counts["requests"] += 1
+        counts.update({name: row[name] for name in SUMS[2:]})
+    connection.row_factory = None
+    return {place: tuple(counts[name] for name in SUMS) for place, counts in found.items()}
+
+
+def sum_charges(connection: sqlite3.Connection) -> Sums:
+    rows = connection.execute(
+        "SELECT entries.account_id, model, key_id, -sum(amount_nano) FROM entries"
+        " JOIN requests ON requests.id = request_id WHERE kind = 'charge' GROUP BY 1, 2, 3"
+    )
+    return {row[:3]: row[3:] for row in rows}
+
+
+def leave_out_time(sums: Sums) -> Sums:
+    """The charges by account, model and key."""
+    charged: Counter[tuple[object, ...]] = Counter()
+    for (account_id, _, model, key_id), counts in sums.items():
+        if counts[0]:
+            charged[account_id, model, key_id] += counts[-1]
+    return {place: (cost_nano,) for place, cost_nano in charged.items()}
+
+
+def check(connection: sqlite3.Connection) -> None:
+    daily = read_sums(connection, "daily", "day")
+    hourly = read_sums(connection, "hourly", "hour")
+    assert daily == sum_requests(connection, DAY_MS)
+    assert hourly == sum_requests(connection, HOUR_MS)
+    assert leave_out_time(daily) == leave_out_time(hourly) == sum_charges(connection)
+
+
+def dump(connection: sqlite3.Connection) -> list[list[tuple[object, ...]]]:
+    return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]
+
+
+TIMES = st.one_of(
+    st.sampled_from([MIDNIGHT_MS - 1, MIDNIGHT_MS, MIDNIGHT_MS + HOUR_MS - 1, 0]),
+    st.integers(MIDNIGHT_MS - 2 * DAY_MS, MIDNIGHT_MS + 2 * DAY_MS),
+)
+ENDS = st.builds(
+    End,
+    key=st.integers(0, 3),
+    model=st.integers(0, len(MODELS) - 1),
+    ended_ms=TIMES,
+    cost_nano=st.sampled_from([0, 1, 999, 10**15]),
+    outcome=st.sampled_from(["complete", "caller_left", "upstream_error"]),
+    tokens=st.builds(Tokens, *[st.integers(0, 10**6)] * 4),
+    opened_before=st.booleans(),
+)
+
+
+@settings(max_examples=30, deadline=None, print_blob=True)
+@given(batches=st.lists(st.lists(ENDS, min_size=1, max_size=20), max_size=6))
+def test_sums_are_those_of_requests_and_charges(batches: list[list[End]]) -> None:
+    """By account, model, key, day and hour; posted and voided, new and pending, mixed as they come."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        for connection in open_two_accounts(Path(folder)):
+            for ends in batches:
+                play(connection, ends)
+                check(connection)
+
+
+@settings(max_examples=10, deadline=None, print_blob=True)
+@given(ends=st.lists(ENDS, min_size=1, max_size=9))
+def test_a_failed_batch_leaves_nothing(ends: list[End]) -> None:
+    """One request that cannot be settled takes back all that its batch had added."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        for connection in open_two_accounts(Path(folder)):
+            play(connection, ends)
+            before = dump(connection)
+            unknown = replace(make_item(ends[0]), insert=False)
+            with pytest.raises(NotPendingError):
+                commit_requests(connection, [*map(make_new, ends), unknown], 1)
+            assert dump(connection) == before
+
+
+def make_new(end: End) -> Item:
+    return make_item(replace(end, opened_before=False))
+
+
+def posted(ended_ms: int, cost_nano: int = 5, *, key: int = 0, model: int = 0) -> End:
+    return End(key, model, ended_ms, cost_nano, "complete", Tokens(1, 2, 3, 4), opened_before=False)
+
+
+def test_the_last_millisecond_of_a_day_is_of_that_day(connection: sqlite3.Connection) -> None:
+    play(
+        connection, [posted(MIDNIGHT_MS - 1, 1), posted(MIDNIGHT_MS, 10), posted(MIDNIGHT_MS, 100)]
+    )
+    rows = "SELECT {}, requests, cost_nano FROM {} ORDER BY 1"
+    daily = connection.execute(rows.format("day", "daily")).fetchall()
+    hourly = connection.execute(rows.format("hour", "hourly")).fetchall()
+    assert daily == [(19_999, 1, 1), (20_000, 2, 110)]
+    assert hourly == [(20_000 * 24 - 1, 1, 1), (20_000 * 24, 2, 110)]
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 5])
+def test_rows_that_fill_up_a_statement_add_nothing(
+    connection: sqlite3.Connection, places: int
+) -> None:
+    """A statement for 3 rows has 4: twice, so that rows are inserted and then added to."""
+    ends = [posted(MIDNIGHT_MS + hour * HOUR_MS) for hour in range(places)]
+    for _ in range(2):
+        play(connection, ends)
+    rows = connection.execute("SELECT count(*), sum(requests) FROM hourly").fetchone()
+    assert rows == (places, 2 * places)
+    check(connection)
+
+
+def test_a_key_was_last_used_when_a_charged_request_ended(connection: sqlite3.Connection) -> None:
+    """The latest of a batch counts, later batches never set it back, and voids do not count."""
+    late, early = posted(MIDNIGHT_MS + 50), posted(MIDNIGHT_MS + 7)
+    failed = replace(late, ended_ms=MIDNIGHT_MS + 99, cost_nano=0, outcome="upstream_error")
+    used = "SELECT last_used_ms FROM keys ORDER BY rowid"
+    for ends, wanted in (
+        ([replace(failed, key=0)], [None] * 4),
+        ([early, late, posted(MIDNIGHT_MS, key=2)], [MIDNIGHT_MS + 50, None, MIDNIGHT_MS, None]),
+        ([early, failed], [MIDNIGHT_MS + 50, None, MIDNIGHT_MS, None]),
+    ):
+        play(connection, ends)
+        assert [row[0] for row in connection.execute(used)] == wanted
+
+
+def test_a_withdrawn_charge_counts_as_failed_without_its_tokens(
+    connection: sqlite3.Connection,
+) -> None:
+    play(connection, [replace(posted(MIDNIGHT_MS, 0), outcome="ledger_error")])
+    assert read_sums(connection, "daily", "day").popitem()[1] == (0, 1, 0, 0, 0, 0, 0)
+
+
+def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Connection) -> None:
+    """On the day of the next start; added to what failed on it before, and only once."""
+    crashed = [replace(make_new(posted(0, key=key)), settlement=None) for key in (0, 0, 3)]
+    failed = replace(posted(MIDNIGHT_MS, 0), outcome="upstream_error")
+    play(connection, [failed, posted(MIDNIGHT_MS + HOUR_MS)])
+    commit_requests(connection, crashed, 1)
+    for found in (3, 0):
+        assert interrupt_pending(connection, MIDNIGHT_MS + 5) == found
+        check(connection)
+    daily = read_sums(connection, "daily", "day")
+    assert {place[1] for place in daily} == {20_000}
+    assert sorted(sums[:2] for sums in daily.values()) == [(0, 1), (1, 3)]
+
+
+def test_a_clock_set_back_counts_the_interrupted_when_they_began(
+    connection: sqlite3.Connection,
+) -> None:
+    item = replace(make_new(posted(0)), settlement=None)
+    hold = replace_start(item.hold, MIDNIGHT_MS)
+    commit_requests(connection, [replace(item, hold=hold)], 1)
+    interrupt_pending(connection, 1)
+    check(connection)
+    assert next(iter(read_sums(connection, "daily", "day")))[1] == 20_000
+
+
+def replace_start(hold: Hold, started_ms: int) -> Hold:
+    return Hold(replace(hold.admission, started_ms=started_ms), hold.account, hold.key, 1000)
+
+
+@pytest.mark.parametrize("by", ["day", "model", "key"])
+def test_usage_of_whole_days_is_that_of_their_requests(
+    connection: sqlite3.Connection, by: UsageGroup
+) -> None:
+    """The command line reads sums where it can and requests where it must: with equal results."""
+    failed = replace(posted(MIDNIGHT_MS - 2 * DAY_MS, 0), outcome="upstream_error")
+    ends = [posted(MIDNIGHT_MS + step * HOUR_MS - 1, step, key=step % 4) for step in range(60)]
+    play(connection, [failed, *ends])
+    usage = UsageBook(Database(connection, unix_ms))
+    for account in (None, "a", "b"):
+        for since_ms, until_ms in ((None, None), (MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)):
+            whole = usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
+            shifted_ms = (since_ms or 0) + 1
+            part = usage.sum_by(by, account=account, since_ms=shifted_ms, until_ms=until_ms)
+            assert whole == part != []
+
+
+async def test_sums_are_kept_by_the_serving_process(tmp_path: Path) -> None:
+    """Through the writer's batches, beside requests whose admission and end are commits apart."""
+    place: Place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        holds = [ledger.hold(key, admission()) for _ in range(40)]
+        for hold in holds[:20]:
+            await ledger.wait_admitted(hold)
+        ends = [
+            settlement(number, ended_ms=MIDNIGHT_MS - 20 + number) if number % 5 else void()
+            for number in range(40)
+        ]
+        await asyncio.gather(*map(ledger.settle, holds, ends))
+        with closing(connect(place.path)) as connection:
+            check(connection)
+            assert connection.execute(
+                "SELECT sum(requests), sum(failed) FROM daily"
+            ).fetchone() == (
+                32,
+                8,
+            )
+    assert_sound(place.path)

@@ -1,0 +1,217 @@
+"""The long runs of what the suite plays in small. Run them from the project's folder:
+
+python -m tests.long mutants --count 40 --seed 1    one small mistake each: do the tests notice?
+python -m tests.long mutants --under gateway/api    the same, in one folder or module
+python -m tests.long lives --count 100000 --seed 1  random lives against the driver, ~1 min
+python -m tests.long offsets                        every offset of a stream, ~1 min
+python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
+python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
+python -m tests.long restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
+python -m tests.long soak --minutes 5 --seed 1      everything at once
+python -m tests.long backup --minutes 2             copies under 200 requests a second
+python -m tests.long kill --kills 200 --seed 1      killed under load, ~3 min
+python -m tests.long million                        a million calls: migration, audit, pages, ~1 min
+
+Each prints its figures and exits with 1 if a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from tests.api.hostile import play_fuzz
+from tests.api.lives import play_lives
+from tests.api.offsets import PAIRS, play_offsets
+from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
+from tests.long import killing
+from tests.long.backups import TURN_SECONDS, play_backups
+from tests.long.million import fill_first_version, measure_pages
+from tests.long.mutants import play_mutants
+from tests.long.restarts import play_restarts
+from tests.long.soak import play_soak
+
+TRANSLATED_STEP: Final = 5
+READERS: Final = 500
+STALL_SECONDS: Final = 30.0
+READERS_MIB: Final = 400
+SLOW_HEADS: Final = 1000
+NOTICED_MS: Final = 250
+"""How far the p99 of the other requests may rise while slow callers are there."""
+IDLERS: Final = 10_000
+HEADER_SECONDS: Final = 15.0
+AT_ONCE: Final = 200
+"""Four seconds of calls."""
+STEADY_SECONDS: Final = 20.0
+LAG_SECONDS: Final = 0.05
+PAGE_MS: Final = 50
+WAL_MIB: Final = 64
+BACKED_UP_REQUESTS: Final = 200_000
+GROWN_MIB: Final = 3.0
+"""Growth that is more than the usual variation of resident memory within minutes."""
+
+
+async def run_offsets(_: argparse.Namespace) -> None:
+    broken: list[str] = []
+    for caller, provider in PAIRS:
+        step = 1 if caller == provider else TRANSLATED_STEP
+        played, wrong = await play_offsets(caller, provider, step)
+        print(f"{caller} over {provider}: {played} deaths, {len(wrong)} wrong")
+        broken += wrong
+    assert not broken, "\n".join(broken)
+
+
+async def run_fuzz(options: argparse.Namespace) -> None:
+    report = await play_fuzz(options.seed, options.count)
+    told = {status or "closed": count for status, count in sorted(report.statuses.items())}
+    print(f"{options.count} inputs of seed {options.seed}: {told}")
+
+
+async def run_kill(options: argparse.Namespace) -> None:
+    logging.getLogger("gateway").setLevel(logging.ERROR)  # every recovery would say that it was one
+    with tempfile.TemporaryDirectory() as folder:
+        figures = await killing.run(
+            Path(folder), kills=options.kills, seed=options.seed, streams=50, others=50
+        )
+    print(figures)
+    assert figures.ok, "\n".join((*figures.lost, *figures.doubled, *figures.wrong)[:50])
+
+
+async def run_lives(options: argparse.Namespace) -> None:
+    report = await asyncio.to_thread(play_lives, options.seed, options.count)
+    print(report)
+    assert not report.broken, "\n\n".join(life.describe() for life in report.broken[:5])
+    assert options.count == 1 or not report.unreached
+
+
+async def run_mutants(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        survivors = await asyncio.to_thread(
+            play_mutants, options.seed, options.count, options.under, Path(folder)
+        )
+    print(f"{options.count - len(survivors)} of {options.count} were noticed; look at the others")
+
+
+async def run_slow(_: argparse.Namespace) -> None:
+    readers = await play_stalled_readers(READERS, STALL_SECONDS)
+    print("stalled readers:", readers)
+    server = f"header_seconds = {HEADER_SECONDS}"
+    heads, _told = await play_slow_heads(SLOW_HEADS, server, HEADER_SECONDS)
+    print("slow heads:", heads)
+    server = f"body_idle_seconds = 60\nbody_total_seconds = {HEADER_SECONDS}"
+    bodies, told = await play_slow_bodies(
+        SLOW_HEADS, server + f"\nmax_in_flight = {2 * SLOW_HEADS}", HEADER_SECONDS
+    )
+    print("slow bodies:", bodies)
+    assert {one[:12] for one in told} == {b"HTTP/1.1 408"}
+    server = f"header_seconds = {HEADER_SECONDS}"
+    idlers, _told = await play_idlers(IDLERS, server, HEADER_SECONDS)
+    print("idle connections:", idlers)
+    assert readers.rss_bytes_each * READERS <= READERS_MIB * MIB
+    for figures in (readers, heads, bodies, idlers):
+        assert figures.p99_during_ms < figures.p99_before_ms + NOTICED_MS, figures
+
+
+async def run_soak(options: argparse.Namespace) -> None:
+    soaked = await play_soak(options.minutes, options.seed)
+    print(soaked)
+    grown = soaked.growth_bytes / MIB
+    assert grown <= GROWN_MIB, f"memory grows: {grown:.1f} MiB in {options.minutes / 3:.1f} minutes"
+
+
+async def run_restarts(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        figures = await play_restarts(
+            Path(folder),
+            options.restarts,
+            options.seed,
+            at_once=1000,
+            steady_seconds=STEADY_SECONDS,
+        )
+    print(figures)
+    figures.check()
+    lag = figures.lag_p99_seconds
+    assert lag < LAG_SECONDS, f"the loop lags by {lag:.3f} s: is the machine doing something else?"
+
+
+async def run_million(_: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        filled = fill_first_version(Path(folder) / "gateway.db")
+        started = time.monotonic()
+        with filled.open_books() as books:
+            print(
+                f"{filled.history.requests} requests: migrated in {time.monotonic() - started:.1f} s"
+            )
+            started = time.monotonic()
+            problems = books.audit().problems
+            print(f"audited in {time.monotonic() - started:.1f} s")
+            assert not problems, "\n".join(problems)
+            figures = measure_pages(books, filled)
+    print("\n".join(f"{ms:6.1f} ms  {page}" for page, ms in figures.items()))
+    slow = [page for page, ms in figures.items() if ms > PAGE_MS]
+    assert not slow, f"slower than {PAGE_MS} ms: {slow}"
+
+
+async def run_backup(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        turns = max(1, round(options.minutes * 60 / TURN_SECONDS / 2))
+        figures = await play_backups(Path(folder), turns, options.seed, BACKED_UP_REQUESTS)
+    print(figures)
+    assert not figures.failed, figures.failed[:10]
+    assert figures.wal_bytes <= WAL_MIB * MIB
+
+
+RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
+    "offsets": run_offsets,
+    "fuzz": run_fuzz,
+    "kill": run_kill,
+    "lives": run_lives,
+    "mutants": run_mutants,
+    "slow": run_slow,
+    "restarts": run_restarts,
+    "soak": run_soak,
+    "million": run_million,
+    "backup": run_backup,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", choices=RUNS)
+    parser.add_argument(
+        "--count", type=int, default=10_000, help="of the fuzz, lives and mutants runs"
+    )
+    parser.add_argument("--under", default="gateway", help="of the mutants run: where they are")
+    parser.add_argument("--restarts", type=int, default=50, help="of the restarts run")
+    parser.add_argument("--kills", type=int, default=200, help="of the kill run")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")
+    options = parser.parse_args()
+    started = time.monotonic()
+    code = 0
+    try:
+        asyncio.run(_play(RUNS[options.run], options))
+    except* AssertionError as broken:
+        print(*broken.exceptions, sep="\n", file=sys.stderr)
+        code = 1
+    print("BROKEN" if code else "held", f"in {time.monotonic() - started:.0f} s")
+    return code
+
+
+async def _play(
+    run: Callable[[argparse.Namespace], Awaitable[None]], options: argparse.Namespace
+) -> None:
+    await run(options)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

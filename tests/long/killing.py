@@ -1,0 +1,303 @@
+"""The kill harness: SIGKILL at random instants under load, then compare books and callers.
+
+Every request has a number, which the upstream reports as its prompt tokens. So each row of the
+ledger names its request, even if the caller never learnt the id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.admin import accounts
+from gateway.ledger import open_ledger
+from tests.support import config, replies, running
+from tests.support.chat import Used, say
+from tests.support.client import Cut
+from tests.support.process import GatewayProcess
+from tests.support.seed import NANO, Seed
+from tests.support.upstream import Drip, Exchange, Script, listen, port_of, serve_scripts
+from tests.support.waiting import until
+
+CREDIT_NANO: Final = 10**6 * NANO
+MODEL: Final = "plain/0"
+KINDS: Final = {"plain": config.Kind(("alpha",), 1)}
+LIFE_SECONDS: Final = (0.05, 0.9)
+"""How long a gateway serves before it is killed."""
+PIECE_SECONDS: Final = (0.001, 0.04)
+PIECES: Final = 8
+
+
+@dataclass(slots=True)
+class Record:
+    """A request as its caller saw it."""
+
+    number: int
+    stream: bool
+    request_id: str = ""
+    status: int = 0
+    complete: bool = False
+    """Whether the JSON body came to its last byte, or `[DONE]` came."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """The results of a run. All but the first six must be 0."""
+
+    kills: int = 0
+    requests: int = 0
+    complete: int = 0
+    cut: int = 0
+    """Replies of which a byte was seen, but not the end."""
+    interrupted: int = 0
+    charged_not_whole: int = 0
+    """Replies cut by a kill between the commit and the last bytes."""
+    slowest_start_seconds: float = 0
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kills} kills, {self.requests} requests: {self.complete} complete,"
+            f" {self.cut} cut, {self.interrupted} interrupted, {self.charged_not_whole} charged"
+            f" but not whole; lost {len(self.lost)}, doubled {len(self.doubled)}, wrong"
+            f" {len(self.wrong)}; slowest start {self.slowest_start_seconds:.2f} s"
+        )
+
+
+def used(number: int) -> Used:
+    """Return the usage that the upstream reports for a request."""
+    return Used(number, 1 + number % 97)
+
+
+def answer(exchange: Exchange, draw: random.Random) -> Script:
+    """Reply to the number in the request's text: late, and a stream in pieces."""
+    body = exchange.json
+    number = int(body["messages"][0]["content"].split()[-1])
+    reported = replies.usage(used(number).prompt, used(number).completion)
+    wait = Drip((b"",), draw.uniform(*PIECE_SECONDS) * PIECES)
+    if not body.get("stream"):
+        return [wait, *replies.json_reply(replies.completion("Hello!", usage=reported))]
+    pieces = replies.sse_reply(replies.stream_chunks(["word "] * PIECES, reported))
+    return [
+        wait,
+        Drip([one for one in pieces if isinstance(one, bytes)], draw.uniform(*PIECE_SECONDS)),
+    ]
+
+
+class Load:
+    """Callers that never stop, some with streams and some without, and their records."""
+
+    def __init__(self, process: GatewayProcess, key: str) -> None:
+        self.records: list[Record] = []
+        self.up = asyncio.Event()
+        self.in_flight = 0
+        self._process = process
+        self._key = key
+
+    async def call_on(self, *, stream: bool) -> None:
+        while True:
+            await self.up.wait()
+            record = Record(len(self.records) + 1, stream)
+            self.records.append(record)
+            self.in_flight += 1
+            with contextlib.suppress(Cut, OSError):
+                await self._call(record)
+            self.in_flight -= 1
+
+    async def _call(self, record: Record) -> None:
+        body = say(MODEL, f"number {record.number}", stream=record.stream)
+        async with self._process.chatting(self._key, body) as call:
+            await call.read_head()
+            record.status, record.request_id = call.status, call.headers["x-request-id"]
+            seen = b""
+            while piece := await call.read_piece():
+                seen += piece
+                if record.stream and seen.endswith(replies.DONE):
+                    record.complete = True
+            record.complete = record.complete or not record.stream
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The ledger's row of one request."""
+
+    id: str
+    number: int
+    state: str
+    outcome: str
+    cost_nano: int
+    estimated: int
+    entries: int
+    charged_nano: int
+
+
+def read_rows(path: Path) -> list[Row]:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return [
+            Row(*row)
+            for row in database.execute(
+                "SELECT requests.id, input_tokens, state, outcome, cost_nano, estimated,"
+                " count(entries.id), coalesce(-sum(amount_nano), 0) FROM requests"
+                " LEFT JOIN entries ON entries.request_id = requests.id GROUP BY requests.id"
+            )
+        ]
+
+
+def summarise(path: Path) -> list[Any]:
+    """Summarise balances, and all requests by state and ending."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return [
+            database.execute("SELECT id, balance_nano FROM accounts").fetchall(),
+            database.execute("SELECT count(*), sum(amount_nano) FROM entries").fetchall(),
+            database.execute(
+                "SELECT id, state, cost_nano FROM requests WHERE outcome IN"
+                " ('pending', 'interrupted') ORDER BY id"
+            ).fetchall(),
+        ]
+
+
+async def recover_copy(path: Path) -> list[Any]:
+    """Recover a copy of a killed gateway's files; a second recovery must change nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        shutil.copyfile(path, copy)
+        wal = path.with_name(path.name + "-wal")
+        if wal.exists():
+            shutil.copyfile(wal, copy.with_name(wal.name))
+        found = []
+        for _ in range(2):
+            async with open_ledger(copy):
+                pass
+            found.append(summarise(copy))
+    assert found[0] == found[1], "recovery is not idempotent"
+    return found[0]
+
+
+def judge(load: Load, rows: list[Row], balance_nano: int, figures: Figures) -> None:
+    """Compare what callers saw with the ledger."""
+    by_id = {row.id: row for row in rows}
+    figures.requests = len(load.records)
+    figures.interrupted = sum(row.outcome == "interrupted" for row in rows)
+    for record in load.records:
+        _judge_record(record, by_id.get(record.request_id), figures)
+    complete = {record.number for record in load.records if record.complete}
+    posted = [row for row in rows if row.state == "posted"]
+    for row in rows:
+        _judge_row(row, figures)
+    figures.charged_not_whole = sum(row.number not in complete for row in posted)
+    numbers = Counter(row.number for row in posted)
+    figures.doubled += [f"number {number}" for number, count in numbers.items() if count > 1]
+    expected_nano = CREDIT_NANO - sum(used(row.number).cost_nano for row in posted)
+    if balance_nano != expected_nano:
+        figures.wrong.append(f"balance {balance_nano}, expected {expected_nano}")
+
+
+def _judge_record(record: Record, row: Row | None, figures: Figures) -> None:
+    if not record.status:
+        return
+    if record.status != 200:
+        figures.wrong.append(f"{record} was refused")
+    elif row is None:
+        figures.lost.append(f"{record} is unknown")
+    elif record.complete:
+        figures.complete += 1
+        if row.state != "posted" or row.number != record.number:
+            figures.lost.append(f"{record} is {row}")
+    else:
+        figures.cut += 1
+        if row.state != "posted" and row.outcome != "interrupted":
+            figures.wrong.append(f"{record} is {row}")
+
+
+def _judge_row(row: Row, figures: Figures) -> None:
+    """Check a row: posted at its exact cost with one charge, or interrupted with none."""
+    if row.entries > 1:
+        figures.doubled.append(f"{row}")
+    elif row.state == "posted":
+        cost_nano = used(row.number).cost_nano
+        if (row.cost_nano, row.charged_nano, row.estimated) != (cost_nano, cost_nano, 0):
+            figures.wrong.append(f"{row} should cost {cost_nano}")
+    elif (row.state, row.outcome, row.entries) != ("voided", "interrupted", 0):
+        figures.wrong.append(f"{row}")
+
+
+async def kill_and_restart(
+    load: Load, process: GatewayProcess, draw: random.Random, figures: Figures
+) -> None:
+    """Run one life: serve, be killed, check that the files recover like at the next start."""
+    await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
+    assert process.process is not None
+    process.process.kill()
+    load.up.clear()
+    process.process.wait()
+    figures.kills += 1
+    expected = await recover_copy(process.database)
+    started = time.perf_counter()
+    await asyncio.to_thread(process.start)
+    figures.slowest_start_seconds = max(
+        figures.slowest_start_seconds, time.perf_counter() - started
+    )
+    if summarise(process.database) != expected:
+        figures.wrong.append(f"kill {figures.kills}: the restart recovered to something else")
+    load.up.set()
+
+
+@contextlib.asynccontextmanager
+async def _calling(load: Load, streams: int, others: int) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        callers = [
+            group.create_task(load.call_on(stream=n < streams)) for n in range(streams + others)
+        ]
+        try:
+            yield
+        finally:
+            for caller in callers:
+                caller.cancel()
+
+
+async def run(folder: Path, *, kills: int, seed: int, streams: int, others: int) -> Figures:
+    """Play the whole run, with an upstream and a database of its own."""
+    draw, figures = random.Random(seed), Figures()
+    with listen() as listener:
+        places = config.make_places({"alpha": port_of(listener)})
+        one = running.start(folder, places, seeds=(Seed("rich", CREDIT_NANO),), kinds=KINDS)
+        load = Load(one.gateway, one.callers["rich"].key)
+        try:
+            async with serve_scripts(listener) as upstream, _calling(load, streams, others):
+                upstream.always(lambda exchange: answer(exchange, draw))
+                load.up.set()
+                for _ in range(kills):
+                    await kill_and_restart(load, one.gateway, draw, figures)
+                    upstream.exchanges.clear()
+                load.up.clear()
+                await until(lambda: not load.in_flight, "the last calls to end", seconds=10)
+            one.gateway.stop()
+        finally:
+            _make_sure_it_is_gone(one.gateway)
+    with accounts.open_books(one.gateway.database) as books:
+        figures.wrong += books.audit().problems
+    judge(load, read_rows(one.gateway.database), one.books.balance_nano("rich"), figures)
+    return figures
+
+
+def _make_sure_it_is_gone(process: GatewayProcess) -> None:
+    """Kill the gateway that a failed run left behind."""
+    if process.process is not None:
+        process.process.kill()
+        process.process.wait()

@@ -1,0 +1,311 @@
+"""Write a long history in seconds: a million requests of one account, like the gateway would.
+
+    filled = fill(tmp_path / "gateway.db")              # a million requests of 60 days
+    with filled.open_books() as books:                  # whose clock stands at the end of it
+        figures = measure_pages(books, filled)
+
+A few statements write all of it, and the audit passes: requests, charges, some codes, credits and
+corrections, the sums by hour and day, and the balances of the account and its keys. Everything
+that differs between requests comes from their number, so every fill is the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from gateway.ledger import Books, CallFilter, EntryFilter, EntryKind, UsageFilter
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.schema import MIGRATIONS, connect
+from gateway.times import DAY_MS, HOUR_MS
+
+ACCOUNT: Final = "busy"
+END_MS: Final = 20_600 * DAY_MS + 13 * HOUR_MS
+"""The end of the history, in the middle of a day: 2026-05-27T13:00Z."""
+CREDIT_NANO: Final = 10**15
+KEY: Final = "key_000000000003"
+MODEL: Final = "vendor/model-03"
+MOVES: Final = 60
+"""The number of credits, codes and corrections."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The size of a history."""
+
+    requests: int = 1_000_000
+    days: int = 60
+    models: int = 12
+    keys: int = 20
+    models_per_key: int = 4
+    """An application uses a few models and has a key of its own."""
+    end_ms: int = END_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    path: Path
+    history: History
+    account_id: int
+
+    @property
+    def today(self) -> int:
+        return self.history.end_ms // DAY_MS
+
+    def choose(
+        self, days: int, *, key_id: str | None = None, model: str | None = None
+    ) -> UsageFilter:
+        """Return a filter for the last days, today included."""
+        return UsageFilter(self.account_id, self.today - days + 1, self.today, key_id, model)
+
+    def open_books(self) -> SqliteBooks:
+        return SqliteBooks(self.path, clock=lambda: self.history.end_ms)
+
+
+_KEYS: Final = """
+    WITH RECURSIVE numbers (n) AS (
+        SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :keys - 1
+    )
+    INSERT INTO keys (id, account_id, name, digest, last4, created_ms)
+    SELECT printf('key_%012d', n), :account_id, 'key ' || n,
+        CAST(printf('%032d', :account_id * 1000000 + n) AS BLOB), printf('%04d', n), :begin_ms
+    FROM numbers
+"""
+_REQUESTS: Final = """
+    WITH RECURSIVE numbers (n) AS (
+        SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :requests - 1
+    ),
+    chances (n, chance) AS MATERIALIZED (
+        SELECT n, (n * 2654435761 >> 7) & 0xffffff FROM numbers
+    ),
+    mixed (n, chance, key, started_ms) AS MATERIALIZED (
+        SELECT n, chance, chance / 64 % :keys,
+            :begin_ms + n * (:end_ms - :begin_ms - 10000) / :requests
+        FROM chances
+    )
+    INSERT INTO requests (
+        id, account_id, key_id, model, provider, stream, hold_nano, state,
+        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
+        input_price_nano, cached_input_price_nano, cache_write_price_nano, output_price_nano,
+        request_price_nano, cost_nano, estimated, outcome, status, attempts,
+        started_ms, first_byte_ms, ended_ms
+    )
+    SELECT printf('req_%012x%016x', started_ms, n), :account_id, printf('key_%012d', key),
+        printf('vendor/model-%02d', (key + chance / 4096 % :models_per_key) % :models),
+        'vendor', chance % 2, 1000000,
+        iif(chance % 50, 'posted', 'voided'),
+        chance % 5000, chance % 300, chance % 7, chance % 900, 1, 1, 1, 1,
+        iif(chance % 50, chance * 3, 0),
+        iif(chance % 50, 1 + chance * 3, 0), chance % 90 = 0,
+        iif(chance % 50, 'complete', 'upstream_error'), iif(chance % 50, 200, 502), 1,
+        started_ms, 100 + chance % 900, started_ms + 1000 + chance % 8000
+    FROM mixed
+"""
+_MOVES: Final = """
+    WITH RECURSIVE numbers (n) AS (
+        SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :moves - 1
+    ),
+    moves (n, kind, amount_nano) AS (
+        SELECT n, CASE n % 3 WHEN 0 THEN 'credit' WHEN 1 THEN 'code' ELSE 'correction' END,
+            CASE n % 3 WHEN 2 THEN -n ELSE :credit_nano END
+        FROM numbers
+    )
+    INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, note, created_ms)
+    SELECT :account_id, CASE WHEN :version = 1 AND kind = 'code' THEN 'credit' ELSE kind END,
+        amount_nano, sum(amount_nano) OVER (ORDER BY n), 'move ' || n, :begin_ms + n
+    FROM moves ORDER BY n
+"""
+_CHARGES: Final = """
+    INSERT INTO entries (
+        account_id, kind, amount_nano, balance_after_nano, request_id, created_ms
+    )
+    SELECT :account_id, 'charge', -cost_nano,
+        (SELECT balance_after_nano FROM entries WHERE account_id = :account_id
+            ORDER BY id DESC LIMIT 1) - sum(cost_nano) OVER (ORDER BY id),
+        id, ended_ms
+    FROM requests WHERE account_id = :account_id AND state = 'posted' ORDER BY id
+"""
+_BALANCE: Final = """
+    UPDATE accounts SET balance_nano = (
+        SELECT balance_after_nano FROM entries WHERE account_id = accounts.id
+        ORDER BY id DESC LIMIT 1
+    ) WHERE id = :account_id
+"""
+_SPENT: Final = """
+    UPDATE keys SET spent_nano = sums.cost_nano FROM (
+        SELECT key_id, sum(cost_nano) AS cost_nano FROM requests GROUP BY key_id
+    ) AS sums WHERE keys.id = sums.key_id
+"""
+_LAST_USED: Final = """
+    UPDATE keys SET last_used_ms = sums.ended_ms FROM (
+        SELECT key_id, max(ended_ms) AS ended_ms FROM requests WHERE state = 'posted'
+        GROUP BY key_id
+    ) AS sums WHERE keys.id = sums.key_id
+"""
+_HOURLY: Final = """
+    INSERT INTO hourly
+    SELECT account_id, ended_ms / 3600000, model, key_id, sum(state = 'posted'),
+        sum(state = 'voided'), sum(iif(state = 'posted', input_tokens, 0)),
+        sum(iif(state = 'posted', cached_input_tokens, 0)),
+        sum(iif(state = 'posted', cache_write_tokens, 0)),
+        sum(iif(state = 'posted', output_tokens, 0)), sum(cost_nano)
+    FROM requests GROUP BY 1, 2, 3, 4
+"""
+_DAILY: Final = """
+    INSERT INTO daily
+    SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed), sum(input_tokens),
+        sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
+    FROM hourly GROUP BY 1, 2, 3, 4
+"""
+_CODES: Final = """
+    INSERT INTO codes (
+        id, batch, digest, last4, amount_nano, note, created_by, created_ms,
+        redeemed_ms, redeemed_by, entry_id
+    )
+    SELECT 'code_' || id, 'batch', CAST(printf('%032d', id) AS BLOB), printf('%04d', id % 10000),
+        amount_nano, '', 'nobody', created_ms, created_ms, account_id, id
+    FROM entries WHERE kind = 'code'
+"""
+_HISTORY: Final = (_KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT)
+"""Statements for tables that a database of the first version has as well."""
+_LATER: Final = (_CODES, _LAST_USED, _HOURLY, _DAILY)
+
+
+def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) -> Filled:
+    """Fill a database, new or without requests, with the account and its history."""
+    history = history or History()
+    with closing(connect(path, create=True)) as connection:
+        account_id = write_history(connection, history, account)
+    return Filled(path, history, account_id)
+
+
+def fill_first_version(path: Path, history: History | None = None) -> Filled:
+    """Write a database like a gateway of schema version 1, which is migrated when it is opened."""
+    history = history or History()
+    script = (
+        resources.files("gateway.ledger.sqlite").joinpath("schema.sql").read_text(encoding="utf-8")
+    )
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(script + "PRAGMA user_version = 1;")
+        return Filled(path, history, write_history(connection, history))
+
+
+def write_history(connection: sqlite3.Connection, history: History, account: str = ACCOUNT) -> int:
+    """Write the history to a database of any version without requests; return the account's id."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    begin_ms = history.end_ms - history.days * DAY_MS
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("BEGIN IMMEDIATE")
+    (account_id,) = connection.execute(
+        "INSERT INTO accounts (name, created_ms) VALUES (?, ?) RETURNING id", (account, begin_ms)
+    ).fetchone()
+    known = {
+        "account_id": account_id,
+        "requests": history.requests,
+        "models": history.models,
+        "keys": history.keys,
+        "models_per_key": history.models_per_key,
+        "begin_ms": begin_ms,
+        "end_ms": history.end_ms,
+        "moves": MOVES,
+        "credit_nano": CREDIT_NANO,
+        "version": version,
+    }
+    for sql in _HISTORY + (_LATER if version == len(MIGRATIONS) else ()):
+        connection.execute(sql, known)
+    connection.execute("COMMIT")
+    return int(account_id)
+
+
+def measure_pages(books: Books, filled: Filled) -> dict[str, float]:
+    """Measure the books' CPU milliseconds for a page: the median of five.
+
+    CPU time does not depend on other load on the machine.
+    """
+    return {page: _measure(read) for page, read in _make_pages(books, filled).items()}
+
+
+def count_steps(books: SqliteBooks, filled: Filled) -> dict[str, int]:
+    """Count thousands of SQLite's steps for each page, the same on any machine."""
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    counts = {}
+    books.connection.set_progress_handler(count, 1000)
+    for page, read in _make_pages(books, filled).items():
+        steps = 0
+        read()
+        counts[page] = steps
+    books.connection.set_progress_handler(None, 0)
+    return counts
+
+
+def _make_pages(books: Books, filled: Filled) -> dict[str, Callable[[], object]]:
+    """The reads of each page, by its name."""
+    account, today = filled.account_id, filled.today
+    return {
+        "overview": lambda: _read_overview(books, filled),
+        "usage, 30 days": lambda: books.usage.report(filled.choose(30), "day"),
+        "usage, 366 days": lambda: books.usage.report(filled.choose(366), "day"),
+        "usage, 366 days by key": lambda: books.usage.report(
+            filled.choose(366), "day", by_key=True
+        ),
+        "usage, 31 days by hour": lambda: books.usage.report(filled.choose(31), "hour"),
+        "usage, 31 days by hour, one key": lambda: books.usage.report(
+            filled.choose(31, key_id=KEY), "hour"
+        ),
+        "usage, 31 days by hour, one model": lambda: books.usage.report(
+            filled.choose(31, model=MODEL), "hour"
+        ),
+        "keys": lambda: books.usage.sum_by_key(account, today - 29, today),
+        "billing": lambda: _read_billing(books, None, account),
+        "billing, codes": lambda: _read_billing(books, "code", account),
+        "billing, charges": lambda: _read_billing(books, "charge", account),
+        "activity": lambda: _read_calls(books, CallFilter(account)),
+        "activity, one key": lambda: _read_calls(books, CallFilter(account, key_id=KEY)),
+        "activity, one model": lambda: _read_calls(books, CallFilter(account, model=MODEL)),
+        "activity, one day": lambda: _read_calls(
+            books, CallFilter(account, first_day=today - 9, last_day=today - 9)
+        ),
+        "activity, nothing found": lambda: _read_calls(books, CallFilter(account, model="none")),
+        "accounts": lambda: books.accounts.read_standings([account], since_day=today - 29),
+    }
+
+
+def _measure(read: Callable[[], object]) -> float:
+    times = []
+    for _ in range(5):
+        started = time.thread_time_ns()
+        read()
+        times.append((time.thread_time_ns() - started) / 1e6)
+    return sorted(times)[2]
+
+
+def _read_overview(books: Books, filled: Filled) -> None:
+    with books.snapshot():
+        books.accounts.read(ACCOUNT)
+        books.usage.read_overview(
+            filled.account_id, first_day=filled.today - 29, soon_ms=7 * DAY_MS
+        )
+        books.calls.read_page(CallFilter(filled.account_id), None, 10)
+
+
+def _read_billing(books: Books, kind: EntryKind | None, account_id: int) -> None:
+    books.accounts.read(ACCOUNT)
+    books.entries.count(account_id, kind)
+    books.entries.read_run(EntryFilter(account_id, kind), None, 51)
+
+
+def _read_calls(books: Books, chosen: CallFilter) -> None:
+    books.calls.count(chosen)
+    books.calls.read_page(chosen, None, 51)

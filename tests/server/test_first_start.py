@@ -1,0 +1,124 @@
+"""The first start with the shipped configuration: one command leads to the first reply."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import openai
+import pytest
+
+from tests import ROOT
+from tests.support.books import Books
+from tests.support.process import GatewayProcess, free_port
+
+KEY = re.compile(r"sk-ru-[0-9A-Za-z]{38}")
+LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/console/signin#token=(gwl_[\w-]{43})")
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """An empty folder with the shipped gateway.toml, changed only in its port."""
+    gateway = GatewayProcess(tmp_path, free_port())
+    shutil.copy(ROOT / "gateway.toml", gateway.config)
+    text = gateway.config.read_text(encoding="utf-8")
+    changed = re.sub(r"(?m)^port = \d+", f"port = {gateway.port}", text)
+    assert changed != text
+    gateway.config.write_text(changed, encoding="utf-8")
+    gateway.start()
+    yield gateway
+    gateway.stop()
+
+
+def find_first_key(gateway: GatewayProcess) -> tuple[Path, str]:
+    """Find the one file beside the database that the log names and that has a key in it."""
+    for path in gateway.folder.iterdir():
+        if path.name in gateway.log and path not in {gateway.config, gateway.database}:
+            found = KEY.search(path.read_text(encoding="utf-8", errors="replace"))
+            if found:
+                return path, found[0]
+    raise AssertionError(gateway.log)
+
+
+async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:
+    path, key = find_first_key(newcomer)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert newcomer.database.stat().st_mode & 0o777 == 0o600
+    assert key not in newcomer.log
+    async with openai.AsyncOpenAI(base_url=newcomer.base_url, api_key=key, max_retries=0) as client:
+        models = [one.id async for one in client.models.list()]
+        assert models == ["demo/echo"], "providers without their key are off, and so their models"
+        whole = await client.chat.completions.create(
+            model="demo/echo", messages=[{"role": "user", "content": "Hello there"}]
+        )
+        assert "Hello there" in (whole.choices[0].message.content or "")
+        assert whole.usage is not None
+        assert whole.usage.completion_tokens > 0
+        stream = await client.chat.completions.create(
+            model="demo/echo",
+            messages=[{"role": "user", "content": "Hello there"}],
+            stream=True,
+        )
+        pieces = [one.choices[0].delta.content or "" async for one in stream]
+    assert "".join(pieces) == whole.choices[0].message.content
+    books = Books(newcomer.database)
+    assert 0 < books.balance_nano("default") < 5 * 10**9
+    assert books.count_settled("default") == 2
+    newcomer.canaries.append(key.encode())
+    assert [one for one in newcomer.find_canaries() if not one.startswith(path.name)] == []
+    newcomer.canaries.clear()
+
+
+def test_later_starts_warn_of_the_key_in_the_clear(newcomer: GatewayProcess) -> None:
+    path, _ = find_first_key(newcomer)
+    assert "delete this file" in path.read_text("utf-8")
+    warning = f"{path} holds a key in the clear: delete it"
+    assert warning not in newcomer.log
+    newcomer.stop()
+    newcomer.start()
+    assert newcomer.log.count(warning) == 1
+    path.unlink()
+    newcomer.stop()
+    newcomer.start()
+    assert newcomer.log.count(warning) == 1
+
+
+async def test_newcomer_signs_in_as_operator(newcomer: GatewayProcess) -> None:
+    """The link works once, and a browser does not send its token to other sites."""
+    path, _ = find_first_key(newcomer)
+    found = LINK.search(path.read_text("utf-8"))
+    assert found is not None
+    origin, token = found.groups()
+    assert origin == f"http://127.0.0.1:{newcomer.port}"
+    assert token not in newcomer.log
+    async with aiohttp.ClientSession(origin, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+        for status in (200, 401):
+            async with browser.post("/console/api/session/link", json={"token": token}) as reply:
+                assert reply.status == status
+        async with browser.get("/console/api/session") as reply:
+            account = (await reply.json())["account"]
+    assert (account["name"], account["operator"]) == ("default", True)
+
+
+async def test_second_start_makes_no_second_key(newcomer: GatewayProcess) -> None:
+    _, key = find_first_key(newcomer)
+    newcomer.stop()
+    newcomer.start()
+    books = Books(newcomer.database)
+    assert books.balance_nano("default") == 5 * 10**9
+    reply = await newcomer.ask("GET", "/v1/models", key=key)
+    assert reply.status == 200
+
+
+async def test_second_server_on_the_same_books_is_refused(newcomer: GatewayProcess) -> None:
+    """Two servers on one database would each spend the same balance."""
+    text = newcomer.config.read_text(encoding="utf-8")
+    other = newcomer.folder / "other.toml"
+    other.write_text(text.replace(f"port = {newcomer.port}", f"port = {free_port()}"), "utf-8")
+    verb = await newcomer.run("serve", "--config", str(other))
+    assert verb.code != 0
+    assert "Traceback" not in verb.err
+    assert "gateway.db" in verb.err

@@ -1,0 +1,368 @@
+"""Under systemd: notifications, passed sockets, and restarts without a failed request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx2
+import openai
+import pytest
+
+from gateway.server.systemd import Manager, take_manager, take_sockets
+from gateway.tasks import spawn
+from tests.long.killing import KINDS, MODEL
+from tests.long.restarts import play_restarts
+from tests.server.manager import QUEUE, Ear, Service, max_backlog, queueing, service
+from tests.support import config
+from tests.support.chat import check_error, say
+from tests.support.client import Call, request
+from tests.support.process import CHAT
+from tests.support.replies import sse_reply, sse_start, stream_chunks, text_chunks
+from tests.support.upstream import Script, ScriptedUpstream, Wait
+
+DEMO: Final = {"demo": config.Kind(("demo",), 1, "", ("demo",))}
+PIECES: Final = ["Guten ", "Tag"]
+AMPLE_SECONDS: Final = 300
+"""A drain that does not end by its time: a wait of 20 s would notice."""
+
+
+# ---- the protocols -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environ", "watchdog_seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 30.0),
+        ({"WATCHDOG_USEC": "1500000", "WATCHDOG_PID": "ME"}, 1.5),
+        ({"WATCHDOG_USEC": "1500000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+        ({"WATCHDOG_USEC": "-5"}, None),
+    ],
+)
+def test_the_watchdog_is_of_this_process_or_nobodys(
+    environ: dict[str, str], watchdog_seconds: float | None
+) -> None:
+    variables = {**environ, "NOTIFY_SOCKET": "/run/x", "PATH": "/bin"}
+    if environ.get("WATCHDOG_PID") == "ME":
+        variables["WATCHDOG_PID"] = str(os.getpid())
+    assert take_manager(variables) == Manager("/run/x", watchdog_seconds)
+    assert variables == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize("pid", ["", "1", "x", "-1"])
+def test_sockets_of_another_process_are_left_alone(pid: str) -> None:
+    variables = {"LISTEN_PID": pid, "LISTEN_FDS": "1", "LISTEN_FDNAMES": "a", "PATH": "/bin"}
+    assert take_sockets(variables) == ()
+    assert variables == {"PATH": "/bin"}
+
+
+async def test_what_is_told_arrives_as_lines() -> None:
+    with Ear() as ear, ear.listening():
+        Manager(ear.address).notify("READY=1", "STATUS=two\nlines")
+        assert (await ear.wait_for("READY")).fields == {"READY": "1", "STATUS": "two lines"}
+
+
+def test_nobody_to_tell_is_silence(caplog: pytest.LogCaptureFixture) -> None:
+    Manager().notify("READY=1")
+    assert caplog.text == ""
+
+
+def test_telling_that_fails_does_no_harm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for address in ("@nobody-listens-here", f"{tmp_path}/none", "x" * 200):
+        caplog.clear()
+        Manager(address).notify("READY=1")
+        assert "cannot send READY=1 to systemd" in caplog.text
+
+
+def test_telling_one_who_does_not_read_ends(caplog: pytest.LogCaptureFixture) -> None:
+    with Ear() as ear:
+        while "timed out" not in caplog.text:
+            Manager(ear.address).notify("WATCHDOG=1")
+
+
+async def test_three_pings_are_told_in_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 4:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("gateway.server.systemd.asyncio.sleep", sleep)
+    with Ear() as ear:
+        with pytest.raises(asyncio.CancelledError):
+            await Manager(ear.address, 30.0).keep_alive()
+        ear.read_all()
+        assert [dict(one.fields) for one in ear.told] == [{"WATCHDOG": "1"}] * 4
+    assert slept == [10.0] * 4
+
+
+async def test_the_pings_are_the_event_loops_own() -> None:
+    """A blocked event loop does not ping; it goes on when it is free."""
+    with Ear() as ear, ear.listening():
+        pinging = spawn(Manager(ear.address, 0.15).keep_alive(), name="watchdog")
+        for _ in range(3):
+            await ear.wait_for("WATCHDOG", len(ear.told))
+        ear.read_all()
+        count = len(ear.told)
+        time.sleep(0.4)  # noqa: ASYNC251 - this is what is tried
+        ear.read_all()
+        assert len(ear.told) == count
+        await ear.wait_for("WATCHDOG", count)
+        pinging.cancel()
+
+
+# ---- a life --------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def demo_service(
+    folder: Path,
+    sockets: Sequence[socket.socket] = (),
+    *,
+    watchdog_seconds: float = 30.0,
+    ear_address: str = "",
+) -> AsyncIterator[Service]:
+    """A service without a real provider."""
+    async with service(
+        folder,
+        config.Places({}),
+        sockets,
+        kinds=DEMO,
+        watchdog_seconds=watchdog_seconds,
+        ear_address=ear_address,
+    ) as one:
+        yield one
+
+
+async def ask_demo(one: Service, transport: httpx2.AsyncHTTPTransport | None = None) -> str | None:
+    async with openai.AsyncOpenAI(
+        base_url=one.gateway.base_url,
+        api_key=one.caller.key,
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(transport=transport),
+    ) as client:
+        whole = await client.chat.completions.create(
+            model="demo/0", messages=[{"role": "user", "content": "Hello there"}]
+        )
+    return whole.choices[0].message.content
+
+
+async def test_a_life_is_told_in_order(tmp_path: Path) -> None:
+    """READY comes when requests are served, then pings, then STOPPING with the time it may take."""
+    address = str(tmp_path / "n")
+    async with demo_service(tmp_path, watchdog_seconds=0.15, ear_address=address) as one:
+        ready = await one.start_ready()
+        assert one.ear.told[0] is ready
+        assert ready.fields["STATUS"] == f"listening on {one.gateway.root_url}, models: 1"
+        assert await ask_demo(one)
+        for _ in range(2):
+            await one.ear.wait_for("WATCHDOG", len(one.ear.told))
+        await one.end()
+        (stopping,) = one.ear.find("STOPPING")
+        assert stopping.fields == {
+            "STOPPING": "1",
+            "STATUS": "stopping: 0 requests in flight",
+            "EXTEND_TIMEOUT_USEC": "17000000",
+        }
+        names = [next(iter(told.fields)) for told in one.ear.told]
+    assert names[0] == "READY"
+    assert set(names[1 : names.index("STOPPING")]) == {"WATCHDOG"}
+    assert set(names[names.index("STOPPING") + 1 :]) <= {"WATCHDOG"}
+
+
+async def test_books_that_do_not_add_up_are_never_ready(tmp_path: Path) -> None:
+    async with demo_service(tmp_path) as one:
+        with sqlite3.connect(one.gateway.database) as database:
+            database.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
+        database.close()
+        one.start()
+        assert await one.wait_ended() == 3
+        assert [set(told.fields) for told in one.ear.told] == [{"STATUS"}]
+        assert one.ear.told[0].fields["STATUS"] in one.gateway.log
+
+
+async def test_a_hang_is_noticed(tmp_path: Path) -> None:
+    """A blocked event loop sends no ping for longer than the watchdog waits; later pings go on."""
+    hang = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: time.sleep(0.8))\n"
+        "from gateway.cli.main import main\n"
+        "sys.exit(main())\n"
+    )
+    async with demo_service(tmp_path, watchdog_seconds=0.3) as one:
+        one.command = ("-c", hang)
+        await one.start_ready()
+        await one.ear.wait_for("WATCHDOG")
+        one.process.send_signal(signal.SIGWINCH)
+        async with asyncio.timeout(60):
+            while max(one.ear.gaps_seconds(), default=0) < 0.75:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await one.ear.wait_for("WATCHDOG", len(one.ear.told))
+        await one.end()
+
+
+async def test_a_stopped_process_is_silent(tmp_path: Path) -> None:
+    async with demo_service(tmp_path, watchdog_seconds=0.15) as one:
+        await one.start_ready()
+        await one.ear.wait_for("WATCHDOG")
+        one.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, one.process.pid, os.WSTOPPED | os.WNOWAIT)  # noqa: ASYNC222 - at once
+        await asyncio.sleep(0.02)
+        silent_from = len(one.ear.told)
+        await asyncio.sleep(0.3)
+        assert len(one.ear.told) == silent_from
+        one.process.send_signal(signal.SIGCONT)
+        await one.ear.wait_for("WATCHDOG", silent_from)
+        await one.end()
+
+
+# ---- passed sockets ------------------------------------------------------------------------------
+
+
+async def test_it_serves_what_it_is_passed(tmp_path: Path) -> None:
+    """All passed sockets are used, no others; their queue keeps its length, a path stays."""
+    path = str(tmp_path / "s")
+    with queueing() as tcp, queueing(path) as unix, queueing() as other:
+        length = max_backlog(tcp)
+        async with demo_service(tmp_path, [tcp, unix, other]) as one:
+            ready = await one.start_ready()
+            ports = [listening.getsockname()[1] for listening in (tcp, other)]
+            first, last = (f"http://127.0.0.1:{port}" for port in ports)
+            listed = f"listening on {first}, unix:{path}, {last}, models: 1"
+            assert ready.fields["STATUS"] == listed
+            text = await ask_demo(one)
+            assert text
+            assert await ask_demo(one, httpx2.AsyncHTTPTransport(uds=path)) == text
+            assert max_backlog(tcp) == length
+            await one.end()
+        assert Path(path).is_socket()  # noqa: ASYNC240 - a stat
+        with socket.create_connection(tcp.getsockname(), 1):
+            pass  # queued, not refused
+
+
+def test_the_queue_is_as_long_as_the_unit_says() -> None:
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text(encoding="ascii"))
+    with queueing() as listening:
+        assert max_backlog(listening) == min(QUEUE, most)
+
+
+async def test_a_passed_socket_that_does_not_listen_is_refused(tmp_path: Path) -> None:
+    with queueing() as listening:
+        near = socket.create_connection(listening.getsockname(), 1)
+        far, _ = listening.accept()
+        with near, far, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            for wrong in (near, datagrams):
+                folder = tmp_path / str(wrong.fileno())
+                folder.mkdir()
+                async with demo_service(folder, [wrong]) as one:
+                    one.start()
+                    assert await one.wait_ended() == 69
+                    assert (
+                        "the passed descriptor 3 is not a listening stream socket"
+                        in one.gateway.log
+                    )
+                    assert "Traceback" not in one.gateway.log
+
+
+def pause_within(go_on: asyncio.Event) -> Script:
+    """Open a stream that has begun and pauses until the test lets it go on."""
+    start, rest = sse_start(text_chunks(PIECES, finish=None)), sse_reply(stream_chunks(PIECES))
+    return [*start, Wait(go_on), *rest[len(start) :]]
+
+
+async def ask_slowly(one: Service, call: Call) -> None:
+    headers = {"Content-Type": "application/json", "x-api-key": one.caller.key}
+    body = json.dumps(say(MODEL, "Sag etwas.", stream=True)).encode()
+    await call.send(request("POST", CHAT, headers, body))
+
+
+async def test_while_it_drains_connections_wait_for_the_next_process(
+    tmp_path: Path, alpha: ScriptedUpstream, places: config.Places
+) -> None:
+    """Requests in flight end, idle connections close, other requests get 503, new ones queue."""
+    go_on = asyncio.Event()
+    alpha.always(pause_within(go_on))
+    with queueing() as listening:
+        async with service(
+            tmp_path, places, [listening], kinds=KINDS, drain_seconds=AMPLE_SECONDS
+        ) as one:
+            await one.start_ready()
+            async with (
+                one.gateway.connect() as busy,
+                one.gateway.connect() as idle,
+                one.gateway.connect() as fresh,
+            ):
+                await ask_slowly(one, busy)
+                await busy.read_head()
+                assert "connection" not in busy.headers
+                await idle.send(request("GET", "/readyz"))
+                assert (await idle.read_all()).status == 200
+                one.process.terminate()
+                assert await idle.read_to_close() == b""
+                await busy.send(request("GET", "/readyz"))  # too late for this connection
+                await ask_slowly(one, fresh)
+                reply = await fresh.read_all()
+                check_error(reply, 503, "server_is_overloaded")
+                assert reply.headers["connection"] == "close"
+                assert reply.headers["retry-after"] == "1"
+                assert await fresh.read_to_close() == b""
+                async with one.gateway.connect() as waiting:
+                    await waiting.send(request("GET", "/readyz"))
+                    assert one.process.poll() is None
+                    go_on.set()
+                    whole = await busy.read_all()
+                    assert (whole.status, whole.complete) == (200, True)
+                    assert await busy.read_to_close() == b"", "closed behind its reply"
+                    assert await one.wait_ended() == 0
+                    await one.start_ready()
+                    assert (await waiting.read_all()).status == 200
+            await one.end()
+        assert one.gateway.find_canaries() == []
+
+
+async def test_readiness_ends_at_once_on_a_connection_that_is_still_open(
+    tmp_path: Path, alpha: ScriptedUpstream, places: config.Places
+) -> None:
+    go_on = asyncio.Event()
+    alpha.always(pause_within(go_on))
+    with queueing() as listening:
+        async with service(
+            tmp_path, places, [listening], kinds=KINDS, drain_seconds=AMPLE_SECONDS
+        ) as one:
+            await one.start_ready()
+            async with one.gateway.connect() as busy, one.gateway.connect() as fresh:
+                await ask_slowly(one, busy)
+                await alpha.wait_for(1)
+                one.process.terminate()
+                await one.ear.wait_for("STOPPING")
+                await fresh.send(request("GET", "/readyz"))
+                assert (await fresh.read_all()).status == 503
+                go_on.set()
+                assert (await busy.read_all()).complete
+            assert await one.wait_ended() == 0
+
+
+@pytest.mark.slow
+async def test_restarts_are_invisible_to_the_sdk(tmp_path: Path) -> None:
+    """No call is refused or fails, each is charged once. See `python -m tests.long restarts`."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    figures = await play_restarts(tmp_path, restarts=3, seed=seed, at_once=40)
+    print(figures)
+    figures.check()
+    assert figures.restarts == 3
+    assert figures.calls > 60

@@ -1,0 +1,283 @@
+"""The unit files: their settings for an installation, and systemd's own verification."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gateway.cli.unit import explain, warn
+from gateway.config import Server, load_config
+from gateway.server.units import Installation, make_service, make_socket
+from tests.support.cli import Cli, make_cli
+from tests.support.settings import SHIPPED
+
+README: Final = SHIPPED.with_name("README.md")
+SERVER: Final = load_config(SHIPPED, {}).server
+PLACE: Final = Installation(
+    python=Path("/opt/gateway/.venv/bin/python"),
+    config=Path("/etc/gateway/gateway.toml"),
+    folder=Path("/opt/gateway"),
+    database=Path("/srv/books/gateway.db"),
+    owner="keeper",
+)
+STATE: Final = Path("/var/lib/gateway/gateway.db")
+WORST_EXPOSURE: Final = 3.0
+ANALYZE: Final = shutil.which("systemd-analyze")
+needs_systemd: Final = pytest.mark.skipif(ANALYZE is None, reason="there is no systemd-analyze")
+
+
+def read_unit(text: str) -> dict[str, list[str]]:
+    """Read all settings with their values, in order."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line and line[0] not in "#[":
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def service_of(
+    changes: Mapping[str, object] | None = None, **server: object
+) -> dict[str, list[str]]:
+    place = dataclasses.replace(PLACE, **(changes or {}))  # type: ignore[arg-type] # a test's table
+    return read_unit(make_service(place, with_server(**server)))
+
+
+def with_server(**changes: object) -> Server:
+    return dataclasses.replace(SERVER, **changes)  # type: ignore[arg-type] # a test's table
+
+
+def test_the_service_notifies_is_watched_restarts_and_is_confined() -> None:
+    """The settings follow systemd.service(5), systemd.exec(5) and systemd.resource-control(5)."""
+    unit = service_of()
+    for name, value in {
+        "Type": "notify",
+        "ExecStart": "/opt/gateway/.venv/bin/python -m gateway serve"
+        " --config /etc/gateway/gateway.toml",
+        "WorkingDirectory": "/opt/gateway",
+        "EnvironmentFile": "-/etc/gateway/gateway.env",
+        "User": "keeper",
+        "ReadWritePaths": "/srv/books",
+        "WatchdogSec": "30",
+        "TimeoutStopSec": "90",
+        "Restart": "on-failure",
+        "RestartPreventExitStatus": "3 78",
+        "LimitNOFILE": "65536",
+        "MemoryMax": "1792M",
+        "ProtectSystem": "strict",
+        "NoNewPrivileges": "yes",
+        "PrivateTmp": "yes",
+        "ProtectHome": "yes",
+        "CapabilityBoundingSet": "",
+    }.items():
+        assert unit[name] == [value], name
+    assert unit["SystemCallFilter"][0] == "@system-service"
+    assert "StateDirectory" not in unit
+    assert "#LoadCredential=openai:/etc/gateway/openai.key" in make_service(PLACE, SERVER)
+
+
+@pytest.mark.parametrize(
+    ("drain_seconds", "stop_seconds"), [(0, "90"), (30, "90"), (75.5, "91"), (600, "615")]
+)
+def test_stopping_may_take_as_long_as_the_drain(drain_seconds: float, stop_seconds: str) -> None:
+    assert service_of(drain_seconds=drain_seconds)["TimeoutStopSec"] == [stop_seconds]
+
+
+def test_memory_suffices_for_what_is_admitted() -> None:
+    assert service_of(max_in_flight=10_000, max_bodies_mb=1024)["MemoryMax"] == ["10240M"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"database": STATE}, {"StateDirectory": "gateway", "User": "keeper"}),
+        ({"database": STATE, "owner": ""}, {"StateDirectory": "gateway", "DynamicUser": "yes"}),
+        ({"database": Path("/var/lib/a/b/g.db")}, {"StateDirectory": "a/b"}),
+        ({"database": Path("/var/lib/g.db")}, {"ReadWritePaths": "/var/lib"}),
+        ({"owner": ""}, {"User": "root", "ReadWritePaths": "/srv/books"}),
+        ({"database": Path("/my books/g.db")}, {"ReadWritePaths": '"/my books"'}),
+    ],
+)
+def test_the_database_can_be_written(changes: dict[str, object], said: dict[str, str]) -> None:
+    unit = service_of(changes)
+    for name, value in said.items():
+        assert unit[name] == [value]
+    assert ("StateDirectory" in unit) != ("ReadWritePaths" in unit)
+    assert ("User" in unit) != ("DynamicUser" in unit)
+
+
+@pytest.mark.parametrize("name", ["python", "config", "folder", "database"])
+@pytest.mark.parametrize(
+    ("root", "setting", "value"),
+    [
+        ("/home/ann", "ProtectHome", "read-only"),
+        ("/root", "ProtectHome", "read-only"),
+        ("/tmp/x", "PrivateTmp", "no"),
+    ],
+)
+def test_nothing_needed_is_hidden(name: str, root: str, setting: str, value: str) -> None:
+    assert service_of({name: Path(root, "one")})[setting] == [value]
+
+
+def test_a_low_port_needs_one_capability() -> None:
+    unit = service_of(port=443)
+    assert unit["AmbientCapabilities"] == unit["CapabilityBoundingSet"] == ["CAP_NET_BIND_SERVICE"]
+    assert "PrivateUsers" not in unit
+
+
+def test_what_systemd_would_replace_is_escaped() -> None:
+    unit = service_of(
+        {
+            "config": Path("/my 100%/$HOME/it's.toml"),
+            "folder": Path("/my 100%"),
+            "database": Path("/my 100%/g.db"),
+        }
+    )
+    assert unit["ExecStart"][0].endswith(' --config "/my 100%%/$$HOME/it\'s.toml"')
+    assert unit["WorkingDirectory"] == ["/my 100%%"]
+    assert unit["ReadWritePaths"] == ['"/my 100%%"']
+
+
+def test_the_socket_queues_where_the_gateway_would_listen() -> None:
+    unit = read_unit(make_socket([("127.0.0.1", 8080), ("::1", 8080)]))
+    assert unit["ListenStream"] == ["127.0.0.1:8080", "[::1]:8080"]
+    assert unit["BindIPv6Only"] == ["ipv6-only"]
+    assert unit["Backlog"] == ["4096"]
+    assert "BindIPv6Only" not in read_unit(make_socket([("0.0.0.0", 80)]))
+
+
+# ---- systemd's own opinion -----------------------------------------------------------------------
+
+
+def analyze(*words: str) -> str:
+    assert ANALYZE is not None
+    done = subprocess.run([ANALYZE, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def write_units(folder: Path, place: Installation, server: Server) -> list[str]:
+    units = {
+        "gateway.service": make_service(place, server),
+        "gateway.socket": make_socket([("127.0.0.1", 8080), ("::", 8080)]),
+    }
+    for name, text in units.items():
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+    return [str(folder / name) for name in units]
+
+
+@needs_systemd
+@pytest.mark.parametrize(
+    ("place", "server"),
+    [
+        (PLACE, SERVER),
+        (dataclasses.replace(PLACE, database=STATE, owner=""), SERVER),
+        (dataclasses.replace(PLACE, config=Path("/my 100%/g.toml")), with_server(port=443)),
+        (dataclasses.replace(PLACE, folder=Path("/root"), owner=""), SERVER),
+    ],
+)
+def test_systemd_takes_the_units_and_calls_them_safe(
+    tmp_path: Path, place: Installation, server: Server
+) -> None:
+    real = dataclasses.replace(place, python=Path(sys.executable))
+    files = write_units(tmp_path, real, server)
+    assert analyze("verify", "--man=no", *files) == ""
+    told = analyze("security", "--offline=true", "--no-pager", files[0])
+    found = re.search(r"Overall exposure level for gateway.service: ([0-9.]+)", told)
+    assert found is not None
+    assert float(found[1]) <= WORST_EXPOSURE
+
+
+@needs_systemd
+def test_systemd_would_say_what_is_wrong(tmp_path: Path) -> None:
+    service, _ = write_units(tmp_path, PLACE, SERVER)
+    text = Path(service).read_text(encoding="utf-8").replace("ProtectClock=", "ProtectClok=")
+    Path(service).write_text(text, encoding="utf-8")
+    assert ANALYZE is not None
+    done = subprocess.run([ANALYZE, "verify", service], capture_output=True, text=True, check=False)
+    assert "ProtectClok" in done.stderr
+
+
+# ---- the verb ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return make_cli(tmp_path, capsys)
+
+
+def test_the_verb_prints_this_installation(cli: Cli) -> None:
+    """The unit alone goes to stdout, the instructions to stderr."""
+    answer = cli.done("unit")
+    unit = read_unit(answer.out)
+    assert unit["ExecStart"] == [f"{sys.executable} -m gateway serve --config {cli.config}"]
+    assert unit["WorkingDirectory"] == [str(SHIPPED.parent)]
+    assert unit["ReadWritePaths"] == [str(cli.folder)]
+    assert answer.out.startswith("[Unit]\n")
+    assert "sudo systemctl enable --now gateway.socket gateway.service" in answer.err
+    assert not cli.database.exists()
+
+
+def test_a_relative_configuration_becomes_absolute(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(cli.folder)
+    unit = read_unit(cli.run("unit", environ={}).out)
+    assert unit["ExecStart"][0].endswith(f" --config {cli.config}")
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "expected"),
+    [
+        ("127.0.0.1", 8080, ["127.0.0.1:8080"]),
+        ("::1", 81, ["[::1]:81"]),
+        ("0.0.0.0", 8080, ["0.0.0.0:8080"]),
+    ],
+)
+def test_the_socket_is_where_the_configuration_says(
+    cli: Cli, host: str, port: int, expected: list[str]
+) -> None:
+    cli.config.write_text(f'[server]\nhost = "{host}"\nport = {port}\n', encoding="utf-8")
+    answer = cli.done("unit", "--socket")
+    assert read_unit(answer.out)["ListenStream"] == expected
+    assert answer.err == ""
+
+
+def test_a_name_becomes_numbers(cli: Cli) -> None:
+    cli.config.write_text('[server]\nhost = "localhost"\n', encoding="utf-8")
+    assert "127.0.0.1:8080" in read_unit(cli.done("unit", "--socket").out)["ListenStream"]
+
+
+@pytest.mark.parametrize("server", ["port = 0", 'host = "no-such-host.invalid"'])
+def test_a_socket_needs_an_address(cli: Cli, server: str) -> None:
+    cli.config.write_text(f"[server]\n{server}\n", encoding="utf-8")
+    answer = cli.run("unit", "--socket")
+    assert (answer.code, answer.out) == (1, "")
+
+
+def test_a_service_of_roots_is_no_surprise() -> None:
+    for changes, word in (
+        ({"owner": ""}, "useradd"),
+        ({"owner": "", "database": STATE}, "sudo"),
+    ):
+        place = dataclasses.replace(PLACE, **changes)
+        note = warn(make_service(place, SERVER), place)
+        assert note is not None
+        assert word in note
+    assert warn(make_service(PLACE, SERVER), PLACE) is None
+
+
+def test_the_readme_has_the_commands() -> None:
+    told = README.read_text(encoding="utf-8")
+    for line in explain(PLACE).splitlines():
+        if line.startswith("  sudo "):
+            assert line.strip() in told
+    assert "python -m gateway unit" in told

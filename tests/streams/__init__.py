@@ -1,0 +1,132 @@
+"""The streams of providers, as bytes: one file for each behaviour; README.md has the format.
+
+Complete ones are in CHAT and MESSAGES, those that end in an error in FAILING. Recorded streams
+join the complete ones if GATEWAY_RECORDED_STREAMS names their folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import pytest
+
+from gateway.money import Tokens
+
+FOLDER: Final = Path(__file__).parent
+RECORDED_VARIABLE: Final = "GATEWAY_RECORDED_STREAMS"
+"""Names the folder of recorded streams; without it, there are none."""
+DONE: Final = b"data: [DONE]\n\n"
+
+_TOKEN_FIELDS: Final = {
+    "input": "input",
+    "cached": "cached_input",
+    "written": "cache_write",
+    "output": "output",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream as its provider sends it."""
+
+    name: str
+    dialect: str
+    body: bytes = field(repr=False)
+    special: str = ""
+    tokens: Tokens | None = None
+    """The usage of a complete stream, worked out by hand; None for a recorded one."""
+    error: str | None = None
+    """The message with which a failing stream ends."""
+
+    @property
+    def blocks(self) -> list[bytes]:
+        """Events and comments, each with the blank line that ends it."""
+        return re.findall(rb".+?\n\n", self.body, re.DOTALL)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """The data of each event as it was written, `[DONE]` left out."""
+        data = re.findall(rb"^data: ?(.*)$", self.body, re.MULTILINE)
+        return [one for one in data if one.strip() != b"[DONE]"]
+
+    @property
+    def objects(self) -> list[Any]:
+        """The data of each event, read."""
+        return [json.loads(one) for one in self.payloads]
+
+
+def read_stream(path: Path) -> Stream:
+    """Read a file of the format in README.md."""
+    header, _, body = path.read_bytes().partition(b"\n\n")
+    fields = dict(line.split(": ", 1) for line in header.decode().splitlines())
+    del fields["source"]
+    tokens = _read_tokens(fields.pop("tokens")) if "tokens" in fields else None
+    dialect = path.relative_to(FOLDER).parts[0]
+    return Stream(path.stem, dialect, body, tokens=tokens, **fields)
+
+
+def _read_tokens(text: str) -> Tokens:
+    counts = dict(part.split(" ") for part in text.split(", "))
+    return Tokens(**{_TOKEN_FIELDS[name]: int(count) for name, count in counts.items()})
+
+
+def _read_recorded(path: Path) -> Stream:
+    """Frame a recording, which has the JSON of one event on each line."""
+    lines = [line for line in path.read_bytes().splitlines() if line.strip()]
+    dialect = path.parent.name
+    if dialect == "chat":
+        body = b"".join(b"data: %b\n\n" % line for line in lines) + DONE
+    else:
+        named = ((json.loads(line)["type"].encode(), line) for line in lines)
+        body = b"".join(b"event: %b\ndata: %b\n\n" % pair for pair in named)
+    return Stream(f"recorded-{path.stem}", dialect, body)
+
+
+def _list_recorded(dialect: str) -> list[Path]:
+    named = os.environ.get(RECORDED_VARIABLE)
+    if named is None:
+        return []
+    assert Path(named).is_dir(), f"{RECORDED_VARIABLE} names no folder: {named}"
+    return sorted((Path(named) / dialect).glob("*.jsonl"))
+
+
+def _load(dialect: str) -> Iterator[Stream]:
+    yield from map(read_stream, sorted((FOLDER / dialect).glob("*.sse")))
+    yield from map(_read_recorded, _list_recorded(dialect))
+
+
+CHAT: Final = tuple(_load("chat"))
+MESSAGES: Final = tuple(_load("messages"))
+FAILING: Final = tuple(map(read_stream, sorted(FOLDER.glob("*/failing/*.sse"))))
+_BY_NAME: Final = {one.name: one for one in (*CHAT, *MESSAGES)}
+
+
+def get_stream(name: str) -> Stream:
+    """A complete stream by the name of its file."""
+    return _BY_NAME[name]
+
+
+def drop_comments(body: bytes) -> bytes:
+    """The events alone."""
+    return re.sub(rb"^:.*\n\n", b"", body, flags=re.MULTILINE)
+
+
+def each(
+    *streams: Stream, faults: Mapping[str, str] = MappingProxyType({})
+) -> pytest.MarkDecorator:
+    """Run a test for each stream, which it takes as `stream`.
+
+    `faults` are known faults of the gateway, by the stream's name: there the test has to fail.
+    """
+    marks = {name: pytest.mark.xfail(reason=why, strict=True) for name, why in faults.items()}
+    return pytest.mark.parametrize(
+        "stream",
+        [pytest.param(one, id=one.name, marks=marks.get(one.name, ())) for one in streams],
+    )

@@ -1,0 +1,32 @@
+"""Settings of the property tests: a fresh seed for each run, printed on failure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+
+def fuzz(examples: int) -> settings:
+    """Make a test search without leaving files; `@reproduce_failure` is printed."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+json_values: Final[st.SearchStrategy[Any]] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)

@@ -1,0 +1,117 @@
+"""The test harness itself: an upstream that misbehaves as told, and a client that notices it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.support import replies
+from tests.support.chat import read_broken_stream, read_stream, split_events
+from tests.support.client import Cut, connect, request
+from tests.support.process import GatewayProcess
+from tests.support.upstream import End, Script, Wait, listen, port_of, serve_scripts
+
+POST = request("POST", "/v1/x", {"Content-Type": "application/json"}, b'{"a":1}')
+
+
+async def test_upstream_keeps_the_connection_and_records_requests() -> None:
+    with listen() as listener:
+        async with serve_scripts(listener) as upstream:
+            upstream.play(replies.json_reply({"n": 1}), replies.json_reply({"n": 2}, 418))
+            async with connect(port_of(listener)) as call:
+                await call.send(POST)
+                first = await call.read_all()
+                call.status = 0
+                await call.send(POST)
+                second = await call.read_all()
+    assert (first.json, second.json, second.status) == ({"n": 1}, {"n": 2}, 418)
+    assert [one.json for one in upstream.exchanges] == [{"a": 1}] * 2
+    assert (upstream.connections, upstream.peak) == (1, 1)
+
+
+@pytest.mark.parametrize("end", [End.FIN, End.RST])
+async def test_client_sees_a_cut_reply(end: End) -> None:
+    seen = asyncio.Event()
+    script: Script = [replies.stream_head(), replies.chunked(b"x"), Wait(seen), end]
+    with listen() as listener:
+        async with serve_scripts(listener) as upstream:
+            upstream.play(script)
+            async with connect(port_of(listener)) as call:
+                await call.send(POST)
+                await call.read_head()
+                assert await call.read_piece() == b"x"
+                seen.set()
+                with pytest.raises(Cut):
+                    await call.read_piece()
+
+
+async def test_upstream_notices_a_caller_that_leaves() -> None:
+    with listen() as listener:
+        async with serve_scripts(listener) as upstream:
+            upstream.play([replies.stream_head(), End.HANG])
+            async with connect(port_of(listener)) as call:
+                await call.send(POST)
+                await call.read_head()
+            exchange = await upstream.wait_for(1)
+            await asyncio.wait_for(exchange.closed.wait(), 2)
+            assert not exchange.played.is_set()
+    assert upstream.in_flight == 0
+
+
+def test_canaries_are_found_where_they_stand(tmp_path: Path) -> None:
+    gateway = GatewayProcess(tmp_path, 1, [b"secret-canary"])
+    gateway.config.write_bytes(b"api_key = secret-canary")
+    assert gateway.find_canaries() == []
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "wal").write_bytes(b"\x00secret-canary\x00")
+    assert len(gateway.find_canaries()) == 1
+
+
+GOOD = [chunk | {"model": "m", "usage": None} for chunk in replies.text_chunks(["Hel", "lo"])]
+
+
+def test_stream_rules_let_a_good_stream_pass() -> None:
+    body = b"".join(replies.sse(event) for event in GOOD) + replies.DONE
+    assert read_stream(body, "m").text == "Hello"
+
+
+BROKEN: dict[str, list[object]] = {
+    "model": [chunk | {"model": "other"} for chunk in GOOD],
+    "id": [*GOOD[:-1], GOOD[-1] | {"id": "chatcmpl-2"}],
+    "id shape": [chunk | {"id": "msg_1"} for chunk in GOOD],
+    "object": [GOOD[0] | {"object": "chat.completion.done"}, *GOOD[1:]],
+    "no role": [*GOOD[1:]],
+    "role twice": [GOOD[0], *GOOD],
+    "no finish": [*GOOD[:-1]],
+    "finish with content": [
+        *GOOD[:-1],
+        replies.chunk({"content": "x"}, finish="stop") | {"model": "m"},
+    ],
+    "usage chunk": [*GOOD, replies.chunk(None, usage=replies.USAGE) | {"model": "m"}],
+    "two lines": [*GOOD[:-1], b"event: x\n" + replies.sse(GOOD[-1])],
+    "done twice": [*GOOD, replies.DONE],
+    "unknown framing": [*GOOD, b"id: 7\n\n"],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_stream_rules_catch(name: str) -> None:
+    body = b"".join(replies.sse(event) for event in BROKEN[name]) + replies.DONE
+    with pytest.raises((AssertionError, KeyError)):
+        read_stream(body, "m")
+
+
+def test_broken_stream_rules_want_an_error_and_no_end() -> None:
+    error = {"message": "gone", "type": "server_error", "param": None, "code": "upstream_error"}
+    body = b"".join(replies.sse(event) for event in [*GOOD[:-1], {"error": error}])
+    assert read_broken_stream(body, "m", "upstream_error").text == "Hello"
+    with pytest.raises((AssertionError, ValueError)):
+        read_broken_stream(body + replies.DONE, "m", "upstream_error")
+    with pytest.raises(AssertionError):
+        read_broken_stream(b"".join(replies.sse(event) for event in GOOD), "m", "upstream_error")
+
+
+def test_comments_stand_only_between_events() -> None:
+    assert split_events(b": wait\n\ndata: 1\n\n") == [b"1"]

@@ -1,0 +1,233 @@
+"""The package keeps its own rules: the map, who imports whom, the I/O-free core, small pieces."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import gateway
+
+ROOT = Path(gateway.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+MODULES = {path.relative_to(ROOT).with_suffix("").as_posix(): path for path in FILES}
+NAMES = {name.removesuffix("/__init__") for name in MODULES} - {"__init__"}
+PLACES = sorted({name.split("/")[0] for name in NAMES})
+
+MAX_MAP_LINES: Final = 40
+MAX_FILE_LINES: Final = 300
+MAX_FUNCTION_LINES: Final = 40
+
+LEAVES: Final = {
+    "addresses",
+    "apikeys",
+    "errors",
+    "exit_codes",
+    "money",
+    "prices",
+    "request_ids",
+    "tasks",
+    "times",
+    "usage",
+}
+MAY_IMPORT: Final = {
+    **{leaf: {"money", "prices"} for leaf in LEAVES},
+    "config": {*LEAVES, "dialects"},
+    "dialects": {"errors", "money", "prices", "usage"},
+    "ledger": LEAVES,
+    "upstream": {*LEAVES, "config", "dialects"},
+    "api": {*LEAVES, "config", "dialects", "ledger", "upstream"},
+    "admin": {*LEAVES, "config", "ledger"},
+    "console": {*LEAVES, "admin", "api", "config", "ledger"},
+    "app": {*LEAVES, "api", "config", "console", "dialects", "ledger", "upstream"},
+    "server": {*LEAVES, "admin", "api", "app", "config", "ledger"},
+    "cli": {*LEAVES, "admin", "config", "ledger", "server", "__init__"},
+    "__main__": {"cli"},
+}
+"""The import table: what each place at the top level may use. It has no cycle."""
+
+OPEN: Final = {"cli.main"}
+"""Modules that others import from inside a folder: `__main__` has nothing else to run."""
+
+CORE: Final = {
+    *(LEAVES - {"tasks"}),
+    "api/lifecycle",
+    "api/limits",
+    "upstream/breaker",
+    "upstream/http1",
+}
+"""Besides all of `dialects/`: bytes and values in, bytes and values out."""
+WORLD: Final = {"asyncio", "aiohttp", "aiosqlite", "sqlite3", "socket", "ssl", "selectors"}
+
+
+def find_imports(path: Path) -> set[str]:
+    """Find our modules that a module names, as paths below the package."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
+            found |= {name.removeprefix("gateway.").replace(".", "/") for name in names}
+            if node.module == "gateway":
+                found |= {"__init__" for alias in node.names if alias.name not in NAMES}
+    return found & (NAMES | {"__init__"})
+
+
+def test_the_map_names_every_place_once() -> None:
+    assert gateway.__doc__ is not None
+    assert gateway.__doc__.count("\n") < MAX_MAP_LINES
+    first = gateway.__doc__.split("\n\n")[1]
+    entries = [line.split("   ")[0] for line in first.replace("    ", "", 1).split("\n    ")]
+    named = [word.strip("/") for entry in entries for word in entry.split()]
+    assert sorted(named) == PLACES
+
+
+def test_the_way_of_a_completion_names_what_exists() -> None:
+    named = re.findall(
+        r"^ {4,}((?:[a-z_]+\.[a-z_0-9]+(?:, )?)+)", gateway.__doc__ or "", re.MULTILINE
+    )
+    steps = [step for entry in named for step in entry.split(", ")]
+    assert len(steps) > len(PLACES) / 2
+    assert {step.replace(".", "/") for step in steps} <= NAMES
+
+
+@pytest.mark.parametrize("folder", [place for place in PLACES if (ROOT / place).is_dir()])
+def test_a_folder_says_what_is_in_it(folder: str) -> None:
+    """Each module of a folder stands in its docstring, so a reader need not open all of them."""
+    said = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text("utf-8"))) or ""
+    words = set(re.findall(r"[a-z_0-9]+", said))
+    inside = {name.split("/")[1] for name in NAMES if name.startswith(f"{folder}/")}
+    assert inside - words == set()
+
+
+def test_imports_follow_the_table() -> None:
+    assert sorted(MAY_IMPORT) == PLACES
+    for name, path in MODULES.items():
+        place = name.split("/")[0]
+        used = {one.split("/")[0] for one in find_imports(path)} - {place}
+        assert used <= MAY_IMPORT.get(place, set()), name
+
+
+def test_folders_are_imported_by_what_they_offer() -> None:
+    """A folder's `__init__` says what others may use, so that its modules can be moved about."""
+    deep = set()
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = (getattr(node, "module", None) or "").split(".")
+            if parts[0] == "gateway" and len(parts) > 2 and parts[1] != name.split("/")[0]:
+                deep.add((name, ".".join(parts[1:])))
+    assert {pair for pair in deep if pair[1] not in OPEN} == set()
+
+
+def test_nobody_else_asks_which_dialect_it_is() -> None:
+    """What differs between dialects is said by their `Caller` and `Upstream`."""
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare) and not name.startswith("dialects/"):
+                sides = {getattr(one, "value", None) for one in (node.left, *node.comparators)}
+                texts = {one for one in sides if isinstance(one, str)}
+                assert not texts & {"chat", "messages", "demo"}, f"{name}:{node.lineno}"
+
+
+IMPORT_AND_LOOK = """
+import importlib, sys
+sys.path.insert(0, sys.argv[1])
+import dataclasses, json, orjson  # what a library brings along is not the core's doing
+before = set(sys.modules)
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+print(*sorted(set(sys.modules) - before))
+"""
+
+IMPORT_EACH_FIRST = """
+import importlib, itertools, sys
+sys.path.insert(0, sys.argv[1])
+def is_ours(name):
+    return name.split(".")[0] == "gateway"
+def forget(names):
+    for name in sorted(names, reverse=True):
+        folder, _, own = name.rpartition(".")
+        vars(sys.modules.get(folder, sys)).pop(own, None)
+        del sys.modules[name]
+names = sorted(sys.argv[2:], key=lambda name: (name.rpartition(".")[0], name))
+for folder, modules in itertools.groupby(names, key=lambda name: name.rpartition(".")[0]):
+    forget(filter(is_ours, sys.modules))
+    importlib.import_module(folder)
+    loaded = set(sys.modules)
+    for name in modules:
+        importlib.import_module(name)
+        forget(filter(is_ours, set(sys.modules) - loaded))
+"""
+"""A module's folders are imported before it: once for all that are in the same one."""
+
+
+def run(code: str, *names: str) -> str:
+    """Run code in a fresh interpreter that sees the package, with dotted names of modules."""
+    dotted = [f"gateway.{name}".replace("/", ".") for name in names]
+    command = [sys.executable, "-W", "error", "-c", code, str(ROOT.parent), *dotted]
+    # Coverage, if it is measured, imports modules of its own.
+    environment = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_dialects_and_the_leaves_do_no_io() -> None:
+    core = [name for name in NAMES if name in CORE or name.startswith("dialects")]
+    folders = {name.split("/")[0] for name in CORE if "/" in name}
+    assert len(core) > len(CORE)
+    alone = [name for name in core if name.split("/")[0] not in folders]
+    assert not set(run(IMPORT_AND_LOOK, *alone).split()) & WORLD
+
+
+@pytest.mark.parametrize("name", sorted(CORE))
+def test_the_core_names_nothing_that_does_io(name: str) -> None:
+    """A folder's `__init__` loads its neighbours, so here the import statements are read."""
+    named = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            named |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            named.add((node.module or "").split(".")[0])
+    assert not named & WORLD
+    assert {one.split("/")[0] for one in find_imports(MODULES[name])} <= {
+        *LEAVES,
+        "dialects",
+        "ledger",
+    }
+
+
+def test_every_module_can_be_imported_first() -> None:
+    """No module lives on another having been imported before it. `__main__` runs when imported."""
+    run(IMPORT_EACH_FIRST, *sorted(NAMES - {"__main__"}))
+
+
+def measure_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Give each function's name and length in lines, from `def` to its last."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield f"{path.name}:{node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_functions_are_small() -> None:
+    lengths = dict(found for path in FILES for found in measure_functions(path))
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_FUNCTION_LINES} == {}
+
+
+def test_files_are_short() -> None:
+    lengths = {name: path.read_bytes().count(b"\n") for name, path in MODULES.items()}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
+
+
+@pytest.mark.parametrize("word", ["TODO", "FIXME", "XXX", "NotImplementedError"])
+def test_nothing_is_unfinished(word: str) -> None:
+    assert [name for name, path in MODULES.items() if word in path.read_text("utf-8")] == []

@@ -1,0 +1,280 @@
+"""Connections to a provider: which may serve again, which are cut, and what a reset means."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+from yarl import URL
+
+from gateway.errors import UpstreamError
+from gateway.upstream.connection import Broken, Connection, Unreachable
+from gateway.upstream.pool import IDLE_SECONDS, KEEPALIVE_SECONDS, Pool
+from tests.support.config import Places
+from tests.support.replies import chunked
+from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step, Wait
+from tests.support.waiting import until
+
+REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
+OK: Final = b"HTTP/1.1 200 OK\r\n"
+WHOLE: Final = OK + b"Content-Length: 6\r\n\r\nhello!"
+CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(b"hello!") + b"0\r\n\r\n"
+UNTIL_CLOSE: Final = OK + b"\r\nhello!"
+SECONDS: Final = 30.0
+"""No wait of a test is longer."""
+
+
+@dataclass(slots=True)
+class Taker:
+    """A receiver; one that is `full` asks to be waited for, until `room` is set."""
+
+    full: bool = False
+    body: bytes = b""
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def receive(self, data: bytes) -> bool:
+        self.body += data
+        return not self.full
+
+    async def ready(self) -> None:
+        self.asked.set()
+        await self.room.wait()
+        self.full = False
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A scripted provider and the pool of connections to it."""
+
+    scripted: ScriptedUpstream
+    pool: Pool
+
+    async def ask(self, *script: Step) -> Connection:
+        """A request by a connection of the pool, up to the head of its response."""
+        self.scripted.play(script)
+        connection = await self.pool.get()
+        connection.start(REQUEST)
+        async with asyncio.timeout(SECONDS):
+            await connection.read_head()
+        return connection
+
+    async def read(self, *script: Step) -> tuple[Connection, bytes]:
+        """The same, its body read, and the connection given up."""
+        connection, taker = await self.ask(*script), Taker()
+        async with asyncio.timeout(SECONDS):
+            await connection.deliver(taker)
+        connection.close()
+        return connection, taker.body
+
+    async def is_given_again(self, connection: Connection) -> bool:
+        """Whether the next request gets it; that request works whichever it gets."""
+        other, body = await self.read(WHOLE)
+        assert body == b"hello!"
+        return other is connection
+
+    async def wait_closed(self) -> Exchange:
+        """The exchange before the last, once its connection is closed."""
+        exchange = self.scripted.exchanges[-2]
+        await asyncio.wait_for(exchange.closed.wait(), SECONDS)
+        return exchange
+
+
+@pytest.fixture
+async def provider(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Provider]:
+    pool = Pool(URL(places.urls["alpha"]), SECONDS)
+    yield Provider(alpha, pool)
+    pool.close()
+
+
+SERVES_AGAIN: Final = {
+    "length": WHOLE,
+    "chunked": CHUNKED,
+    "nothing": OK + b"Content-Length: 0\r\n\r\n",
+    "kept by HTTP/1.0": WHOLE.replace(
+        b"1.1 200 OK\r\n", b"1.0 200 OK\r\nConnection: keep-alive\r\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERVES_AGAIN)
+async def test_a_connection_whose_response_is_whole_serves_again(
+    provider: Provider, name: str
+) -> None:
+    connection, _ = await provider.read(SERVES_AGAIN[name])
+    assert connection.served == 1
+    assert await provider.is_given_again(connection)
+    assert (connection.served, provider.scripted.connections) == (2, 1)
+
+
+SERVES_NO_MORE: Final[dict[str, Script]] = {
+    "another response behind it": [WHOLE + OK + b"\r\n"],
+    "a byte behind it": [WHOLE + b"\n"],
+    "a byte behind the last chunk": [CHUNKED + b"\n"],
+    "it says close": [WHOLE.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")],
+    "it says close among other things": [CHUNKED.replace(b"OK\r\n", b"OK\r\nConnection: x, Close\r\n")],
+    "HTTP/1.0": [WHOLE.replace(b"1.1", b"1.0")],
+    "its end is the response's": [UNTIL_CLOSE, End.FIN],
+    "204": [b"HTTP/1.1 204 No\r\n\r\n"],
+    "101": [b"HTTP/1.1 101 Other\r\n\r\n"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SERVES_NO_MORE)
+async def test_a_connection_in_doubt_serves_no_more(provider: Provider, name: str) -> None:
+    """Its response was whole; what would come by it next might be another's."""
+    connection, _ = await provider.read(*SERVES_NO_MORE[name])
+    assert connection.served == 0
+    assert not await provider.is_given_again(connection)
+    await provider.wait_closed()
+
+
+async def test_a_paused_connection_serves_no_more(provider: Provider) -> None:
+    """Its response came whole, its receiver never asked for more: nobody would read the next."""
+    connection, taker = await provider.ask(WHOLE), Taker(full=True)
+    delivery = asyncio.create_task(connection.deliver(taker))  # noqa: TID251 - is cancelled here
+    await asyncio.wait_for(taker.asked.wait(), SECONDS)
+    delivery.cancel()
+    await asyncio.wait((delivery,))
+    connection.close()
+    assert taker.body == b"hello!"
+    assert not await provider.is_given_again(connection)
+    await provider.wait_closed()
+
+
+async def test_a_connection_that_reads_on_serves_again(provider: Provider) -> None:
+    connection, taker = await provider.ask(WHOLE), Taker(full=True)
+    delivery = asyncio.create_task(connection.deliver(taker))  # noqa: TID251 - is awaited here
+    await asyncio.wait_for(taker.asked.wait(), SECONDS)
+    taker.room.set()
+    await asyncio.wait_for(delivery, SECONDS)
+    connection.close()
+    assert await provider.is_given_again(connection)
+
+
+def stop_and_fail(connection: Connection) -> None:
+    connection.stop()
+    connection.fail(UpstreamError("too late"))
+
+
+GIVEN_UP: Final[dict[str, Callable[[Connection], object]]] = {
+    "unread": lambda _: None,
+    "failed": lambda connection: connection.fail(UpstreamError("too late")),
+    "stopped, then failed": stop_and_fail,
+}
+
+
+@pytest.mark.parametrize("name", GIVEN_UP)
+async def test_a_connection_given_up_within_its_response_is_cut(
+    provider: Provider, name: str
+) -> None:
+    connection = await provider.ask(WHOLE[:-1], End.HANG)
+    GIVEN_UP[name](connection)
+    connection.close()
+    assert not await provider.is_given_again(connection)
+    await provider.wait_closed()
+
+
+async def test_a_connection_that_failed_after_its_end_is_cut(provider: Provider) -> None:
+    """A deadline that fell due with the last byte: whoever had it was told of an error."""
+    connection = await provider.ask(WHOLE)
+    connection.fail(UpstreamError("too late"))
+    connection.close()
+    assert not await provider.is_given_again(connection)
+    await provider.wait_closed()
+
+
+async def test_an_answer_to_nothing_cuts_an_idle_connection(provider: Provider) -> None:
+    go_on = asyncio.Event()
+    connection, _ = await provider.read(WHOLE, Wait(go_on), WHOLE)
+    go_on.set()
+    await until(lambda: not connection.usable, "the idle connection to be cut")
+    assert not await provider.is_given_again(connection)
+
+
+async def test_an_idle_connection_that_the_provider_closed_is_not_given(provider: Provider) -> None:
+    go_on = asyncio.Event()
+    connection, _ = await provider.read(WHOLE, Wait(go_on), End.FIN)
+    go_on.set()
+    await until(lambda: not connection.usable, "the connection to be closed")
+    assert not await provider.is_given_again(connection)
+
+
+async def test_a_connection_is_probed_while_nothing_comes(provider: Provider) -> None:
+    connection, _ = await provider.read(WHOLE)
+    assert connection._transport is not None
+    peer = connection._transport.get_extra_info("socket")
+    assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE_SECONDS
+
+
+async def test_a_host_that_dns_cannot_have_is_unreachable() -> None:
+    pool = Pool(URL.build(scheme="http", host="a" * 64 + ".test"), SECONDS)
+    with pytest.raises(Unreachable):
+        await pool.get()
+    pool.close()
+
+
+async def test_a_connection_is_kept_no_longer_than_told(provider: Provider) -> None:
+    connection, _ = await provider.read(WHOLE)
+    provider.pool._idle[connection] -= IDLE_SECONDS
+    provider.pool._expire()
+    assert not await provider.is_given_again(connection)
+    await provider.wait_closed()
+
+
+async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> None:
+    """A refusal that came before the request was sent: the rest of it would still follow."""
+    ended = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too large\r\nContent-Length: 0\r\n\r\n")
+        await ended.wait()
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    pool = Pool(URL(f"http://127.0.0.1:{port}"), SECONDS)
+    connection = await pool.get()
+    connection.start(REQUEST + bytes(64 << 20))
+    assert (await connection.read_head()).status == 413
+    await connection.deliver(Taker())
+    connection.close()
+    assert not connection.usable
+    ended.set()
+    server.close()
+    await server.wait_closed()
+    await asyncio.sleep(0)
+    with pytest.raises(Unreachable):
+        await pool.get()
+
+
+UNWHOLE: Final[dict[str, Script]] = {
+    "length, reset": [WHOLE[:-1], End.RST],
+    "length, closed": [WHOLE[:-1], End.FIN],
+    "chunked, closed": [CHUNKED[:-1], End.FIN],
+    "until close, reset": [UNTIL_CLOSE, End.RST],
+}
+
+
+@pytest.mark.parametrize("name", UNWHOLE)
+async def test_a_response_that_broke_off_is_told(provider: Provider, name: str) -> None:
+    """A reset ends nothing cleanly, not even what ends with the connection."""
+    head, *ending = UNWHOLE[name]
+    seen = asyncio.Event()
+    connection, taker = await provider.ask(head, Wait(seen), *ending), Taker()
+    seen.set()
+    with pytest.raises(Broken):
+        await asyncio.wait_for(connection.deliver(taker), SECONDS)
+    connection.close()
+    assert not await provider.is_given_again(connection)
+
+
+async def test_a_response_that_ends_with_its_connection_is_whole(provider: Provider) -> None:
+    assert (await provider.read(UNTIL_CLOSE, End.FIN))[1] == b"hello!"

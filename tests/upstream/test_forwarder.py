@@ -1,0 +1,177 @@
+"""Requests to a provider: sent again where a connection was stale, never twice; refusals read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pytest
+
+from gateway.config import Provider
+from gateway.dialects import EXCHANGES
+from gateway.errors import GatewayError, Overloaded, UpstreamError, UpstreamTimeout
+from gateway.upstream import Attempt, Ticker
+from gateway.upstream.connection import STALE_SECONDS, Connection
+from gateway.upstream.forwarder import CollectedBody, HttpForwarder, fetch, read_retry_after
+from tests.support.config import Places
+from tests.support.replies import completion, head, json_reply
+from tests.support.upstream import End, ScriptedUpstream, Wait
+from tests.support.waiting import until
+
+EXCHANGE: Final = EXCHANGES["chat"]["chat"]
+HEAD: Final = head(200) + b"Content-Length: 100\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A forwarder to a scripted provider."""
+
+    forwarder: HttpForwarder
+    scripted: ScriptedUpstream
+    ticker: Ticker
+
+    async def ask(self) -> bytes:
+        return await fetch(self.forwarder, EXCHANGE, b"{}", {}, self.ticker)
+
+    async def open_both(self) -> None:
+        """Leave two idle connections in the pool."""
+        self.scripted.play(json_reply(completion()), json_reply(completion()))
+        answers = [
+            await self.forwarder.open(EXCHANGE, b"{}", {}, Attempt(self.forwarder.provider))
+            for _ in range(2)
+        ]
+        for answer in answers:
+            await answer.deliver(CollectedBody())
+            answer.close()
+        assert self.scripted.connections == 2
+
+
+@pytest.fixture
+async def way(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Way]:
+    provider = Provider(
+        "p", "chat", places.urls["alpha"], "", None, 5.0, 0.3, 0.2, 60.0, 0, "drain", True,
+        "max_tokens", {},
+    )  # fmt: skip
+    ticker = Ticker()
+    yield Way(forwarder := HttpForwarder(provider), alpha, ticker)
+    forwarder.close()
+    ticker.close()
+
+
+async def test_a_request_on_a_stale_connection_is_sent_once_more_by_a_new_one(way: Way) -> None:
+    """Both idle connections are stale: the second attempt must not take the other one."""
+    await way.open_both()
+    way.scripted.play([End.RST], json_reply(completion()))
+    assert await way.ask()
+    assert way.scripted.connections == 3
+
+
+async def test_a_request_is_never_sent_a_third_time(way: Way) -> None:
+    await way.open_both()
+    before = len(way.scripted.exchanges)
+    way.scripted.play([End.RST], [End.RST], json_reply(completion()))
+    with pytest.raises(UpstreamError):
+        await way.ask()
+    assert len(way.scripted.exchanges) - before == 2
+
+
+async def test_a_connection_that_breaks_late_is_not_stale(way: Way) -> None:
+    """After two seconds the provider may have done the work, so nothing is sent again."""
+    await way.open_both()
+    before, go_on = len(way.scripted.exchanges), asyncio.Event()
+    way.scripted.play([Wait(go_on), End.RST], json_reply(completion()))
+    attempt = Attempt(way.forwarder.provider)
+    opening = asyncio.get_running_loop().create_task(
+        way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    )
+    await until(lambda: len(way.scripted.exchanges) > before, "the request to arrive")
+    connection = attempt._connection
+    assert isinstance(connection, Connection)
+    connection._sent_at -= STALE_SECONDS
+    go_on.set()
+    with pytest.raises(UpstreamError):
+        await opening
+    assert len(way.scripted.exchanges) - before == 1
+
+
+async def test_a_request_that_met_an_idle_connection_timing_out_is_sent_once_more(way: Way) -> None:
+    await way.open_both()
+    timed_out = head(408) + b"Content-Length: 0\r\nConnection: close\r\n\r\n"
+    way.scripted.play([timed_out, End.FIN], json_reply(completion()))
+    assert await way.ask()
+    assert way.scripted.connections == 3
+    way.scripted.play([timed_out, End.FIN], [timed_out, End.FIN])
+    with pytest.raises(GatewayError):
+        await way.ask()
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [("http://a.test/v1", "a.test"), ("https://A.test:443", "a.test"), ("http://a.test:81", "a.test:81"),
+     ("http://[::1]:8000/v1", "[::1]:8000"), ("http://xn--bcher-kva.test", "xn--bcher-kva.test"),
+     ("http://b\xfccher.test", "xn--bcher-kva.test")],
+)  # fmt: skip
+async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Way) -> None:
+    """In ASCII, without the scheme's own port, IPv6 in brackets (RFC 9112 §3.2)."""
+    forwarder = HttpForwarder(replace(way.forwarder.provider, base_url=base_url))
+    written = forwarder._write_head(EXCHANGE, {})
+    forwarder.close()
+    assert f"\r\nHost: {host}\r\n".encode() in written
+
+
+async def test_a_json_reply_that_does_not_begin_is_given_up_long_before_the_total(way: Way) -> None:
+    way.scripted.play([End.HANG])
+    async with asyncio.timeout(30):
+        with pytest.raises(UpstreamTimeout):
+            await way.ask()
+
+
+async def test_a_json_reply_that_stops_is_given_up_long_before_the_total(way: Way) -> None:
+    way.scripted.play([HEAD + b"{", End.HANG])
+    async with asyncio.timeout(30):
+        with pytest.raises(UpstreamTimeout):
+            await way.ask()
+
+
+async def test_a_shutdown_while_connecting_sends_nothing(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection that comes too late is closed, and kept for nobody."""
+    connecting, go_on = asyncio.Event(), asyncio.Event()
+    pool, opened = way.forwarder._pool, list[Connection]()
+    get = pool.get
+
+    async def get_late(*, fresh: bool = False) -> Connection:
+        connecting.set()
+        await go_on.wait()
+        opened.append(await get(fresh=fresh))
+        return opened[0]
+
+    monkeypatch.setattr(pool, "get", get_late)
+    sent: list[bool] = []
+    attempt = Attempt(way.forwarder.provider, lambda: sent.append(True))
+    way.ticker.add(attempt)
+    opening = asyncio.get_running_loop().create_task(
+        way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    )
+    await connecting.wait()
+    way.ticker.stop_all(Overloaded("The gateway is stopped."))
+    go_on.set()
+    with pytest.raises(Overloaded):
+        await opening
+    way.ticker.remove(attempt)
+    assert sent == []
+    assert way.scripted.exchanges == []
+    assert pool._idle == {}
+    assert not opened[0].usable
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("7", 7.0), ("0.5", 0.5), ("-3", 0.0), ("", None), ("soon", None),
+     ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)],
+)  # fmt: skip
+def test_retry_after(value: str, seconds: float | None) -> None:
+    assert read_retry_after(value) == seconds

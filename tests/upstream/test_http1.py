@@ -1,0 +1,111 @@
+"""Reading a response: the same at every split point, strict where a mistake could mislead."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gateway.upstream.http1 import MAX_INTERIM, BadResponse, ResponseReader
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: v\r\n\r\n"
+LENGTH = (
+    b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\nX: \t a b \r\n\r\nhello!"
+)
+
+
+@pytest.mark.parametrize("wire", [CHUNKED, LENGTH], ids=["chunked", "length"])
+def test_a_response_reads_the_same_at_every_split_point(wire: bytes) -> None:
+    for split in range(len(wire) + 1):
+        reader = ResponseReader()
+        body = reader.feed(wire[:split]) + reader.feed(wire[split:])
+        assert (body, reader.done, reader.leftover) == (b"hello!", True, False), split
+        assert reader.head is not None
+        assert reader.head.status == 200
+
+
+@pytest.mark.parametrize("interim", [1, 10, 11, 1000])
+def test_interim_responses_are_skipped_up_to_a_limit(interim: int) -> None:
+    reader = ResponseReader()
+    wire = b"HTTP/1.1 100 Continue\r\n\r\n" * interim + CHUNKED
+    if interim > MAX_INTERIM:
+        with pytest.raises(BadResponse, match="interim"):
+            reader.feed(wire)
+    else:
+        assert reader.feed(wire) == b"hello!"
+
+
+def test_the_lines_of_a_repeated_header_are_one_list() -> None:
+    reader = ResponseReader()
+    reader.feed(
+        b"HTTP/1.1 200 OK\r\nConnection: upgrade\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    )
+    assert reader.head is not None
+    assert reader.head.get(b"connection") == "upgrade, close"
+    assert not reader.head.is_persistent
+
+
+def test_a_header_is_stripped() -> None:
+    reader = ResponseReader()
+    reader.feed(LENGTH)
+    assert reader.head is not None
+    assert reader.head.get(b"x") == "a b"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 999 Odd\r\n\r\n",
+        b"HTTP/2 200\r\n\r\n",
+        b"\x16\x03\x01 tls",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"T: v\r\n" * 200,
+    ],
+)
+def test_what_could_mislead_is_refused(head: bytes) -> None:
+    with pytest.raises(BadResponse):
+        ResponseReader().feed(head)
+
+
+def test_what_stands_before_a_mistake_is_the_body_at_every_split_point() -> None:
+    wire = CHUNKED.partition(b"1;x=y")[0] + b"zz\r\n"
+    for split in range(len(wire) + 1):
+        reader = ResponseReader()
+        pieces: list[bytes] = []
+        with pytest.raises(BadResponse) as refusal:
+            pieces.extend(reader.feed(piece) for piece in (wire[:split], wire[split:]))
+        assert b"".join([*pieces, refusal.value.body]) == b"hello", split
+
+
+def test_what_is_missing_at_the_end_is_told() -> None:
+    reader = ResponseReader()
+    reader.feed(LENGTH[:-1])
+    with pytest.raises(BadResponse):
+        reader.feed_eof()
+
+
+def test_bytes_behind_a_response_are_noticed() -> None:
+    reader = ResponseReader()
+    reader.feed(LENGTH + b"HTTP/1.1 200 OK\r\n\r\n")
+    assert reader.leftover
+
+
+def test_a_long_run_of_spaces_costs_its_length() -> None:
+    """A provider's odd header must not stall all other requests: the square of it took seconds."""
+
+    def measure(spaces: int) -> float:
+        line = b"X: a" + b" " * spaces + b"b\r\n"
+        response = b"HTTP/1.1 200 OK\r\n" + line * 20 + b"Content-Length: 0\r\n\r\n"
+        seconds = []
+        for _ in range(5):
+            begun = time.process_time()
+            ResponseReader().feed(response)
+            seconds.append(time.process_time() - begun)
+        return min(seconds)
+
+    assert measure(8000) < 30 * measure(1000) + 0.02
