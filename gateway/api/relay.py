@@ -213,6 +213,7 @@ class Relay:
             return
         if self._pipeline is None or not self._pipeline.begun:
             return
+        self._raise_hold()
         try:
             await self._sink.begin()
         except ConnectionError:
@@ -220,7 +221,6 @@ class Relay:
         if not self._life.caller_gone:
             self._work.call.note_first_byte()
             self._life.advance(Phase.STREAMING)
-        self._raise_hold()
 
     def _raise_hold(self) -> None:
         """Raise the hold to what the stream has used so far, so that others are refused in time."""

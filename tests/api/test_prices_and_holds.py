@@ -227,7 +227,7 @@ async def test_a_hold_is_raised_as_soon_as_more_is_known(stage: Stage) -> None:
     """So that others on the same balance are refused in time."""
     caller = await add_caller(stage, "thin", NANO)
     reported = chunk({"content": "Hi"}) | {"usage": usage(150_000, 1)}
-    begun = sse_start([chunk({"role": "assistant", "content": ""}), reported])
+    begun = sse_start([reported])
     go_on = asyncio.Event()
     end = [chunked(sse(one)) for one in stream_chunks([], usage(150_000, 1))]
     stage.alpha.play([*begun, Wait(go_on), *end, *sse_reply([])[1:]])
