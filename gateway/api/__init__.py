@@ -11,7 +11,8 @@
     billing         the expected cost, the hold, the one settlement
     missing_usage   replies without a usage: counted, and logged once an hour
     lifecycle       the life of a completion, without I/O; the table of who pays when
-    relay           the driver of one completion: routes, bytes, deadlines
+    relay           the driver of one completion: routes, deadlines, callers that leave
+    delivery        the provider's reply on its way to the caller
     conclusion      the charge, then the last bytes
     sink            the caller's side of a reply
     error_replies   errors as responses

@@ -1,21 +1,23 @@
 """The driver of one completion: routes, bytes, deadlines, the charge, the last bytes.
 
-One task does it all. While it waits in `Answer.deliver`, the provider's bytes are pushed into
-`receive` and from there to the caller's transport in the same call; there is no queue in between.
-Deadlines and callers that leave are noticed by the ticker, which makes that wait fail. `lifecycle`
-decides what an ending means and who pays for it.
+One task does it all. While it waits in `Delivery.run`, the provider's bytes are pushed through the
+delivery to the caller's transport in the same call; there is no queue in between. Deadlines and
+callers that leave are noticed by the ticker, which makes that wait fail. `lifecycle` decides what
+an ending means and who pays for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, assert_never
 
 from gateway.api.admission import Completion
 from gateway.api.conclusion import conclude, conclude_at_once, is_mid_event, settle
+from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import (
     UNCONCLUDED,
     Ending,
@@ -26,9 +28,9 @@ from gateway.api.lifecycle import (
     find_ending,
 )
 from gateway.api.sink import Sink
-from gateway.dialects import Exchange, Pipeline, ReplyContext, looks_like_json
-from gateway.errors import GatewayError, InternalError, UpstreamError
-from gateway.upstream import Answer, Attempt, Candidate, Ticker, try_routes
+from gateway.dialects import Pipeline
+from gateway.errors import GatewayError, InternalError
+from gateway.upstream import Attempt, Candidate, Ticker, try_routes
 
 log = logging.getLogger("gateway.relay")
 
@@ -44,22 +46,24 @@ class CallerLeft(Exception):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Relay:
-    """A `Receiver` of the provider's bytes, and `Timed` while it is in flight."""
+    """Serves one completion; `Timed` while it is in flight."""
 
     _work: Completion
     _sink: Sink
     _ticker: Ticker
     _life: Lifecycle = field(default_factory=Lifecycle)
-    _candidate: Candidate | None = None
-    _alive: bool = False
+    _candidate: Candidate = field(init=False)
+    """The route that is tried, or was last."""
     _attempt: Attempt | None = None
     """Under way: None as soon as its connection may serve another request."""
-    _answer: Answer | None = None
-    _context: ReplyContext | None = None
-    _pipeline: Pipeline | None = None
-    _sniffed: bool = False
-    _read_until: float | None = None
+    _delivery: Delivery | None = None
+    """From the answer of a provider on."""
+    _read_until: float = math.inf
+    """When a reply that is read on for its usage alone is given up."""
     _raise_due: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._candidate = self._work.candidates[0]
 
     async def run(self) -> None:
         """Serve the completion. Raises GatewayError where no head was sent."""
@@ -86,6 +90,10 @@ class Relay:
             self._ticker.remove(self)
             self._sink.close()
 
+    @property
+    def _pipeline(self) -> Pipeline | None:
+        return None if self._delivery is None else self._delivery.pipeline
+
     async def _read_upstream(self) -> tuple[Ending, GatewayError | None]:
         """Try the routes and pass on what the first that works sends."""
         error: GatewayError | None = None
@@ -102,29 +110,35 @@ class Relay:
             # Events that came in one read with the end of the body, or with its failure, have not
             # been sent: nobody called `ready` in between. They go out before the ending is chosen,
             # because it depends on whether they were.
-            await self._begin()
+            if self._delivery is not None:
+                await self._delivery.begin()
         except GatewayError as failure:
             error = failure
         return find_ending(error), error
 
     async def _try(self, candidate: Candidate) -> None:
-        work, provider = self._work, candidate.provider
-        if self._life.caller_gone:
+        """Send the request by one route and pass on the reply. Raises CallerLeft, GatewayError."""
+        work, life = self._work, self._life
+        if life.caller_gone:
             raise CallerLeft
-        self._candidate = candidate
+        self._candidate, provider = candidate, candidate.provider
         work.call.attempts += 1
         work.call.provider = provider.name
         prepared, headers = work.prepare(candidate), work.pick_headers(candidate)
         self._attempt = Attempt(
             provider.config,
-            on_sent=partial(self._life.advance, Phase.SENT),
-            on_refused=partial(self._life.advance, Phase.ADMITTED),
+            on_sent=partial(life.advance, Phase.SENT),
+            on_refused=partial(life.advance, Phase.ADMITTED),
         )
         try:
             answer = await provider.forwarder.open(
                 candidate.exchange, prepared.data, headers, self._attempt
             )
-            await self._pass(candidate.exchange, answer, prepared.context)
+            life.advance(Phase.ANSWERED)
+            self._delivery = Delivery(
+                work, self._sink, life, candidate, answer, prepared.context, self._leave
+            )
+            await self._delivery.run()
         except GatewayError as error:
             # The provider speaks of its own model name.
             error.replace_name(candidate.target.upstream_model, work.model.id)
@@ -132,120 +146,25 @@ class Relay:
         finally:
             self._attempt = None
 
-    async def _pass(self, exchange: Exchange, answer: Answer, context: ReplyContext) -> None:
-        """Pass on the body of an answer to its end."""
-        work = self._work
-        self._life.advance(Phase.ANSWERED)
-        self._alive = False
-        self._answer = answer
-        open_body = exchange.open_stream if work.request.stream else exchange.open_reply
-        self._pipeline = open_body(context)
-        self._context = context
-        try:
-            await answer.deliver(self)
-            self._end_body(self._pipeline)
-        except UpstreamError as error:
-            error.next_route = False  # the provider had begun its work
-            raise
-        finally:
-            answer.close()
-
-    def receive(self, data: bytes) -> bool:
-        """See `Receiver`. The hot path of streams: events go out in this call."""
-        pipeline = self._pipeline
-        assert pipeline is not None
-        if not self._sniffed:
-            pipeline = self._sniff(pipeline, data)
-        out = pipeline.feed(data)
-        if not self._alive and (pipeline.begun or not self._work.request.stream):
-            self._alive = True  # the breakers need not wait for the end of a long reply
-            assert self._candidate is not None
-            self._candidate.note_alive()
-        proceed = self._send(pipeline, out) if out else True
-        if pipeline.failure is not None:
-            raise pipeline.failure
-        if pipeline.complete:
-            assert self._answer is not None
-            self._answer.stop()
-        return proceed
-
-    async def ready(self) -> None:
-        """See `Receiver`: send the head, or wait until the caller has taken its bytes."""
-        if self._life.caller_gone:
-            return
-        if self._life.phase is not Phase.STREAMING:
-            await self._begin()
-            return
-        try:
-            await self._sink.ready()
-        except ConnectionError:
-            self._leave()
-
-    def _sniff(self, pipeline: Pipeline, data: bytes) -> Pipeline:
-        """Replace the pipeline if a provider answers a request for a stream with a JSON object."""
-        self._sniffed = bool(data.strip())
-        if self._work.request.stream and looks_like_json(data):
-            assert self._candidate is not None
-            assert self._context is not None
-            pipeline = self._pipeline = self._candidate.exchange.open_replay(self._context)
-        return pipeline
-
-    def _end_body(self, pipeline: Pipeline) -> None:
-        """Note that the body ended cleanly. Raises UpstreamError if something is missing."""
-        if pipeline.complete:
-            return
-        if out := pipeline.end():
-            self._send(pipeline, out)
-        if pipeline.failure is not None:
-            raise pipeline.failure
-        if not pipeline.complete:
-            raise UpstreamError("The upstream provider's stream broke off.")
-
-    def _send(self, pipeline: Pipeline, out: bytes) -> bool:
-        """Comments before the first event are dropped: the gateway sends its own."""
-        if self._life.caller_gone or not pipeline.begun:
-            return True
-        return self._sink.send(out)
-
-    async def _begin(self) -> None:
-        """Send the head of a stream and the events that wait for it. Raises LedgerUnavailable."""
-        if self._life.phase is not Phase.ANSWERED or self._life.caller_gone:
-            return
-        if self._pipeline is None or not self._pipeline.begun:
-            return
-        self._raise_hold()
-        try:
-            await self._sink.begin()
-        except ConnectionError:
-            self._leave()
-        if not self._life.caller_gone:
-            self._work.call.note_first_byte()
-            self._life.advance(Phase.STREAMING)
-
-    def _raise_hold(self) -> None:
-        """Raise the hold to what the stream has used so far, so that others are refused in time."""
-        if self._pipeline is not None:
-            self._work.bill.raise_to(self._pipeline.measure())
-
     def tick(self, now: float) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""
-        if self._life.phase is Phase.ENDED:
+        life, delivery = self._life, self._delivery
+        if life.phase is Phase.ENDED:
             return
-        if not self._life.caller_gone:
+        if not life.caller_gone:
             self._sink.tick(now, mid_event=is_mid_event(self._pipeline))
             if self._sink.lost:
                 self._leave()
-        if self._work.request.stream and now >= self._raise_due:
+        if delivery is not None and self._work.request.stream and now >= self._raise_due:
             self._raise_due = now + RAISE_SECONDS
-            if self._life.phase in (Phase.ANSWERED, Phase.STREAMING):
-                self._raise_hold()
+            delivery.raise_hold()
         if self._attempt is not None:
-            if self._read_until is not None and now >= self._read_until:
+            if now >= self._read_until:
                 self._attempt.fail(CallerLeft())
             self._attempt.tick(now)
 
-    def stop(self, error: GatewayError) -> None:
-        """See `Timed`: the gateway waits no longer."""
+    def stop(self, error: Exception) -> None:
+        """See `Timed`: end the attempt with `error`."""
         if self._attempt is not None:
             self._attempt.fail(error)
 
@@ -254,7 +173,6 @@ class Relay:
         if self._life.caller_gone:
             return
         self._sink.abort()
-        assert self._candidate is not None
         leaving = self._life.leave(
             drains=self._candidate.provider.config.on_disconnect == "drain",
             finished=self._pipeline is not None and self._pipeline.finished,
@@ -265,8 +183,7 @@ class Relay:
             case Leaving.READ_USAGE:
                 self._read_until = asyncio.get_running_loop().time() + USAGE_SECONDS
             case Leaving.STOP:
-                if self._attempt is not None:
-                    self._attempt.fail(CallerLeft())
+                self.stop(CallerLeft())
             case _:
                 assert_never(leaving)
 

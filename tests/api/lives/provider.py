@@ -131,10 +131,10 @@ class FakeRoute:
         return error
 
     def _write_body(self) -> list[bytes]:
-        whole = COMPLETION if self.dice.random() < 0.9 else CUT_SHORT
+        whole = COMPLETION if self.dice.random() < 0.7 else CUT_SHORT
         body = self._write_stream() if self.stream else [whole[:40], whole[40:]]
-        if self.stream and self.dice.random() < 0.05:
-            body = [COMPLETION]  # `stream` ignored
+        if self.stream and self.dice.random() < 0.1:
+            body = [whole]  # `stream` ignored
         if self.dice.random() < 0.25:
             body = body[: self.dice.randrange(len(body) + 1)]  # cut
         if self.dice.random() < 0.07:
@@ -144,8 +144,8 @@ class FakeRoute:
         return body
 
     def _write_stream(self) -> list[bytes]:
-        deltas = [text("Hal"), text("lo")] if self.dice.random() < 0.65 else []
-        if not deltas and self.dice.random() < 0.7:
+        deltas = [text("Hal"), text("lo")] if self.dice.random() < 0.5 else []
+        if not deltas and self.dice.random() < 0.85:
             tool = self.dice.choice((TOOL, NAMELESS, NAMELESS))
             deltas = [{"index": 0, "delta": tool, "finish_reason": None}]
         chunks = [chunk(role()), *(chunk(delta) for delta in deltas), chunk(stop())]

@@ -1,0 +1,116 @@
+"""The delivery of a provider's reply: its bytes in, the caller's bytes out in the same call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gateway.api.admission import Completion
+from gateway.api.lifecycle import Lifecycle, Phase
+from gateway.api.sink import Sink
+from gateway.dialects import Pipeline, ReplyContext, looks_like_json
+from gateway.errors import UpstreamError
+from gateway.upstream import Answer, Candidate
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Delivery:
+    """A `Receiver` of one reply. A request has at most one: no route is tried after an answer."""
+
+    _work: Completion
+    _sink: Sink
+    _life: Lifecycle
+    _candidate: Candidate
+    _answer: Answer
+    _context: ReplyContext
+    _on_caller_left: Callable[[], None]
+    pipeline: Pipeline = field(init=False)
+    _sniffed: bool = False
+    _alive: bool = False
+
+    def __post_init__(self) -> None:
+        exchange = self._candidate.exchange
+        is_stream = self._work.request.stream
+        self.pipeline = (exchange.open_stream if is_stream else exchange.open_reply)(self._context)
+        self._sniffed = not is_stream
+
+    async def run(self) -> None:
+        """Pass on the body to its end. Raises GatewayError, and what ends the attempt."""
+        try:
+            await self._answer.deliver(self)
+            self._end_body()
+        except UpstreamError as error:
+            error.next_route = False  # the provider had begun its work
+            raise
+        finally:
+            self._answer.close()
+
+    def receive(self, data: bytes) -> bool:
+        """See `Receiver`. The hot path of streams: events go out in this call."""
+        if not self._sniffed:
+            self._sniff(data)
+        pipeline = self.pipeline
+        out = pipeline.feed(data)
+        if not self._alive and (pipeline.begun or not self._work.request.stream):
+            self._alive = True  # the breakers need not wait for the end of a long reply
+            self._candidate.note_alive()
+        proceed = self._send(out) if out else True
+        if pipeline.failure is not None:
+            raise pipeline.failure
+        if pipeline.complete:
+            self._answer.stop()
+        return proceed
+
+    async def ready(self) -> None:
+        """See `Receiver`: send the head, or wait until the caller has taken its bytes."""
+        if self._life.caller_gone:
+            return
+        if self._life.phase is not Phase.STREAMING:
+            await self.begin()
+            return
+        try:
+            await self._sink.ready()
+        except ConnectionError:
+            self._on_caller_left()
+
+    async def begin(self) -> None:
+        """Send the head of a stream and the events that wait for it. Raises LedgerUnavailable."""
+        life = self._life
+        if life.phase is not Phase.ANSWERED or life.caller_gone or not self.pipeline.begun:
+            return
+        self.raise_hold()
+        try:
+            await self._sink.begin()
+        except ConnectionError:
+            self._on_caller_left()
+        if not life.caller_gone:
+            self._work.call.note_first_byte()
+            life.advance(Phase.STREAMING)
+
+    def raise_hold(self) -> None:
+        """Raise the hold to what the stream has used so far, so that others are refused in time."""
+        self._work.bill.raise_to(self.pipeline.measure())
+
+    def _sniff(self, data: bytes) -> None:
+        """Replace the pipeline if a provider answers a request for a stream with a JSON object."""
+        self._sniffed = bool(data.strip())
+        if looks_like_json(data):
+            self.pipeline = self._candidate.exchange.open_replay(self._context)
+
+    def _end_body(self) -> None:
+        """Note that the body ended cleanly. Raises UpstreamError if something is missing."""
+        pipeline = self.pipeline
+        if pipeline.complete:
+            return
+        if out := pipeline.end():
+            self._send(out)
+        if pipeline.failure is not None:
+            raise pipeline.failure
+        if not pipeline.complete:
+            raise UpstreamError("The upstream provider's stream broke off.")
+
+    def _send(self, out: bytes) -> bool:
+        """Send events. Comments before the first event are dropped: the gateway sends its own."""
+        if self._life.caller_gone or not self.pipeline.begun:
+            return True
+        return self._sink.send(out)
