@@ -42,6 +42,8 @@ class Stream:
     special: str = ""
     tokens: Tokens | None = None
     """The usage of a complete stream, worked out by hand; None for a recorded one."""
+    repaired: int | None = 0
+    """How many events break a rule of the format; None for a recorded stream."""
     error: str | None = None
     """The message with which a failing stream ends."""
 
@@ -68,8 +70,9 @@ def read_stream(path: Path) -> Stream:
     fields = dict(line.split(": ", 1) for line in header.decode().splitlines())
     del fields["source"]
     tokens = _read_tokens(fields.pop("tokens")) if "tokens" in fields else None
+    repaired = int(fields.pop("repaired", "0"))
     dialect = path.relative_to(FOLDER).parts[0]
-    return Stream(path.stem, dialect, body, tokens=tokens, **fields)
+    return Stream(path.stem, dialect, body, tokens=tokens, repaired=repaired, **fields)
 
 
 def _read_tokens(text: str) -> Tokens:
@@ -86,7 +89,7 @@ def _read_recorded(path: Path) -> Stream:
     else:
         named = ((json.loads(line)["type"].encode(), line) for line in lines)
         body = b"".join(b"event: %b\ndata: %b\n\n" % pair for pair in named)
-    return Stream(f"recorded-{path.stem}", dialect, body)
+    return Stream(f"recorded-{path.stem}", dialect, body, repaired=None)
 
 
 def _list_recorded(dialect: str) -> list[Path]:
