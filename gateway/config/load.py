@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gateway.config.prices import read_price_list
 from gateway.config.reader import (
@@ -21,8 +21,11 @@ from gateway.config.reader import (
 )
 from gateway.config.settings import SETTINGS
 from gateway.config.values import Network, check_model_id, resolve_api_key
-from gateway.dialects import DEMO, MaxTokensField, Reasoning
+from gateway.dialects import DEMO, UPSTREAMS, MaxTokensField, Reasoning
 from gateway.prices import FREE_OF_CHARGE, PriceList
+
+MAX_OUTPUT_TOKENS: Final = 128_000
+"""The output limit of a model without one of its own: the largest that vendors offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Provider:
     on_disconnect: Literal["abort", "drain"]
     stream_usage: bool
     max_tokens_field: MaxTokensField
+    leading_system: bool
     headers: Mapping[str, str] = field(repr=False)
 
 
@@ -238,7 +242,21 @@ def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, P
             raise place.error("routes", f"there is no [providers.{route.provider}]; {known}")
     prices = read_price_list(place, settings.pop("price"), settings.pop("price_when"))
     owner = settings.pop("owned_by") or routes[0].provider.lower()
-    return Model(id=model_id, owned_by=owner, routes=routes, prices=prices, **settings)
+    limit = settings.pop("max_output_tokens")
+    if limit is None:
+        if any(UPSTREAMS[providers[one.provider].dialect].requires_limit for one in routes):
+            raise place.error(
+                "max_output_tokens", "is missing; a messages provider has to be told the limit"
+            )
+        limit = MAX_OUTPUT_TOKENS
+    return Model(
+        id=model_id,
+        owned_by=owner,
+        routes=routes,
+        max_output_tokens=limit,
+        prices=prices,
+        **settings,
+    )
 
 
 def _check_quoting(place: Place, model_id: str, raw: object) -> None:

@@ -135,6 +135,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             "a chat provider's name for the output limit of a translated messages request",
             "max_tokens",
         ),
+        "leading_system": Setting(
+            read.boolean,
+            "a messages provider takes no system messages within a conversation: those of chat"
+            " callers move to its beginning",
+            default=False,
+        ),
         "headers": Setting(values.headers, "extra request headers", {}),
     },
     "models.ID": {
@@ -144,7 +150,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             None,
         ),
         "routes": Setting(values.routes, 'an array of "provider/upstream model", tried in order'),
-        "max_output_tokens": Setting(_tokens, "the most tokens it can write", 128_000),
+        "max_output_tokens": Setting(
+            _tokens,
+            "the most tokens it can write; required with a messages provider, which refuses a"
+            " request for more than its model can; default for others: 128000",
+            None,
+        ),
         "max_input_tokens": Setting(_tokens, "the most tokens it can read", 2_000_000),
         "reasoning": Setting(
             read.choice(*get_args(Reasoning)),

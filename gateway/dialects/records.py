@@ -50,6 +50,8 @@ class Target:
     """The model's cap, sent as the limit where the upstream requires one and the caller gave none."""
     reasoning: Reasoning = "effort"
     max_tokens_field: MaxTokensField = "max_tokens"
+    leading_system: bool = False
+    """Instructions within a conversation move to its beginning: the upstream takes no others."""
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
     """What callers may ask for although it has no price: names of the dialect's `BILLED` table."""

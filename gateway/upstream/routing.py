@@ -199,6 +199,7 @@ def make_target(model: Model, route: Route, provider: Provider, exchange: Exchan
         max_output_tokens=model.max_output_tokens,
         reasoning=model.reasoning or exchange.upstream.default_reasoning,
         max_tokens_field=provider.max_tokens_field,
+        leading_system=provider.leading_system,
         prices=model.prices,
         allow=model.allow,
     )

@@ -31,6 +31,7 @@ routes = ["demo/echo"]
 price = "free"
 [models."big"]
 routes = ["vendor/big", "second/large"]
+max_output_tokens = 64_000
 price = {{ input = 3, cached_input = 0.3, cache_write = 3.75, output = 15, request = 0.01 }}
 [[models.big.price_when]]
 input_above = 200_000

@@ -74,6 +74,7 @@ PROVIDER = "gateway.toml: [providers.openai]"
         (OPENAI + '[models."m"]\nprice = "free"', 'gateway.toml: [models."m"] routes: is missing; it is an array of'),
         (OPENAI + MODEL + 'owned_by = "Open AI"', 'gateway.toml: [models."m"] owned_by: must be a lowercase word'),
         (OPENAI + MODEL + "max_output_tokens = 0", 'gateway.toml: [models."m"] max_output_tokens: must be'),
+        (OPENAI.replace('"chat"', '"messages"') + MODEL, 'gateway.toml: [models."m"] max_output_tokens: is missing; a messages provider has to be told the limit'),
         (OPENAI + MODEL + "created = 2026-01-01", 'gateway.toml: [models."m"] created: must be a whole number from 0 to 1099511627776, not a date or time'),
         (OPENAI + MODEL.replace('"m"', '""'), 'gateway.toml: [models.""]: a model id must not be empty'),
         (OPENAI + MODEL.replace('"m"', '" m"'), 'gateway.toml: [models." m"]: a model id must not be empty or have spaces around it'),

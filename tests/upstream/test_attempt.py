@@ -8,17 +8,16 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.config import Provider
 from gateway.errors import Overloaded, UpstreamTimeout
 from gateway.upstream import Attempt
+from tests.support.records import make_provider
 
 FIRST_BYTE: Final = 10.0
 IDLE: Final = 3.0
 TOTAL: Final = 60.0
-PROVIDER: Final = Provider(
-    "p", "chat", "http://x", "", None, 5.0, FIRST_BYTE, IDLE, TOTAL, 0, "drain", True,
-    "max_tokens", {},
-)  # fmt: skip
+PROVIDER: Final = make_provider(
+    first_byte_timeout=FIRST_BYTE, idle_timeout=IDLE, total_timeout=TOTAL
+)
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ from typing import Final
 
 import pytest
 
-from gateway.config import Provider
 from gateway.dialects import EXCHANGES
 from gateway.errors import GatewayError, Overloaded, UpstreamError, UpstreamTimeout
 from gateway.upstream import Attempt, Ticker
 from gateway.upstream.connection import STALE_SECONDS, Connection
 from gateway.upstream.forwarder import CollectedBody, HttpForwarder, fetch, read_retry_after
 from tests.support.config import Places
+from tests.support.records import make_provider
 from tests.support.replies import completion, head, json_reply
 from tests.support.upstream import End, ScriptedUpstream, Wait
 from tests.support.waiting import until
@@ -50,10 +50,9 @@ class Way:
 
 @pytest.fixture
 async def way(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Way]:
-    provider = Provider(
-        "p", "chat", places.urls["alpha"], "", None, 5.0, 0.3, 0.2, 60.0, 0, "drain", True,
-        "max_tokens", {},
-    )  # fmt: skip
+    provider = make_provider(
+        base_url=places.urls["alpha"], first_byte_timeout=0.3, idle_timeout=0.2
+    )
     ticker = Ticker()
     yield Way(forwarder := HttpForwarder(provider), alpha, ticker)
     forwarder.close()

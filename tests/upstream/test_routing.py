@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.config import Provider
 from gateway.dialects import EXCHANGES, Target
 from gateway.errors import (
     MAX_RETRY_AFTER_SECONDS,
@@ -21,12 +20,11 @@ from gateway.errors import (
 )
 from gateway.upstream import Candidate, ProviderState, try_routes
 from gateway.upstream.breaker import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
+from tests.support import records
 
 LIMIT: Final = 3
 REST: Final = 20.0
-PROVIDER: Final = Provider(
-    "p", "chat", "http://x", "", None, 5.0, 10.0, 3.0, 60.0, LIMIT, "drain", True, "max_tokens", {},
-)  # fmt: skip
+PROVIDER: Final = records.make_provider(max_concurrency=LIMIT)
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat.usage import maybe_repair_chat_usage
 from gateway.dialects.records import Json
+from gateway.dialects.wire import get_object, get_text
 
 CHUNK_OBJECT: Final = "chat.completion.chunk"
 
@@ -30,6 +31,7 @@ class _Tools:
 
     started: set[int] = field(default_factory=set)
     latest: int = -1
+    by_id: dict[str, int] = field(default_factory=dict)
 
 
 class ChunkRepair:
@@ -150,17 +152,23 @@ def _repair_envelope(chunk: Json) -> tuple[Json, bool]:
 
 
 def _repair_tool_call(call: Json, state: _Tools) -> Json:
-    """Add the index of a call: without a name it continues the latest, with one it is the next."""
-    index = call.get("index")
-    function = call.get("function")
-    names_itself = bool(call.get("id")) or bool(isinstance(function, dict) and function.get("name"))
+    """Add the index of a call.
+
+    A fragment with a known id continues its call, one without id and name the latest; any other one
+    begins the next.
+    """
+    index, identity = call.get("index"), get_text(call, "id")
     if not isinstance(index, int) or isinstance(index, bool):
-        index = state.latest + 1 if names_itself or state.latest < 0 else state.latest
+        begins = bool(identity or get_text(get_object(call, "function"), "name"))
+        following = state.latest + 1 if begins or state.latest < 0 else state.latest
+        index = state.by_id.get(identity, following)
         call = {"index": index, **{key: value for key, value in call.items() if key != "index"}}
     if index not in state.started and not call.get("type"):
         call = {**call, "type": "function"}
     state.started.add(index)
     state.latest = index
+    if identity:
+        state.by_id[identity] = index
     return call
 
 

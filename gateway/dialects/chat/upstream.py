@@ -31,6 +31,7 @@ class ChatUpstream:
     name: Final = "chat"
     path: Final = "/chat/completions"
     default_reasoning: Final = "none"
+    requires_limit: Final = False
     passed_headers: Final = ()
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:

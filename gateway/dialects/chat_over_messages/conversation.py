@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Final
 
 import orjson
@@ -21,8 +20,6 @@ from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
 from gateway.errors import BadRequest
 
-INSTRUCTING_ROLES: Final = frozenset({"system", "developer"})
-
 _FOREIGN_ID_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -37,46 +34,65 @@ class Conversation:
     """Names of the tools that were called in it, in order, each once."""
 
 
-def translate_conversation(field: Field) -> Conversation:
+def translate_conversation(field: Field, *, leading_system: bool) -> Conversation:
     """Write the messages as turns. Raises BadRequest, naming what cannot be carried over.
 
     Only the leading instructions become `system`; later ones stay where they stand, since moving
-    them would change what they mean and spoil the cached prefix.
+    them would change what they mean and spoil the cached prefix. With `leading_system` they go
+    there all the same: the provider takes no others.
     """
     messages = field.read_items()
-    leading = list(takewhile(lambda one: one.get("role") in INSTRUCTING_ROLES, messages))
-    system: list[Json] = []
-    for message in leading:
-        system += translate_content(message["content"], TEXT_PARTS)
-    turns = _Turns()
-    for message in messages[len(leading) :]:
+    turns = _Turns(leading_system=leading_system)
+    for message in messages:
         _ADDERS[message.get("role")](turns, message)
+    turns.add_late()
     if not turns.turns:
         raise field.refuse(
             "This model's provider needs a message with some text that is neither a system nor "
             "a developer message."
         )
-    return Conversation(system, turns.turns, list(dict.fromkeys(turns.called)))
+    return Conversation(turns.system, turns.turns, list(dict.fromkeys(turns.called)))
 
 
 class _Turns:
     """The turns so far. Results of tools open a user turn, which the user's next words join."""
 
-    __slots__ = ("_function_ids", "_results", "called", "turns")
+    __slots__ = (
+        "_function_ids", "_late", "_leading_system", "_results", "_unanswered", "called", "system",
+        "turns",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, *, leading_system: bool) -> None:
+        self._leading_system = leading_system
+        self.system: list[Json] = []
         self.turns: list[Json] = []
         self.called: list[str] = []
         self._results = 0
         """Results at the head of the last turn; 0 when none opened it."""
         self._function_ids: dict[str, str] = {}
         """Calls without an id that wait for a result, by the function's name."""
+        self._unanswered: set[str] = set()
+        """Calls of the last turn that wait for a result."""
+        self._late: list[Json] = []
+        """Instructions that wait for those results, which come right behind their calls."""
 
     def add_instruction(self, message: Field) -> None:
-        self._append("system", translate_content(message["content"], TEXT_PARTS))
+        blocks = translate_content(message["content"], TEXT_PARTS)
+        if self._leading_system or not self.turns:
+            self.system += blocks
+        elif self._unanswered:
+            self._late += blocks
+        else:
+            self._append("system", blocks)
+
+    def add_late(self) -> None:
+        """Append the instructions that waited."""
+        late, self._late = self._late, []
+        self._append("system", late)
 
     def add_user(self, message: Field) -> None:
         blocks = translate_content(message["content"], ALL_PARTS)
+        self.add_late()
         if self._results:
             self.turns[-1]["content"] += blocks
         else:
@@ -96,7 +112,9 @@ class _Turns:
             identity = f"function_{len(self.called)}"
             blocks.append(self._read_function(message["function_call"], identity))
             self._function_ids[self.called[-1]] = identity
+        self.add_late()
         self._append("assistant", blocks)
+        self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
     def add_tool_result(self, message: Field) -> None:
         self._add_result(_shape_id(message["tool_call_id"].read_text()), message)
@@ -120,6 +138,9 @@ class _Turns:
         else:
             self._append("user", [result])
             self._results = 1
+        self._unanswered.discard(identity)
+        if not self._unanswered:
+            self.add_late()
 
     def _append(self, role: str, blocks: list[Json]) -> None:
         """Append a turn, unless nothing is in it."""

@@ -99,7 +99,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     body = Field({name: value for name, value in request.body.items() if value is not None})
     _refuse_uncarried(body)
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
-    conversation = translate_conversation(body["messages"])
+    conversation = translate_conversation(body["messages"], leading_system=target.leading_system)
     made: Json = {"model": request.model, "max_tokens": max_tokens}
     system = [*conversation.system, *_instruct(body["response_format"])]
     if system:

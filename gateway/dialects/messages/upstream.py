@@ -34,6 +34,7 @@ class MessagesUpstream:
 
     name: ClassVar = "messages"
     default_reasoning: ClassVar[Reasoning] = "effort"
+    requires_limit: ClassVar = True
     passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
 
     path: str = "/messages"

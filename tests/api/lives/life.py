@@ -17,7 +17,7 @@ from gateway.api.limits import make_rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.api.relay import Relay
 from gateway.api.sink import JsonSink
-from gateway.config import Model, Provider
+from gateway.config import Model
 from gateway.dialects import CALLERS, EXCHANGES, CompletionRequest, ReplyContext, Target
 from gateway.errors import STOPPED, GatewayError, Overloaded
 from gateway.ledger import Account, Key, KeyTerms
@@ -30,6 +30,7 @@ from tests.api.lives.judge import Heard, judge
 from tests.api.lives.ledger import FakeLedger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.provider import FakeRoute
+from tests.support.records import make_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,12 @@ def _admit(
     loop = asyncio.get_running_loop()
     rates = make_rates(requests_per_minute=0, tokens_per_minute=0, concurrency=0, now=0.0)
     call = Call("req_1", dialect, loop.time(), 0, key=key, rates=rates)
-    provider = Provider(
-        "p", "chat", "http://x", "", None, 5.0, 4.0, 4.0, 20.0, 0,
-        dice.choice(("drain", "abort")), True, "max_tokens", {},
-    )  # fmt: skip
+    provider = make_provider(
+        first_byte_timeout=4.0,
+        idle_timeout=4.0,
+        total_timeout=20.0,
+        on_disconnect=dice.choice(("drain", "abort")),
+    )
     routes = [FakeRoute(provider, dice, log, stream) for _ in range(dice.randint(1, 3))]
     candidates = [
         Candidate(ProviderState(cast("Any", route)), exchange, Target("theirs")) for route in routes

@@ -178,6 +178,13 @@ def test_fragments_without_index_continue_the_latest_call() -> None:
     assert ["type" in call for call in calls] == [True, False, True, False]
 
 
+def test_fragments_without_index_that_repeat_an_id_continue_its_call() -> None:
+    again = {**FRAGMENT, "id": named("a")["id"]}
+    stream = [tools({"index": 0, **named("a")}), tools(named("b")), tools(again), tools(FRAGMENT)]
+    calls = [one["tool_calls"][0] for one, _ in deltas(role(), *stream)[1:]]
+    assert [call["index"] for call in calls] == [0, 1, 0, 0]
+
+
 def test_fragments_with_an_index_are_left() -> None:
     """Qwen repeats `id:""` and the type; Anthropic's endpoint begins at 1."""
     fragment = {"index": 1, "id": "", "type": "function", "function": {"arguments": "1"}}

@@ -113,7 +113,7 @@ def call(arguments: str, **fields: Any) -> Json:
 
 def test_calls_without_index_are_counted_once() -> None:
     """Learning from an event must not count its call."""
-    body = BEGIN + tools(call("{}", id="a")) + tools(call("{}", id="b")) + tools(call("{}", id="b"))
+    body = BEGIN + tools(call("{}", id="a")) + tools(call("{}", id="b")) + tools(call("{}", id="c"))
     played = check_same(body)
     assert [one["delta"]["tool_calls"][0]["index"] for one in played.choices[1:]] == [0, 1, 2]
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.errors import BadRequest
-from tests.dialects.chat_over_messages.kit import check_request, translate, translate_messages
+from tests.dialects.chat_over_messages.kit import (
+    TARGET,
+    check_request,
+    translate,
+    translate_messages,
+)
 
 PNG = base64.b64encode(b"\x89PNG picture").decode()
 PDF = base64.b64encode(b"%PDF-1.7 text").decode()
@@ -156,6 +162,45 @@ def test_leading_instructions_are_the_system_in_order() -> None:
     marked = {**text("c"), "cache_control": {"type": "ephemeral"}}
     assert made["system"] == [text("a"), text("b"), marked]
     assert [turn["role"] for turn in made["messages"]] == ["user", "system"]
+
+
+LATER = {"role": "system", "content": "later"}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [calls(call("c1"), call("c2")), LATER, tool("c1", "one"), tool("c2", "two")],
+        [calls(call("c1"), call("c2")), tool("c1", "one"), LATER, tool("c2", "two")],
+        [calls(call("c1"), call("c2")), tool("c1", "one"), tool("c2", "two"), LATER],
+    ],
+)
+def test_an_instruction_does_not_part_a_call_from_its_results(messages: list[Json]) -> None:
+    """Upstreams refuse a call whose results do not follow it."""
+    made = translate(messages=[USER, *messages, USER])
+    check_request(made)
+    assert [(turn["role"], turn["content"]) for turn in made["messages"][2:]] == [
+        ("user", [result("c1", "one"), result("c2", "two")]),
+        ("system", [text("later")]),
+        ("user", [text("Hi")]),
+    ]
+
+
+@pytest.mark.parametrize("after", [[USER], [{"role": "assistant", "content": "Hi"}], []])
+def test_an_instruction_behind_a_call_without_result_is_kept(after: list[Json]) -> None:
+    turns = translate(messages=[calls(call()), LATER, *after])["messages"]
+    assert [turn["role"] for turn in turns] == [
+        "assistant", "system", *(message["role"] for message in after),
+    ]  # fmt: skip
+
+
+def test_all_instructions_are_the_system_where_the_provider_takes_no_others() -> None:
+    made = translate(
+        replace(TARGET, leading_system=True),
+        messages=[{"role": "system", "content": "a"}, USER, calls(call()), LATER, tool("c1", "b")],
+    )
+    assert made["system"] == [text("a"), text("later")]
+    assert [turn["role"] for turn in made["messages"]] == ["user", "assistant", "user"]
 
 
 def test_blank_instructions_are_no_system() -> None:

@@ -110,6 +110,7 @@ class TinyUpstream:
     name = "tiny"
     path = "/tiny"
     default_reasoning: Reasoning = "none"
+    requires_limit: bool = False
     passed_headers = ("x-tiny-trace",)
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:

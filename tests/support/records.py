@@ -1,0 +1,30 @@
+"""Records of the configuration for tests that read no file."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.config import Provider
+
+_PROVIDER: Final[dict[str, Any]] = {
+    "name": "p",
+    "dialect": "chat",
+    "base_url": "http://x",
+    "api_key": "",
+    "off": None,
+    "connect_timeout": 5.0,
+    "first_byte_timeout": 10.0,
+    "idle_timeout": 3.0,
+    "total_timeout": 60.0,
+    "max_concurrency": 0,
+    "on_disconnect": "drain",
+    "stream_usage": True,
+    "max_tokens_field": "max_tokens",
+    "leading_system": False,
+    "headers": {},
+}
+
+
+def make_provider(**changes: Any) -> Provider:
+    """Make a provider of the chat dialect that differs from the plain one by `changes`."""
+    return Provider(**_PROVIDER | changes)
