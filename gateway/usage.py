@@ -159,9 +159,7 @@ def merge_reports(
 
 def read_count(value: object) -> int | None:
     """Read a token count: an integer, not a bool, not negative; else None."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return None
+    return value if type(value) is int and value >= 0 else None
 
 
 def count_text(*texts: object) -> int:

@@ -101,9 +101,12 @@ def count_message_text(message: Json) -> int:
     thinking, text = read_content(content)
     reasoning = read_reasoning(message) or thinking
     total = count_text(text, reasoning, message.get("refusal"))
-    calls = [call for call in get_list(message, "tool_calls") if isinstance(call, dict)]
-    total += sum(map(_count_call, [*calls, {"function": message.get("function_call")}]))
-    return total + _count_media(message)
+    if "tool_calls" in message or "function_call" in message:
+        calls = [call for call in get_list(message, "tool_calls") if isinstance(call, dict)]
+        total += sum(map(_count_call, [*calls, {"function": message.get("function_call")}]))
+    if isinstance(content, list) or "audio" in message or "images" in message:
+        total += _count_media(message)
+    return total
 
 
 def carries(choice: Any, key: Literal["message", "delta"]) -> bool:

@@ -46,6 +46,8 @@ def is_search_priced(_value: Any, target: Target) -> bool:
 
 def check_fields(body: Json, table: Mapping[str, Billed], target: Target) -> None:
     """Refuse fields that cost and have no price. Raises BadRequest."""
+    if table.keys().isdisjoint(body):
+        return
     for name, row in table.items():
         value = body.get(name)
         if row.asks(value) and name not in target.allow and not row.is_priced(value, target):
