@@ -26,7 +26,7 @@ class Delivery:
     _on_caller_left: Callable[[], None]
     pipeline: Pipeline = field(init=False)
     _sniffed: bool = False
-    _alive: bool = False
+    _begun: bool = False
 
     def __post_init__(self) -> None:
         exchange = self._candidate.exchange
@@ -51,10 +51,11 @@ class Delivery:
             self._sniff(data)
         pipeline = self.pipeline
         out = pipeline.feed(data)
-        if not self._alive and (pipeline.begun or not self._work.request.stream):
-            self._alive = True  # the breakers need not wait for the end of a long reply
-            self._candidate.note_alive()
-        proceed = self._send(out) if out else True
+        if not self._begun and (pipeline.begun or not self._work.request.stream):
+            self._begun = True
+            self._candidate.note_alive()  # the breakers need not wait for the end of a long reply
+        # Comments before the first event are dropped: the gateway sends its own.
+        proceed = not (out and self._begun) or self._sink.send(out)
         if pipeline.failure is not None:
             raise pipeline.failure
         if pipeline.complete:
@@ -102,15 +103,10 @@ class Delivery:
         pipeline = self.pipeline
         if pipeline.complete:
             return
-        if out := pipeline.end():
-            self._send(out)
+        out = pipeline.end()
+        if out and pipeline.begun:
+            self._sink.send(out)
         if pipeline.failure is not None:
             raise pipeline.failure
         if not pipeline.complete:
             raise UpstreamError("The upstream provider's stream broke off.")
-
-    def _send(self, out: bytes) -> bool:
-        """Send events. Comments before the first event are dropped: the gateway sends its own."""
-        if self._life.caller_gone or not self.pipeline.begun:
-            return True
-        return self._sink.send(out)

@@ -50,7 +50,10 @@ class Sink:
         """
 
     def send(self, data: bytes) -> bool:  # noqa: ARG002 - a stream's
-        """Send events, or keep them until `begin`. False asks to wait for `ready`."""
+        """Send events, or keep them until `begin`; drop them behind an abort.
+
+        False asks to wait for `ready`.
+        """
         return True
 
     async def ready(self) -> None:
@@ -101,6 +104,8 @@ class StreamSink(Sink):
     _transport: asyncio.Transport | None = None
     _chunked: bool = False
     _comment_due: float = 0.0
+    _silent: bool = True
+    """No event went out since the last tick."""
     _stalled_since: float | None = None
     _opened: bool = False
     _flowing: bool = False
@@ -127,11 +132,12 @@ class StreamSink(Sink):
             self._pending.clear()
 
     def send(self, data: bytes) -> bool:
-        if not self._flowing:
+        if self._flowing:
+            self._silent = False
+            return self._write(data)
+        if not self._ended:
             self._pending.append(data)
-            return False
-        self._comment_due = self._loop.time() + self.comment_seconds
-        return self._write(data)
+        return self._ended
 
     async def ready(self) -> None:
         self._stalled_since = self._loop.time()
@@ -142,6 +148,8 @@ class StreamSink(Sink):
 
     def tick(self, now: float, *, mid_event: bool) -> None:
         since = self._stalled_since
+        if not self._silent:  # the hot path reads no clock
+            self._silent, self._comment_due = True, now + self.comment_seconds
         if since is not None:
             if now - since >= self.stall_seconds:
                 self.abort()

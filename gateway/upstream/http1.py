@@ -23,6 +23,7 @@ MAX_CHUNK_LINE_BYTES: Final = 16 << 10
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:([^\r\n\x00]*)")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
+_CHUNK_LINE = re.compile(_CHUNK_SIZE.pattern + rb"\r?\n")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 _NO_BODY: Final = frozenset({204, 304})
 
@@ -143,14 +144,21 @@ class ResponseReader:
 
     def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
         """Take the chunks that are there; return the index of the first unused byte."""
-        position = 0
-        while position < len(data) and not self.done:
+        position, size = 0, len(data)
+        while position < size and not self.done:
             if self._left > 0:
                 position = self._read_chunk_data(data, position, pieces)
                 continue
+            if not self._in_trailers and (line := _CHUNK_LINE.match(data, position)):
+                start = line.end()
+                end = start + int(line[1], 16)
+                if start < end and data[end : end + 2] == b"\r\n":  # the whole chunk is here
+                    pieces.append(data[start:end])
+                    position = end + 2
+                    continue
             end = data.find(b"\n", position)
             if end < 0:
-                if len(data) - position > MAX_CHUNK_LINE_BYTES:
+                if size - position > MAX_CHUNK_LINE_BYTES:
                     raise BadResponse("a chunk-size line is too long")
                 break
             self._read_line(data[position:end].removesuffix(b"\r"))

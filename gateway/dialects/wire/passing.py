@@ -62,8 +62,8 @@ class Template:
         out_head, out_middle, out_tail = self.out_head, self.out_middle, self.out_tail
         starts, read_string = buffer.startswith, STRING_REST.match
         head_size, middle_size, tail_size = len(head), len(middle) - 1, len(tail) - 1
-        text_bytes = 0
-        while starts(head, position):
+        text_bytes, size = 0, len(buffer)
+        while position < size and starts(head, position):
             start = position + head_size
             string = read_string(buffer, start)
             if string is None or not starts(middle, (end := string.end()) - 1):

@@ -124,6 +124,8 @@ class Framer:
         Raises UpstreamError for a large block that is no event.
         """
         passed = b""
+        if self._started and not self.mid_event and not self._carry.size:
+            return passed, data
         if self.mid_event:
             passed, data = self._pass_oversized(data)
             if not data:

@@ -58,7 +58,7 @@ class FakeSink:
         if not self._flowing:
             self._pending.append(data)
             return False
-        self._log.check(not self._over, "events are sent behind the end")
+        self._log.check(self.last is None, "events are sent behind the end")
         self._comment_due = self._loop.time() + COMMENT_SECONDS
         if not self.lost:
             self.sent.append(data)
