@@ -221,7 +221,7 @@ async def _collect() -> None:
 def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's factory if the `speed` extra is installed."""
     try:
-        import uvloop  # type: ignore[import-not-found,unused-ignore] # an optional extra
+        import uvloop
     except ImportError:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop

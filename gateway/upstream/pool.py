@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from yarl import URL
 
@@ -22,6 +22,12 @@ _KEEPALIVE: Final = (
 )
 HAPPY_EYEBALLS_SECONDS: Final = 0.25
 """The head start of IPv6 that RFC 8305 recommends."""
+
+
+class _Racing(TypedDict, total=False):
+    """Options of `create_connection` that not every event loop has."""
+
+    happy_eyeballs_delay: float
 
 
 class Pool:
@@ -67,7 +73,7 @@ class Pool:
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
-        options: dict[str, Any] = {}
+        options: _Racing = {}
         if isinstance(loop, asyncio.BaseEventLoop):  # uvloop has no such option
             options["happy_eyeballs_delay"] = HAPPY_EYEBALLS_SECONDS
         connection: Connection | None = None
