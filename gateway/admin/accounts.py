@@ -20,6 +20,7 @@ from gateway.admin.checks import (
 )
 
 LATEST_ENTRIES: Final = 10
+"""Entries that `account show` lists, so that they fit on a screen."""
 
 
 def open_books(path: Path, *, create: bool = False) -> ledger.Books:

@@ -19,7 +19,7 @@ from gateway.errors import (
 )
 
 ACCOUNT_SHARE: Final = 2
-"""One account may hold half of the budget."""
+"""One account may hold the budget divided by this, so two have to work together to fill it."""
 PARSED_FACTOR: Final = 2
 """A large body is held as bytes, as objects, and as the request to the provider."""
 FRAMING_SECONDS: Final = 1.0

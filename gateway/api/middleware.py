@@ -41,7 +41,8 @@ log = logging.getLogger("gateway.middleware")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REFRESH_SECONDS: Final = 1.0
-"""A ledger that hangs must not hold up the refusal of a wrong key."""
+"""How long an unknown key waits for the latest changes, as a ledger that hangs must not hold up its
+refusal."""
 _BEARER: Final = "bearer "
 
 

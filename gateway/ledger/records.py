@@ -241,10 +241,11 @@ class EventView:
 
 
 OPERATOR_IDLE_MS: Final = 30 * 60_000
+"""An operator's session ends when it was not used for this time: it can spend others' money."""
 HOLDER_IDLE_MS: Final = 7 * DAY_MS
-"""A session ends when it was not used for this time."""
+"""A holder's session ends when it was not used for this time: they look in once a week."""
 SESSION_MS: Final = 30 * DAY_MS
-"""The longest a session can last."""
+"""The longest a session can last, however often it is used: a month."""
 
 OpenedBy = Literal["password", "link"]
 

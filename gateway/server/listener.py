@@ -17,6 +17,7 @@ from gateway.config import Server
 from gateway.server.units import SOCKET_BACKLOG
 
 BACKLOG: Final = 1024
+"""Connections that the kernel queues: a burst as large as `max_in_flight`."""
 
 
 class _Adopting(TypedDict):

@@ -38,7 +38,9 @@ log = logging.getLogger("gateway.serve")
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read: a close before it would discard the error reply."""
 CLEANUP_SECONDS: Final = 0.5
+"""Time for aiohttp to close connections. The drain has ended their requests before."""
 COLLECT_SECONDS: Final = 20.0
+"""The pause between two collections of cyclic garbage, which takes hours to grow large."""
 GC_THRESHOLD: Final = 50_000
 """Allocations between collections. They rarely free anything, as few objects here are cyclic."""
 

@@ -20,7 +20,7 @@ log = logging.getLogger("gateway.connection")
 NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
 EARLY_BYTES: Final = 256 << 10
-"""The part of a body that is buffered before `deliver` is called."""
+"""Bytes of a body that are buffered before `deliver` is called; above it the provider waits."""
 STALE_SECONDS: Final = 2.0
 """A provider that had closed an idle connection says so at once. Later, the work may be done."""
 LINGER_SECONDS: Final = 1.0

@@ -31,7 +31,7 @@ from gateway.upstream.pool import Pool
 from gateway.upstream.ticker import Ticker
 
 MAX_REPLY_BYTES: Final = 64 << 20
-"""The largest JSON reply: it is held back whole until it is charged."""
+"""Bytes of the largest JSON reply: it is held back whole until it is charged."""
 MAX_ERROR_BYTES: Final = 64 << 10
 """Errors are objects of some KiB; a larger body is no error that could be read."""
 ERROR_BODY_SECONDS: Final = 5.0

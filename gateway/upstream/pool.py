@@ -12,9 +12,10 @@ from yarl import URL
 from gateway.upstream.connection import Connection, InsecureConnection, Unreachable
 
 IDLE_SECONDS: Final = 15.0
-"""Shorter than providers keep idle connections: one that they close first costs a retry."""
+"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
 KEEPALIVE_SECONDS: Final = 60
-"""The probes show when a NAT has dropped the flow. The default of Linux is two hours."""
+"""Idle time before the kernel's probes, which show when a NAT has dropped the flow. The default of
+Linux is two hours."""
 _KEEPALIVE: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),

@@ -17,7 +17,7 @@ from gateway.dialects.wire import fields, write_limits
 from gateway.errors import BadRequest, GatewayError
 
 MAX_N: Final = 128
-"""OpenAI's own limit."""
+"""Choices of a reply: OpenAI's own limit."""
 _ITEM: Final = "{}[{}]"
 """The name of an item of an array, in errors."""
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})

@@ -67,6 +67,7 @@ PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
 the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
 
 MAX_TEMPERATURE: Final = 1
+"""The upstream's own limit; the chat dialect's is 2."""
 SERVICE_TIERS: Final = {
     "auto": "auto",
     "priority": "auto",
@@ -91,7 +92,7 @@ EFFORTS: Final = {
 """The upstream's effort by chat's; `none` asks for no reasoning."""
 BUDGETS_TOKENS: Final = {"low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 MIN_BUDGET_TOKENS: Final = 1024
-"""Less thinking the upstream refuses; the budget must also stay below `max_tokens`."""
+"""Tokens of thinking: the upstream refuses fewer. The budget must also stay below `max_tokens`."""
 
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:

@@ -28,7 +28,8 @@ from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 
 MAX_HELD_CHARS: Final = 8 << 20
-"""Arguments of tools, and text that waits behind them, in one stream."""
+"""Characters held in one stream: arguments of tools, and text that waits behind them. It is the
+length of the largest event."""
 
 Kind = Literal["text", "thinking", "tool_use"]
 

@@ -262,6 +262,7 @@ def _compute_cost(*row: int) -> int:
 
 
 _COST_ARGUMENTS: Final = 13
+"""The number of the function's parameters: five counts, seven prices, the searches."""
 
 
 def _read_to_settle(connection: sqlite3.Connection) -> tuple[InterruptedView, ...]:
