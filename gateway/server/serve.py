@@ -178,12 +178,8 @@ def _announce(config: Config, listener: Listener) -> str:
     """Log providers that are off, the addresses and the number of models; return the last line."""
     for provider in config.providers.values():
         if provider.off is not None:
-            models = [
-                model.id
-                for model in config.models.values()
-                if any(route.provider == provider.name for route in model.routes)
-            ]
-            log.info("provider %s is off: %s (%s)", provider.name, provider.off, ", ".join(models))
+            models = ", ".join(config.models_of(provider))
+            log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
     count = len(config.active_models())
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)

@@ -39,7 +39,7 @@ MEASURED: Final[tuple[tuple[str, Mode, tuple[int, int], int], ...]] = (
 
 def profile_gateway(words: list[str]) -> int:
     """Run the gateway's command line under cProfile; only this thread is counted."""
-    from gateway.cli.main import main
+    from gateway.cli import main
 
     profile = cProfile.Profile()
     profile.enable()
