@@ -68,7 +68,8 @@ def is_figure(node: ast.expr) -> bool:
             return is_figure(left) or is_figure(right)
         case ast.UnaryOp(operand=operand):
             return is_figure(operand)
-    return False
+        case _:
+            return False
 
 
 def find_figures(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
@@ -79,11 +80,11 @@ def find_figures(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
                 ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                 | ast.Assign(targets=[ast.Name(id=name)], value=value)
             ) if re.fullmatch(r"_?[A-Z][A-Z0-9_]+", name) and is_figure(value):
-                match after:
-                    case ast.Expr(value=ast.Constant(value=str(said))):
-                        yield name, node.lineno, said
-                    case _:
-                        yield name, node.lineno, ""
+                under = after.value if isinstance(after, ast.Expr) else None
+                said = under.value if isinstance(under, ast.Constant) else ""
+                yield name, node.lineno, str(said)
+            case _:
+                pass
 
 
 def test_each_limit_says_its_unit_and_its_reason() -> None:

@@ -33,7 +33,7 @@ MAX_CODES: Final = 1000
 """The most codes of a batch: they are written in one transaction, which others wait for."""
 
 BATCH_ID_BYTES: Final = 8
-"""Random bytes of a batch's id. With 64 bits two ids do not meet."""
+"""Random bytes of a batch's id: 64 bits, so that two ids do not collide."""
 CODE_ID_BYTES: Final = 4
 """Random bytes of a code's id, which also has the time and a number in its batch."""
 

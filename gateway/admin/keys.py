@@ -29,7 +29,7 @@ MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
 """How long a replaced key may go on working: a week is enough to deploy its successor."""
 
 KEY_ID_BYTES: Final = 8
-"""Random bytes of a key's id. With 64 bits two ids do not meet."""
+"""Random bytes of a key's id: 64 bits, so that two ids do not collide."""
 
 NO_TERMS: Final = KeyTerms()
 

@@ -55,14 +55,14 @@ class Visitor:
     device: str
     address: str
     session: SessionView | None = None
-    """Its present session."""
+    """The session that it has already."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
     view: SessionView
     token: str = field(repr=False)
-    """For the cookie; it is stored nowhere else."""
+    """The token for the cookie. It is stored nowhere else."""
 
 
 def require_new_password(password: str, field: str = "new_password") -> None:

@@ -62,7 +62,7 @@ class Charge(Enum):
     """The provider's report; while it has none, or the reply is not complete, at least the estimate
     of the input and of what was delivered."""
     HOLD = "what was held"
-    """Or what was delivered with its input, if that is more."""
+    """The hold, or the input and what was delivered if that costs more."""
 
 
 class Last(Enum):
@@ -76,7 +76,7 @@ class Last(Enum):
 
 
 class Leaving(Enum):
-    """The upstream side's part when the caller leaves."""
+    """What is done about the upstream when the caller leaves."""
 
     STOP = "close the upstream connection"
     READ_ON = "read to the end"
@@ -139,7 +139,7 @@ OUTCOMES: Final[dict[Ending, Outcome]] = {
     Ending.SHUTDOWN: "shutdown",
     Ending.FAULT: "internal_error",
 }
-"""While the caller is there; afterwards it is `caller_left`."""
+"""The outcome of each ending while the caller is there; afterwards it is `caller_left`."""
 
 UNCOMMITTED: Final = (
     # a stream  charge          the caller gets
@@ -175,7 +175,7 @@ _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
 
 
 def find_ending(error: GatewayError | None) -> Ending:
-    """Return the ending that an error means; without one the reply is complete."""
+    """Return the ending that an error stands for. Without an error the reply is complete."""
     if error is None:
         return Ending.COMPLETE
     return next(ending for kind, ending in _ENDED_BY if isinstance(error, kind))

@@ -124,7 +124,7 @@ def _make_runner(gateway: Gateway) -> web.AppRunner:
 
 
 async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
-    """Say no versions, as aiohttp would."""
+    """Replace aiohttp's Server header, which would tell the versions in use."""
     response.headers[hdrs.SERVER] = "gateway"
 
 

@@ -12,7 +12,7 @@ import math
 from typing import Final, Literal
 
 FAILURES: Final = 5
-"""More than the failures in a row of a provider that works: single 5xx are common."""
+"""Failures in a row that open it. Single 5xx are common at providers that work."""
 OPEN_SECONDS: Final = 30.0
 """About as long as a server takes to restart; each probe of a provider that is down costs a caller."""
 INSTANT_SECONDS: Final = 0.1

@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self.paused = False
         """The receiver asked to wait, so nothing is read."""
         self.body_reads = 0
-        """Counts arrivals of body bytes: two equal looks at it are silence."""
+        """The number of reads with body bytes: if two looks at it are equal, there was silence."""
         self.served = 0
         """Responses that were read to their end."""
         self.answered = False

@@ -33,7 +33,7 @@ from gateway.upstream.ticker import Ticker
 MAX_REPLY_BYTES: Final = 64 << 20
 """Bytes of the largest JSON reply: it is held back whole until it is charged."""
 MAX_ERROR_BYTES: Final = 64 << 10
-"""Errors are objects of some KiB; a larger body is no error that could be read."""
+"""Bytes of an error's body that are read: errors are objects of some KiB."""
 ERROR_BODY_SECONDS: Final = 5.0
 """How long the text of an error is waited for; its status alone decides what happens next."""
 
@@ -264,6 +264,6 @@ def _break_off(error: Broken, blame: Blame) -> UpstreamError:
 
 
 def _format_headers(*sources: Mapping[str, str]) -> list[str]:
-    """Header lines; of names that differ only in case the last one counts."""
+    """Write header lines. Of names that differ only in case the last one counts."""
     by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
     return [f"{name}: {value}" for name, value in by_name.values()]

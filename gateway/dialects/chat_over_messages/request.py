@@ -61,9 +61,9 @@ REFUSED: Final[dict[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "web_search_options": (),
 }
-"""Without a counterpart, each with the values that ask for nothing; null always does."""
+"""Fields without a counterpart, each with the values that ask for nothing, as null always does."""
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
-"""The upstream's own words, unknown to chat, passed as they are. What else it knows could add to
+"""The upstream's own fields, unknown to chat, passed as they are. Others of its fields could add to
 the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
 
 MAX_TEMPERATURE: Final = 1

@@ -35,7 +35,7 @@ BILLED: Final[Mapping[str, Billed]] = {
     "container": Billed(),
     "mcp_servers": Billed(),
 }
-"""By field. A value that asks for nothing passes everywhere."""
+"""The fields that cost, by name. A value that asks for nothing is accepted everywhere."""
 
 _VERSION: Final = re.compile(r"_20\d{6}$")
 _FREE_TOOLS: Final = frozenset(

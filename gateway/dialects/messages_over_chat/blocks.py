@@ -126,9 +126,9 @@ class BlockWriter:
             self._close_head()
 
     def _advance(self, *, begins: bool) -> None:
-        """Write what can be written. Only when a block `begins` is the head asked whether it is over.
+        """Write what can be written. Only when a block `begins` is the head checked for its end.
 
-        Its arguments are read as JSON for that, which at each fragment would cost their square.
+        The check parses its arguments; at each fragment that would take quadratic time.
         """
         while self._queue:
             self._write(self._queue[0])

@@ -34,14 +34,14 @@ DROPPED: Final = frozenset(
         "thread",
     }
 )
-"""Advice to the upstream: accepted and left out. Of a thread only the wish for a new one is."""
+"""Advice to the upstream, accepted and left out. Of `thread` only the wish for a new one is."""
 
 REFUSED: Final = {
     "container": "a container",
     "mcp_servers": "a server that the vendor calls itself",
     "top_k": "this sampling field",
 }
-"""Null (and no servers at all) is the default and no error."""
+"""Fields without a counterpart. Null, or an empty list of servers, asks for nothing."""
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))

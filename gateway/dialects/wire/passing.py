@@ -31,9 +31,9 @@ _OBFUSCATION: Final = b'"obfuscation":"'
 MAX_FRUITLESS: Final = 8
 """Templates learned in a row without one matching: then its events differ too much to learn from."""
 _MAX_TEMPLATES: Final = 4
-"""Each is tried on an event; streams mix text, reasoning and arguments, seldom more."""
+"""Templates of one stream, each tried on an event: it mixes text, reasoning and arguments."""
 _END_BYTES: Final = 4096
-"""The usage and the finish reason of a chunk stand in so many bytes at its end."""
+"""Bytes at the end of an oversized chunk that are searched for its usage and finish reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,10 @@ from gateway.ledger.sqlite.books.database import (
 )
 
 SEEN_EVERY_MS: Final = 60_000
-"""The precision of a session's last use; each update is a write."""
+"""The precision of a session's last use, in ms: each update is a write."""
 
 MAX_SESSIONS: Final = 100
-"""Per account; one more ends the session that was not used for longest."""
+"""Sessions of an account. One more ends the session that was not used for longest."""
 
 _LIVE: Final = f"""
     FROM sessions JOIN accounts ON accounts.id = sessions.account_id
