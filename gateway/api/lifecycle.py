@@ -146,11 +146,11 @@ UNCOMMITTED: Final = (
     (False,     Charge.NOTHING, Last.ERROR),
     (True,      Charge.USAGE,   Last.ERROR),
 )  # fmt: skip
-"""The charge that follows one that cannot be committed in time, see `Ledger.settle`: of a JSON reply
-nothing was delivered, so the ledger withdraws it; that of a stream stays queued."""
+"""What follows a charge that cannot be committed in time, see `Ledger.settle`. The charge of a JSON
+reply is withdrawn, as nothing was delivered; that of a stream stays queued."""
 
 UNCONCLUDED: Final = Verdict("internal_error", 500, Charge.NOTHING, Last.ERROR)
-"""The end where the conclusion itself fails, so that nobody knows what was used. It voids a request
+"""The verdict if the conclusion itself fails, so that nobody knows what was used. It voids a request
 that is not settled yet; the first settlement counts."""
 
 _ENDED_BY: Final = (
@@ -166,7 +166,7 @@ _ENDED_BY: Final = (
 
 _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.ADMITTED: frozenset({Phase.SENT}),
-    # A stale connection is replaced and the request sent again; a refusal leads back.
+    # It is sent again after a stale connection; a refusal makes it as if it was never sent.
     Phase.SENT: frozenset({Phase.SENT, Phase.ADMITTED, Phase.ANSWERED}),
     Phase.ANSWERED: frozenset({Phase.STREAMING}),
     Phase.STREAMING: frozenset(),

@@ -37,7 +37,7 @@ PATHS: Final = (
     "/console/health",
     "/console/audit",
 )
-"""Paths that show a page to everybody. The API decides who may see which data."""
+"""The paths that show a page to everybody. The API decides who may see which data."""
 
 INDEX: Final = "index.html"
 TYPES: Final = {

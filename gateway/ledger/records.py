@@ -196,7 +196,7 @@ class InterruptedView:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The counts are 0 where the file is too damaged to count."""
+    """The result of an audit. Counts are 0 where the file is too damaged to count."""
 
     ok: bool
     problems: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ CLEANUP_SECONDS: Final = 0.5
 COLLECT_SECONDS: Final = 20.0
 """The pause between two collections of cyclic garbage, which takes hours to grow large."""
 GC_THRESHOLD: Final = 50_000
-"""Allocations between collections. They rarely free anything, as few objects here are cyclic."""
+"""Allocations between collections, which rarely free anything: few objects here are cyclic."""
 
 
 def run(config: Config) -> int:

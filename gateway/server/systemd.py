@@ -23,7 +23,7 @@ FAMILIES: Final = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
 SEND_SECONDS: Final = 0.1
 """How long sending may block: the queue is full only if systemd itself hangs."""
 PINGS_PER_INTERVAL: Final = 3
-"""Pings in systemd's interval. It recommends two; a busy loop may miss one of three."""
+"""Pings per watchdog interval: systemd recommends two, and a busy loop may miss one of three."""
 
 
 class BadSocket(Exception):

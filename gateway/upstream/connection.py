@@ -22,7 +22,7 @@ NOT_REUSABLE: Final = frozenset({101, 204})
 EARLY_BYTES: Final = 256 << 10
 """Bytes of a body that are buffered before `deliver` is called; above it the provider waits."""
 STALE_SECONDS: Final = 2.0
-"""A provider that had closed an idle connection says so at once. Later, the work may be done."""
+"""The time in which a provider tells that it closed an idle connection. Later, work may be done."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped to get the connection back into the pool."""
 

@@ -59,7 +59,7 @@ class Answer(Protocol):
 
 
 _REQUEST_TIMEOUT: Final = 408
-"""Sent by servers into an idle connection that they close (RFC 9110 §15.5.9)."""
+"""A status that servers send into an idle connection before they close it (RFC 9110 §15.5.9)."""
 
 
 class Forwarder(Protocol):

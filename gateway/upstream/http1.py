@@ -17,7 +17,7 @@ MAX_HEADERS: Final = 128
 """Headers of a response: several times what providers send. A head without end must not fill the
 memory."""
 MAX_INTERIM: Final = 10
-"""Responses of status 1xx before the one that counts; more would only cost time."""
+"""Interim responses (1xx) before the one that counts; more would only cost time."""
 MAX_CHUNK_LINE_BYTES: Final = 16 << 10
 """Bytes of a chunk-size line with its extensions, which are ignored."""
 

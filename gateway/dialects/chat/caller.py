@@ -24,7 +24,7 @@ ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "f
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
 _FILE_PARTS: Final = frozenset({"image_file", "image_url", "input_audio", "file"})
 _LINKED_PART: Final = re.compile(r"\w{1,60}_url")
-"""Other kinds of files that providers take, such as `video_url` and `document_url`."""
+"""Other parts that link a file, such as `video_url` and `document_url`."""
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 
 

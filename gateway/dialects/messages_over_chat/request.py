@@ -16,12 +16,12 @@ from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.errors import BadRequest
 
 MAX_STOP_SEQUENCES: Final = 4
-"""OpenAI's own limit; other chat upstreams have the same or none."""
+"""OpenAI's own limit of stop sequences; other chat upstreams have the same or none."""
 MAX_USER_CHARS: Final = 64
-"""A chat upstream refuses a longer `user`; a coding agent's is about 180 characters of JSON."""
+"""Characters of `user`: OpenAI's own limit. A coding agent's has about 180, as JSON."""
 
 SCHEMA_NAME: Final = "response"
-"""A chat upstream wants a name for the schema of a reply; the messages dialect has none."""
+"""The name of a reply's schema: a chat upstream requires one, and messages has none."""
 
 DROPPED: Final = frozenset(
     {

@@ -16,7 +16,7 @@ from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
 """Bytes of an event to translate, which has to be whole; no upstream writes one this long."""
 PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
-"""The text that a picture, a recording or an event too large to read counts for."""
+"""UTF-8 bytes that a picture, a recording or an event too large to read counts for."""
 
 
 def read_object(event: Event) -> Json:

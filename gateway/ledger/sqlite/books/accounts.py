@@ -56,7 +56,7 @@ class AccountBook:
             return [view_account(row) for row in rows]
 
     def find_names(self, search: str | None) -> list[tuple[str, int]]:
-        """Look at all names, because SQLite folds only ASCII: 10,000 names take some 10 ms."""
+        """Search all names here, because SQLite folds only ASCII: 10,000 names take some 10 ms."""
         found, part = self._database.read_rows(_NAMES, ()), (search or "").casefold()
         return sorted((name, id_) for name, id_ in found if part in name.casefold())
 
