@@ -60,7 +60,7 @@ def test_any_is_used_at_json_borders_only() -> None:
 
 
 def is_figure(node: ast.expr) -> bool:
-    """Return whether an expression is a number, or computed from one."""
+    """Return whether an expression is a number, computed from one, or a table of them."""
     match node:
         case ast.Constant(value=value):
             return isinstance(value, int | float) and not isinstance(value, bool)
@@ -68,6 +68,8 @@ def is_figure(node: ast.expr) -> bool:
             return is_figure(left) or is_figure(right)
         case ast.UnaryOp(operand=operand):
             return is_figure(operand)
+        case ast.Dict(values=values) | ast.Tuple(elts=values):
+            return bool(values) and all(is_figure(value) for value in values)
         case _:
             return False
 

@@ -154,7 +154,7 @@ class CallFilter:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One request and its end, without prompt and completion."""
+    """One request and its end, without prompt and completion; a call in the console's JSON."""
 
     request_id: str
     started_ms: int

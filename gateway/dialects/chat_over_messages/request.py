@@ -91,6 +91,7 @@ EFFORTS: Final = {
 }
 """The upstream's effort by chat's; `none` asks for no reasoning."""
 BUDGETS_TOKENS: Final = {"low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
+"""Tokens of thinking for each effort, from the upstream's least, each twice the one before."""
 MIN_BUDGET_TOKENS: Final = 1024
 """Tokens of thinking: the upstream refuses fewer. The budget must also stay below `max_tokens`."""
 

@@ -45,6 +45,7 @@ REFUSED: Final = {
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))
+"""The least tokens of a budget for each effort; Anthropic's smallest budget is 1,024."""
 LEAST_EFFORT: Final = "minimal"
 ADAPTIVE_EFFORT: Final = "medium"
 """The effort of a model that thinks as it sees fit, where the caller named none."""
