@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _DEFAULT_PORT: Final = 80
+"""The port of http, which browsers leave out of an origin."""
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - of addresses that are none
 
 

@@ -18,10 +18,14 @@ from typing import Final
 PREFIX: Final = "sk-ru-"
 ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 RANDOM_CHARS: Final = 32
+"""Random characters of a key: 190 bits, which cannot be guessed."""
 CHECKSUM_CHARS: Final = 6
+"""Characters of the checksum: base 62 writes 32 bits in six."""
 
 SHOWN_CHARS: Final = 4
+"""The last characters, which are shown to tell keys apart."""
 LEAST_HIDDEN_CHARS: Final = 12
+"""Characters that must stay hidden, or none is shown: of a short secret four are too many."""
 
 _VALUES: Final = {char: value for value, char in enumerate(ALPHABET)}
 _SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")

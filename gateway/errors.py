@@ -95,8 +95,7 @@ class UnknownModel(CallerError):
 class ModelNotFound(UnknownModel):
     """The model of `GET /v1/models/{id}` does not exist, which is a 404 as it is a path."""
 
-    status = 404
-    messages_type = "not_found_error"
+    status, messages_type = 404, "not_found_error"
 
 
 class InvalidKey(CallerError):
@@ -120,19 +119,15 @@ class InvalidKey(CallerError):
 class ThreadNotFound(BadRequest):
     """The provider does not hold the conversation: SDKs send it whole when they are told."""
 
-    status = 404
-    messages_type = "not_found_error"
+    status, messages_type = 404, "not_found_error"
 
 
 class NotFound(CallerError):
-    status = 404
-    chat_code = "unknown_url"
-    messages_type = "not_found_error"
+    status, chat_code, messages_type = 404, "unknown_url", "not_found_error"
 
 
 class MethodNotAllowed(CallerError):
-    status = 405
-    chat_code = "method_not_allowed"
+    status, chat_code = 405, "method_not_allowed"
 
     def __init__(self, message: str, *, allow: str) -> None:
         super().__init__(message)
@@ -140,19 +135,15 @@ class MethodNotAllowed(CallerError):
 
 
 class BodyTimeout(CallerError):
-    status = 408
-    chat_code = "request_timeout"
+    status, chat_code = 408, "request_timeout"
 
 
 class BodyTooLarge(CallerError):
-    status = 413
-    chat_code = "request_too_large"
-    messages_type = "request_too_large"
+    status, chat_code, messages_type = 413, "request_too_large", "request_too_large"
 
 
 class UnsupportedMediaType(CallerError):
-    status = 415
-    chat_code = "unsupported_media_type"
+    status, chat_code = 415, "unsupported_media_type"
 
 
 class AccountError(GatewayError):
@@ -167,10 +158,8 @@ class AccountError(GatewayError):
 class InsufficientBalance(AccountError):
     """The balance is not positive, or the key's cap is spent."""
 
-    status = 402
-    chat_type = "insufficient_quota"
-    chat_code = "insufficient_quota"
-    messages_type = "billing_error"
+    status, messages_type = 402, "billing_error"
+    chat_type = chat_code = "insufficient_quota"
 
 
 class AccountSuspended(AccountError):
@@ -291,10 +280,8 @@ class LedgerUnavailable(Overloaded):
 
 
 class InternalError(GatewayFault):
-    status = 500
-    chat_type = "server_error"
-    chat_code = "internal_error"
-    messages_type = "api_error"
+    status, messages_type = 500, "api_error"
+    chat_type, chat_code = "server_error", "internal_error"
 
     def __init__(self) -> None:
         super().__init__("The gateway failed on this request. It is logged under its request id.")

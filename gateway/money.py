@@ -12,8 +12,11 @@ from decimal import Decimal
 from typing import Final
 
 NANO: Final = 10**9
+"""Nano-units of one unit of currency. Amounts are integers of these."""
 TOKENS_PER_PRICE: Final = 10**6
+"""Prices are per million tokens, as providers state them."""
 SEARCHES_PER_PRICE: Final = 10**3
+"""Prices of web searches are per thousand, as providers state them."""
 MAX_AMOUNT_NANO: Final = 10**18
 """A thousand million units. More is a typing error, and SQLite's integers end at nine times that."""
 

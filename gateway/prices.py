@@ -15,7 +15,7 @@ STANDARD: Final = "standard"
 _TIERS: Final = {"default": STANDARD, "standard_only": STANDARD, "fast": "priority"}
 """Other words for the same service tier: OpenAI answers `priority` to `fast`."""
 _UNDECIDED: Final = "auto"
-"""Asks the provider to choose: it says nothing of what is served."""
+"""The tier that lets the provider choose, so it does not name the one that is served."""
 
 
 def name_tier(word: object) -> str:
@@ -95,7 +95,7 @@ class PriceRule:
 
 
 _MARGIN: Final = 2
-"""The input is estimated before it is counted; real texts have up to twice as many tokens."""
+"""Factor on the estimated input: real texts have up to twice as many tokens."""
 
 
 @dataclass(frozen=True, slots=True)

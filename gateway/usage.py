@@ -13,22 +13,22 @@ from gateway.money import Tokens
 from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, Asked, Terms
 
 BYTES_PER_TOKEN: Final = 4
-"""Of English text; other languages have fewer bytes or more, so it is an estimate."""
+"""Bytes per token of English text. Other languages differ, so it gives an estimate."""
 MAX_PLAUSIBLE_TOKENS: Final = 10**9
-"""The most input or output tokens of a request, for models of any size."""
+"""Input or output tokens of a request, at most: several hundred times today's models."""
 MAX_PLAUSIBLE_SEARCHES: Final = 10_000
-"""A larger count comes from a broken upstream, and must not be charged."""
+"""Web searches of a request, at most: a larger report comes from a broken upstream."""
 IMPLAUSIBLE_FACTOR: Final = 10
-"""A report above ten times the model's limits comes from a broken upstream."""
+"""A report above this many times the model's limits comes from a broken upstream."""
 
 TOKENS_PER_PICTURE: Final = 1600
-"""Vendors scale pictures down to about so many tokens, and draw them of about as many."""
+"""Tokens of a picture, sent or made: vendors scale pictures down to about as many."""
 TOKENS_PER_LINKED_FILE: Final = 20_000
-"""A document that the provider fetches: its size is unknown here."""
+"""Tokens of a document that the provider fetches, of unknown size: about seven pages."""
 BASE64_CHARS_PER_TOKEN: Final = {"audio": 400, "document": 8}
 """Recordings of 32 kbit/s at 10 tokens a second; PDF documents of 25 kB and 3,000 tokens a page."""
 LEAST_TOKENS_PER_FILE: Final = 1500
-"""About half a page: even a tiny file is not free."""
+"""Tokens of the smallest file, about half a page: even a tiny file is not free."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,6 @@ MAY_IMPORT: Final = {
 }
 """The import table: what each place at the top level may use. It has no cycle."""
 
-OPEN: Final = {"cli.main"}
-"""Modules that others import from inside a folder: `__main__` has nothing else to run."""
-
 CORE: Final = {
     *(LEAVES - {"tasks"}),
     "api/lifecycle",
@@ -122,7 +119,7 @@ def test_folders_are_imported_by_what_they_offer() -> None:
             parts = (getattr(node, "module", None) or "").split(".")
             if parts[0] == "gateway" and len(parts) > 2 and parts[1] != name.split("/")[0]:
                 deep.add((name, ".".join(parts[1:])))
-    assert {pair for pair in deep if pair[1] not in OPEN} == set()
+    assert deep == set()
 
 
 def test_nobody_else_asks_which_dialect_it_is() -> None:

@@ -1,7 +1,7 @@
 """The verbs of accounts that check their input: balances, suspension, usage and backups.
 
-Each verb then makes one call to the books; verbs without input to check are the books' own. The texts of refusals are for people;
-amounts are integer nano-units.
+Each verb then makes one call to the books. Verbs without input to check are called on the books
+directly. Refusals are texts for people; amounts are integer nano-units.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gateway.admin.checks import (
 )
 
 LATEST_ENTRIES: Final = 10
+"""Entries that `account show` lists, so that they fit on a screen."""
 
 
 def open_books(path: Path, *, create: bool = False) -> ledger.Books:

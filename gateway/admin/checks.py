@@ -11,10 +11,13 @@ from gateway.ledger import Refused
 from gateway.money import MAX_AMOUNT_NANO
 
 MAX_NAME_CHARS: Final = 100
+"""Characters of a name: it has to fit into a line of a table."""
 MAX_NOTE_CHARS: Final = 500
+"""Characters of a note: a sentence or two, stored for good with each entry."""
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 200
+"""Characters of an idempotency key: several times a UUID, and it is part of an index."""
 MAX_COUNT: Final = 10**9
-"""Counts and limits above this are taken for typing errors."""
+"""The largest count or limit. More is taken for a typing error."""
 MAX_MOMENT_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, where dates end."""
 

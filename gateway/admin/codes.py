@@ -26,13 +26,16 @@ from gateway.ledger import (
 ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without 0, O, 1 and I, which people confuse."""
 GROUPS: Final = 4
+"""Groups of characters in a code, written with hyphens between them."""
 GROUP_CHARS: Final = 4
+"""Characters of a group. Four groups have 80 random bits, so guessing is hopeless."""
 MAX_CODES: Final = 1000
-"""The most codes of a batch."""
+"""The most codes of a batch: they are written in one transaction, which others wait for."""
 
 BATCH_ID_BYTES: Final = 8
+"""Random bytes of a batch's id: 64 bits, so that two ids do not collide."""
 CODE_ID_BYTES: Final = 4
-"""Random bytes after the time and a number."""
+"""Random bytes of a code's id, which also has the time and a number in its batch."""
 
 _SHAPE: Final = re.compile(f"[{ALPHABET}]{{{GROUPS * GROUP_CHARS}}}")
 _BETWEEN: Final = re.compile(r"[\s\-\u2010-\u2015]")

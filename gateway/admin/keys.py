@@ -21,13 +21,15 @@ from gateway.admin.checks import (
 from gateway.ledger import Books, KeyChanges, KeyTerms, KeyView, NewKey, Refused, StoredSecret
 
 MAX_MODEL_CHARS: Final = 200
+"""Characters of a model's id, as many as `gateway.toml` allows."""
 MAX_MODELS: Final = 100
-"""Per key: the serving process has all keys in memory, and holders make keys themselves."""
+"""Models of a key's list: all keys are in the server's memory, and holders make keys themselves."""
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
-"""How long a replaced key may go on working."""
+"""How long a replaced key may go on working: a week is enough to deploy its successor."""
 
 KEY_ID_BYTES: Final = 8
+"""Random bytes of a key's id: 64 bits, so that two ids do not collide."""
 
 NO_TERMS: Final = KeyTerms()
 

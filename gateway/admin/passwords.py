@@ -17,15 +17,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 LOG2_N: Final = 15
+"""The cost of scrypt, with r and p. It is a setting of OWASP's Password Storage Cheat Sheet, as
+expensive as N = 2^17, r = 8, p = 1, in a quarter of its memory."""
 R: Final = 8
 P: Final = 3
-"""A setting of OWASP's Password Storage Cheat Sheet: as expensive as N = 2^17, r = 8, p = 1, in a
-quarter of its memory."""
 
 SALT_BYTES: Final = 16
+"""Random bytes per password, as NIST SP 800-132 asks for."""
 HASH_BYTES: Final = 32
+"""Bytes of the hash: 256 bits, more than any password has."""
 _NAME: Final = "scrypt"
 _PARTS: Final = 6
+"""Parts of a stored hash: name, log2 N, r, p, salt, hash."""
 
 
 @dataclass(frozen=True, slots=True)

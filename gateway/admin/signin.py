@@ -19,16 +19,21 @@ from gateway.ledger import Books, Opening, Refused, SessionView
 from gateway.times import DAY_MS
 
 MIN_PASSWORD_CHARS: Final = 10
+"""Characters of a password. The throttle stops guessing; NIST SP 800-63B asks for 8."""
 MAX_PASSWORD_BYTES: Final = 1024
+"""Bytes of a password: a long passphrase. More would only cost time to hash."""
 LINK_MS: Final = DAY_MS
+"""How long a sign-in link can be used: it may be sent by mail and read the next morning."""
 
 SESSION_PREFIX: Final = "gws_"
 LINK_PREFIX: Final = "gwl_"
 """Prefixes for programs that scan for leaked secrets."""
 
 _TOKEN_BYTES: Final = 32
+"""Random bytes of a token, 43 characters. 256 bits cannot be guessed."""
 _TOKEN = re.compile(rf"(?:{SESSION_PREFIX}|{LINK_PREFIX})[A-Za-z0-9_-]{{43}}")
 _SESSION_ID_BYTES: Final = 8
+"""Random bytes of a session's id, which is shown and is no secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,14 @@ class Visitor:
     device: str
     address: str
     session: SessionView | None = None
-    """Its present session."""
+    """The session that it has already."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
     view: SessionView
     token: str = field(repr=False)
-    """For the cookie; it is stored nowhere else."""
+    """The token for the cookie. It is stored nowhere else."""
 
 
 def require_new_password(password: str, field: str = "new_password") -> None:

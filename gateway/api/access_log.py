@@ -19,7 +19,7 @@ from gateway.api.state import Call
 from gateway.money import format_amount
 
 FLUSH_SECONDS: Final = 0.1
-"""The delay at which people still read the log as it happens."""
+"""How long lines are collected. People can still follow the log at this delay."""
 
 
 class AccessLog:

@@ -22,7 +22,7 @@ from gateway.upstream import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request as one candidate gets it."""
+    """The request as it is sent to one candidate."""
 
     data: bytes
     context: ReplyContext
@@ -39,9 +39,9 @@ class Completion:
     candidates: Sequence[Candidate]
     """The routes, in order; the first can carry the request."""
     first: Prepared
-    """What the first candidate is sent: nearly always the only one needed."""
+    """The request to the first candidate, nearly always the only one that is sent."""
     headers: MultiMapping[str]
-    """The caller's."""
+    """The caller's headers that go upstream."""
     bill: Bill
 
     def prepare(self, candidate: Candidate) -> Prepared:

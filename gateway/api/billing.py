@@ -155,7 +155,7 @@ class Bill:
 
     def void(self, outcome: Outcome, status: int) -> None:
         """Queue the end of a request without a charge."""
-        self._resolve(outcome, status, None)
+        _ = self._resolve(outcome, status, None)
 
     def note_withdrawal(self, outcome: Outcome, status: int) -> None:
         """Note that the ledger withdrew a charge that it could not commit in time."""

@@ -19,9 +19,9 @@ from gateway.errors import (
 )
 
 ACCOUNT_SHARE: Final = 2
-"""One account may hold half of the budget."""
+"""One account may hold the budget divided by this, so two have to work together to fill it."""
 PARSED_FACTOR: Final = 2
-"""A large body is held as bytes, as objects, and as the request to the provider."""
+"""Times the bytes of a large body that are counted: it is also in memory as objects."""
 FRAMING_SECONDS: Final = 1.0
 """How often a chunked body that does not arrive is checked for malformed chunks."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"

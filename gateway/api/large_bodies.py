@@ -14,10 +14,11 @@ from typing import Final, TypeVar
 from gateway.errors import BodyTooLarge
 
 LARGE_BYTES: Final = 1 << 20
+"""Bytes of a body that is parsed beside the event loop: parsing so many takes some 5 ms."""
 LARGE_ELEMENTS: Final = 20_000
-"""Checking so many takes some 10 ms, parsing so many bytes 5 ms."""
+"""JSON values of such a body: checking so many takes some 10 ms."""
 MAX_ELEMENTS: Final = 500_000
-"""Of a body: ten times a long conversation with many tools, and 30 MiB of memory."""
+"""JSON values of a body: ten times a long conversation with many tools, and 30 MiB of memory."""
 
 Result = TypeVar("Result")
 

@@ -62,7 +62,7 @@ class Charge(Enum):
     """The provider's report; while it has none, or the reply is not complete, at least the estimate
     of the input and of what was delivered."""
     HOLD = "what was held"
-    """Or what was delivered with its input, if that is more."""
+    """The hold, or the input and what was delivered if that costs more."""
 
 
 class Last(Enum):
@@ -76,7 +76,7 @@ class Last(Enum):
 
 
 class Leaving(Enum):
-    """The upstream side's part when the caller leaves."""
+    """What is done about the upstream when the caller leaves."""
 
     STOP = "close the upstream connection"
     READ_ON = "read to the end"
@@ -139,18 +139,18 @@ OUTCOMES: Final[dict[Ending, Outcome]] = {
     Ending.SHUTDOWN: "shutdown",
     Ending.FAULT: "internal_error",
 }
-"""While the caller is there; afterwards it is `caller_left`."""
+"""The outcome of each ending while the caller is there; afterwards it is `caller_left`."""
 
 UNCOMMITTED: Final = (
     # a stream  charge          the caller gets
     (False,     Charge.NOTHING, Last.ERROR),
     (True,      Charge.USAGE,   Last.ERROR),
 )  # fmt: skip
-"""The charge that follows one that cannot be committed in time, see `Ledger.settle`: of a JSON reply
-nothing was delivered, so the ledger withdraws it; that of a stream stays queued."""
+"""What follows a charge that cannot be committed in time, see `Ledger.settle`. The charge of a JSON
+reply is withdrawn, as nothing was delivered; that of a stream stays queued."""
 
 UNCONCLUDED: Final = Verdict("internal_error", 500, Charge.NOTHING, Last.ERROR)
-"""The end where the conclusion itself fails, so that nobody knows what was used. It voids a request
+"""The verdict if the conclusion itself fails, so that nobody knows what was used. It voids a request
 that is not settled yet; the first settlement counts."""
 
 _ENDED_BY: Final = (
@@ -166,7 +166,7 @@ _ENDED_BY: Final = (
 
 _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.ADMITTED: frozenset({Phase.SENT}),
-    # A stale connection is replaced and the request sent again; a refusal leads back.
+    # It is sent again after a stale connection; a refusal makes it as if it was never sent.
     Phase.SENT: frozenset({Phase.SENT, Phase.ADMITTED, Phase.ANSWERED}),
     Phase.ANSWERED: frozenset({Phase.STREAMING}),
     Phase.STREAMING: frozenset(),
@@ -175,7 +175,7 @@ _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
 
 
 def find_ending(error: GatewayError | None) -> Ending:
-    """Return the ending that an error means; without one the reply is complete."""
+    """Return the ending that an error stands for. Without an error the reply is complete."""
     if error is None:
         return Ending.COMPLETE
     return next(ending for kind, ending in _ENDED_BY if isinstance(error, kind))

@@ -13,6 +13,7 @@ from gateway.dialects import RateLimit
 from gateway.errors import RateLimited
 
 WINDOW_SECONDS: Final = 60.0
+"""Limits are per minute."""
 
 
 class Bucket:

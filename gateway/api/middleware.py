@@ -41,7 +41,8 @@ log = logging.getLogger("gateway.middleware")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REFRESH_SECONDS: Final = 1.0
-"""A ledger that hangs must not hold up the refusal of a wrong key."""
+"""How long an unknown key waits for the latest changes, as a ledger that hangs must not hold up its
+refusal."""
 _BEARER: Final = "bearer "
 
 
@@ -78,7 +79,7 @@ def make_front(
 
 @web.middleware
 async def know_caller(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Find the key and its account. A path that leads nowhere needs no key."""
+    """Find the key and its account. Unknown paths need no key."""
     misrouted = request.match_info.http_exception
     if misrouted is not None:
         raise translate_http_error(misrouted)
@@ -137,7 +138,7 @@ def make_rate_limit(*, for_money: bool) -> Middleware:
 
 @web.middleware
 async def require_balance(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse early who cannot pay; the check that counts is the hold's."""
+    """Refuse accounts that cannot pay before their bodies are read. The hold checks again."""
     key = request[CALL].key
     assert key is not None
     try:

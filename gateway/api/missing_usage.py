@@ -25,7 +25,7 @@ class MissingUsage:
 
 
 class MissingUsages:
-    """All of them, by provider and model, of which there are as many as the configuration has."""
+    """The counts by provider and model. The configuration bounds their number."""
 
     __slots__ = ("_found",)
 
@@ -33,7 +33,7 @@ class MissingUsages:
         self._found: dict[tuple[str, str], MissingUsage] = {}
 
     def note(self, provider: str, model: str, now_ms: int) -> None:
-        """Count one; the first of an hour is logged."""
+        """Count a reply; log the first of each hour."""
         found = self._found.setdefault((provider, model), MissingUsage(provider, model))
         found.count += 1
         found.last_ms = now_ms
@@ -49,5 +49,5 @@ class MissingUsages:
             )
 
     def list_latest(self) -> list[MissingUsage]:
-        """Return them, the latest first."""
+        """Return the counts, the latest first."""
         return sorted(self._found.values(), key=lambda one: -one.last_ms)

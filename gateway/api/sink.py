@@ -158,7 +158,7 @@ class StreamSink(Sink):
             if self._flowing:
                 self._write(self.keep_alive)
             else:
-                spawn(self._comment_early(), name="comment")
+                _ = spawn(self._comment_early(), name="comment")
 
     def end(self, data: bytes) -> None:
         if self.lost:

@@ -12,3 +12,7 @@
 
 May import: the leaves, `config`, `ledger`, `admin`, `server`.
 """
+
+from gateway.cli.main import main
+
+__all__ = ["main"]

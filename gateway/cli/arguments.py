@@ -23,6 +23,7 @@ MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400
 T = TypeVar("T")
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+"""Seconds of each unit that a duration can have."""
 _DURATION = re.compile(r"([0-9]{1,10})([smhdw])")
 
 

@@ -20,7 +20,7 @@ _PRICES: Final = {
     "request": "REQUEST",
     "web_search": "SEARCHES",
 }
-"""The titles of prices."""
+"""The column titles of the prices."""
 
 
 def describe_config(config: Config) -> dict[str, object]:

@@ -2,26 +2,64 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from gateway.admin import accounts
 from gateway.cli.output import Json, Output
 from gateway.cli.tables import Columns, render
 from gateway.config import Config
-from gateway.ledger import Books
+from gateway.ledger import Books, CodeStatus, UsageGroup
 from gateway.money import format_amount
 
 Row = TypeVar("Row")
+
+
+class Options:
+    """The parsed arguments of all verbs. A verb reads only those that `grammar` gives it.
+
+    argparse sets them as attributes, so there is none where `edit` leaves an argument out.
+    """
+
+    config: str | None
+    json: bool
+    # What the verb is applied to.
+    account: str | None
+    id: str
+    name: str
+    file: Path
+    # Amounts are nano-units, times are Unix milliseconds, and durations are seconds.
+    amount: int
+    cap: int | None
+    credit: int
+    expires: int | None
+    grace: int
+    since: int | None
+    until: int | None
+    # The rest, by name.
+    batch: bool
+    by: UsageGroup
+    concurrency: int | None
+    count: int
+    csv: bool
+    idempotency_key: str | None
+    models: tuple[str, ...] | None
+    note: str | None
+    operator: bool
+    request: str | None
+    rpm: int | None
+    socket: bool
+    status: CodeStatus | None
+    tpm: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command that is being run."""
 
-    options: argparse.Namespace
+    options: Options
     config: Config
     output: Output
 

@@ -10,6 +10,7 @@ from gateway.ledger import KeyChanges, KeyTerms, KeyView, NewKey
 
 def key_add(command: Command) -> None:
     options = command.options
+    assert options.account is not None  # argparse requires it here
     _warn_of_unknown_models(command)
     terms = KeyTerms(
         name=options.name or "",

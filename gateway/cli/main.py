@@ -16,7 +16,7 @@ from typing import Final, TextIO
 from gateway.cli.command import Command
 from gateway.cli.grammar import GROUPS, VERBS
 from gateway.cli.output import Output
-from gateway.cli.parser import PROGRAM, make_parser
+from gateway.cli.parser import PROGRAM, parse
 from gateway.config import ConfigError, load_config
 from gateway.exit_codes import ExitCode
 from gateway.ledger import LedgerError, NotFound, Refused
@@ -52,13 +52,13 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
 def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> int:
     """Parse the words, load the configuration and run the verb; turn known errors into a message."""
     try:
-        options = make_parser(VERBS, GROUPS).parse_args(words)
-    except SystemExit as stop:  # argparse has written the error or the help
+        options = parse(words, VERBS, GROUPS)
+    except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     path = Path(options.config or environ.get("GATEWAY_CONFIG") or DEFAULT_CONFIG)
     try:
         config = load_config(path, environ, read_keys=options.verb.reads_keys)
-        code: int | None = options.verb.run(Command(options, config, output))
+        code = options.verb.run(Command(options, config, output))
     except tuple(kind for kind, _ in FAILURES) as error:
         output.say(f"{PROGRAM}: {error}")
         return next(code for kind, code in FAILURES if isinstance(error, kind))

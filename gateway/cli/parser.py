@@ -5,20 +5,45 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict, Unpack
 
 from gateway.cli.arguments import clearable
-from gateway.cli.command import Command
+from gateway.cli.command import Command, Options
 
 PROGRAM: Final = "python -m gateway"
 
 
+class Parsing(TypedDict, total=False):
+    """Parameters of argparse's `add_argument`: what an argument is."""
+
+    action: str
+    choices: Sequence[str]
+    help: str
+    metavar: str
+    type: Callable[[str], object]
+
+
+class Presence(TypedDict, total=False):
+    """Parameters of `add_argument`: whether the argument may be left out."""
+
+    default: object
+    nargs: str
+    required: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument, as the parameters of argparse's `add_argument`."""
+    """An argument and how argparse parses it."""
 
     name: str
-    options: dict[str, Any]
+    parsing: Parsing
+    presence: Presence
+
+
+class VerbOptions(Options):
+    """The parsed arguments with their verb."""
+
+    verb: Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +63,26 @@ class Verb:
 
 
 def arg(
-    name: str, metavar: str, read: Callable[[str], object], what: str, **options: Any
+    name: str,
+    metavar: str,
+    read: Callable[[str], object],
+    what: str,
+    **presence: Unpack[Presence],
 ) -> Argument:
     """Make an argument with a value."""
     return Argument(
-        name, {"metavar": metavar, "type": read, "help": _add_default(what, options), **options}
+        name, {"metavar": metavar, "type": read, "help": _add_default(what, presence)}, presence
     )
 
 
 def flag(name: str, what: str) -> Argument:
     """Make an option without a value."""
-    return Argument(name, {"action": "store_true", "help": what})
+    return Argument(name, {"action": "store_true", "help": what}, {})
 
 
-def choice(name: str, words: Sequence[str], what: str, **options: Any) -> Argument:
+def choice(name: str, words: Sequence[str], what: str, **presence: Unpack[Presence]) -> Argument:
     """Make an option with one of these words."""
-    return Argument(name, {"choices": words, "help": _add_default(what, options), **options})
+    return Argument(name, {"choices": words, "help": _add_default(what, presence)}, presence)
 
 
 def edit(name: str, metavar: str, read: Callable[[str], object], what: str) -> Argument:
@@ -62,8 +91,8 @@ def edit(name: str, metavar: str, read: Callable[[str], object], what: str) -> A
     return arg(name, metavar, clearable(read), what, default=argparse.SUPPRESS)
 
 
-def _add_default(what: str, options: Mapping[str, Any]) -> str:
-    default = options.get("default", argparse.SUPPRESS)
+def _add_default(what: str, presence: Presence) -> str:
+    default = presence.get("default", argparse.SUPPRESS)
     return what if default is argparse.SUPPRESS else f"{what} (default: {default})"
 
 
@@ -78,8 +107,13 @@ class Parser(argparse.ArgumentParser):
         return "\n".join((self.summary, "", "examples:", *lines, "", super().format_help()))
 
 
+def parse(words: Sequence[str], verbs: Sequence[Verb], groups: Mapping[str, str]) -> VerbOptions:
+    """Parse a command line. Raises SystemExit when argparse has written the error or the help."""
+    return make_parser(verbs, groups).parse_args(words, VerbOptions())
+
+
 def make_parser(verbs: Sequence[Verb], groups: Mapping[str, str]) -> Parser:
-    """Build the parser of all verbs. The parsed options have the Verb as `verb`.
+    """Build the parser of all verbs.
 
     The first verb is the default. `groups` are the summaries of the groups of verbs.
     """
@@ -106,23 +140,25 @@ def _equip(parser: Parser, summary: str, examples: Iterable[str]) -> Parser:
     return parser
 
 
-def _add_group(top: Any, name: str, summary: str, members: Iterable[Verb]) -> Any:
+def _add_group(
+    top: argparse._SubParsersAction[Parser], name: str, summary: str, members: Iterable[Verb]
+) -> argparse._SubParsersAction[Parser]:
     parser = top.add_parser(name, help=summary, allow_abbrev=False)
     _equip(parser, summary, (verb.examples[0] for verb in members))
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
-def _add_verb(parent: Any, name: str, verb: Verb) -> None:
+def _add_verb(parent: argparse._SubParsersAction[Parser], name: str, verb: Verb) -> None:
     parser = _equip(
         parent.add_parser(name, help=verb.summary, allow_abbrev=False), verb.summary, verb.examples
     )
     _add_config(parser, default=argparse.SUPPRESS)  # a default would override --config before VERB
     for argument in verb.arguments:
-        parser.add_argument(argument.name, **argument.options)
+        parser.add_argument(argument.name, **argument.parsing, **argument.presence)
     if verb.either:
         group = parser.add_mutually_exclusive_group()
         for argument in verb.either:
-            group.add_argument(argument.name, **argument.options)
+            group.add_argument(argument.name, **argument.parsing, **argument.presence)
     parser.set_defaults(verb=verb)
 
 

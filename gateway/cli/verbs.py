@@ -112,7 +112,7 @@ def account_correct(command: Command) -> None:
             books,
             options.name,
             options.amount,
-            note=options.note,
+            note=options.note or "",
             request_id=options.request,
             idempotency_key=options.idempotency_key,
         )

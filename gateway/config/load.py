@@ -134,8 +134,16 @@ class Config:
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
 
+    def models_of(self, provider: Provider) -> list[str]:
+        """Return the ids of the models that have a route to the provider."""
+        return [
+            model.id
+            for model in self.models.values()
+            if any(route.provider == provider.name for route in model.routes)
+        ]
+
     def active_models(self) -> dict[str, Model]:
-        """Models with a provider that is on, their routes cut down to such providers."""
+        """Return the models with a provider that is on, their routes cut down to such providers."""
         return {
             model.id: dataclasses.replace(model, routes=routes)
             for model in self.models.values()

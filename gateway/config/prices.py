@@ -11,7 +11,7 @@ from gateway.money import Price
 from gateway.prices import CONDITIONS, FREE_OF_CHARGE, PriceList, PriceRule
 
 HOUR_FACTOR: Final = (8, 5)
-"""A cache write for an hour costs 1.6 times one for five minutes: Anthropic's 2 and 1.25 of input."""
+"""Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
 _DEFAULTS: Final = (("cached_input", "input"), ("cache_write", "input"))
 
 
@@ -38,7 +38,7 @@ def _read_rule(place: Place, number: int, raw: object, base: Price) -> PriceRule
 
 
 def _read_price(place: Place, raw: object, base: Price | None) -> Price:
-    """Read a price. One of a rule takes fees from the base price that it does not name."""
+    """Read a price. Fees that a rule's price leaves out are those of the base price."""
     if not isinstance(raw, dict):
         wanted = "{ input = 0.15, output = 0.60 }" + ("" if base else ' or "free"')
         raise place.error("price", f"must be {wanted}, not {show(raw)}")

@@ -26,6 +26,7 @@ Read = Callable[[object], Any]
 MAX_SECONDS: Final = 86_400
 """A day. A longer time-out is a typing error."""
 _SHOWN_CHARS: Final = 40
+"""Characters of a wrong value that an error repeats, so that it stays one line."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

@@ -15,10 +15,13 @@ from gateway.config.reader import Setting
 from gateway.dialects import UPSTREAMS, MaxTokensField, Reasoning
 
 MAX_PRICE: Final = 1_000_000
-"""Per million tokens. With `usage.MAX_PLAUSIBLE_TOKENS` every cost fits into SQLite's integers."""
+"""Units per million tokens. With `usage.MAX_PLAUSIBLE_TOKENS` each cost fits SQLite's integers."""
 MAX_TOKENS: Final = 100_000_000
+"""Tokens of a model's input or output, fifty times the largest model of today."""
 MAX_CREDIT: Final = 1_000_000_000
+"""Units of currency, the most that the ledger takes at once."""
 _MAX_COUNT: Final = 1_000_000_000
+"""The largest limit. More is taken for a typing error; write 0 for unlimited."""
 
 _timeout = read.seconds()
 _count = read.integer(0, _MAX_COUNT)

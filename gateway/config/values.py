@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_MODEL_ID_CHARS: Final = 200
-"""An id stands in each log line and in each row of the ledger."""
+"""Characters of a model's id, which stands in each log line and in each row of the ledger."""
 
 RESERVED_HEADERS: Final = frozenset(
     {

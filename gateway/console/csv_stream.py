@@ -30,7 +30,7 @@ from gateway.times import DAY_MS, format_day
 log = logging.getLogger("gateway.console")
 
 CHUNK_ROWS: Final = 250
-"""Reading this many takes the books' thread a few milliseconds."""
+"""Rows per read, which takes the books' thread a few milliseconds."""
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER on, for 0 seconds: closing the socket sends a reset."""

@@ -33,8 +33,11 @@ from gateway.ledger import Actor, Conflict, LedgerError, NotFound, Refused, Sess
 log = logging.getLogger("gateway.console")
 
 MAX_BODY_BYTES: Final = 64 * 1024
+"""Bytes of a request body: a hundred model names for a key take 20 KB, the most that is sent."""
 BODY_SECONDS: Final = 10.0
+"""Time for a request body. It fits into a few packets, so a slower one is a stalled connection."""
 REFRESH_SECONDS: Final = 1.0
+"""How long a reply waits until a change is in force, as the ledger may hang."""
 _STATUSES: Final = ((NotFound, 404), (Conflict, 409))
 _SAFE: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 

@@ -19,9 +19,10 @@ Word = TypeVar("Word", bound=str)
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 MAX_NAME_CHARS: Final = 100
-"""How much of an unknown field's name the error repeats."""
+"""Characters of an unknown field's name that the error repeats."""
 
 MAX_DIGITS: Final = len(str(MAX_INTEGER)) - 1
+"""Digits of a number in a query: always below the largest of SQLite's integers."""
 
 
 class Fields:

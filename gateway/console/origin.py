@@ -14,7 +14,7 @@ from gateway.addresses import make_origin
 from gateway.config import Network, Server
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
-"""Accepted values of Sec-Fetch-Site. `none` means a typed address or a bookmark."""
+"""The accepted values of Sec-Fetch-Site. `none` is a typed address or a bookmark."""
 
 LOCAL: Final = "local"
 """The address of a client on a UNIX socket that forwards no other address."""

@@ -37,7 +37,7 @@ PATHS: Final = (
     "/console/health",
     "/console/audit",
 )
-"""Paths that show a page to everybody. The API decides who may see which data."""
+"""The paths that show a page to everybody. The API decides who may see which data."""
 
 INDEX: Final = "index.html"
 TYPES: Final = {
@@ -47,7 +47,9 @@ TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 OK: Final = 200
+"""The status of a page, and the only one for which a browser's copy counts."""
 ETAG_CHARS: Final = 20
+"""Characters of an entity tag: 80 bits of the file's hash, so two files do not share one."""
 
 _TAKES_GZIP: Final = re.compile(
     r"(?:^|,)\s*gzip\s*(?:$|,|;(?!\s*q=0(?:\.0*)?\s*(?:$|,)))", re.IGNORECASE

@@ -17,7 +17,9 @@ from gateway.console.state import Answer
 from gateway.ledger import MAX_INTEGER
 
 MAX_LIMIT: Final = 200
+"""Rows of a page: reading so many takes the books' thread a few milliseconds."""
 DEFAULT_LIMIT: Final = 50
+"""Rows of a page where none are asked for: two screens."""
 
 Position = tuple[str | int, ...]
 Row = TypeVar("Row")

@@ -19,7 +19,9 @@ from gateway.admin import passwords
 T = TypeVar("T")
 
 AT_ONCE: Final = 2
+"""Threads. Each hash takes 32 MiB, and a core for some 0.2 s."""
 LOWEST_PRIORITY: Final = 19
+"""The nice value: requests come first."""
 MAX_PENDING: Final = 32
 """Running and queued: about four seconds of work. People would not wait longer."""
 

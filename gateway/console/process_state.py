@@ -13,9 +13,13 @@ from gateway.ledger import AuditReport
 from gateway.times import unix_ms
 
 MAX_ERRORS: Final = 20
+"""The latest failures shown on the page Health: a screen of them."""
 SERVER_ERROR: Final = 500
+"""The first status that is counted as a failure of ours or of a provider."""
 TICK_SECONDS: Final = 0.5
+"""How often the event loop's lag is measured. The measuring itself must cost nothing."""
 LAG_WINDOW_SECONDS: Final = 60.0
+"""The page Health shows the worst lag of this time: long enough to be seen by who looks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,13 @@ from gateway.ledger import AccountView, Actor, Books, SessionView
 T = TypeVar("T")
 
 TRIES_SECONDS: Final = 3600
+"""The hour in which tries and changes are counted."""
 REDEEM_TRIES: Final = 10
+"""Wrong top-up codes per account and hour. A code has 80 random bits; people mistype a few."""
 PASSWORD_TRIES: Final = 10
-"""Tries of the current password, which is asked for when it is changed."""
+"""Wrong current passwords per account and hour, when the password is changed."""
 MAX_CHANGES: Final = 600
+"""Changes per holder and hour, ten a minute: each leaves rows that are never deleted."""
 
 Role = Literal["none", "any", "operator"]
 

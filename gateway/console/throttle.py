@@ -19,15 +19,21 @@ MAX_KNOWN: Final = 10_000
 """Names, or addresses, that are remembered. Above this the least recently used one is evicted."""
 
 FREE_FAILURES: Final = 5
+"""Wrong passwords for a name before the next try has to wait: people mistype."""
 MAX_DELAY_SECONDS: Final = 15 * 60
+"""The longest wait. Each failure doubles it; a guesser gets some hundred tries a day."""
 FORGET_SECONDS: Final = 24 * 3600
 """Failures of a name are forgotten after this pause. It is longer than MAX_DELAY_SECONDS, so that
 waiting for it does not make guessing faster."""
 
 ADDRESS_TRIES: Final = 100
+"""Tries from one address, for all names: an office behind one address signs in with fewer."""
 ADDRESS_SECONDS: Final = 15 * 60
+"""The time in which they are counted."""
 NOTED_FAILURES: Final = 200
+"""Failures noted as events, for all names: noting more would fill the disk."""
 NOTED_SECONDS: Final = 3600
+"""The time in which they are counted."""
 
 Clock = Callable[[], float]
 Key = TypeVar("Key")

@@ -2,7 +2,7 @@
 
     Caller       the wire format that a caller speaks: validation, errors, keep-alives
     Upstream     the wire format that a provider speaks: asking, reading, metering
-    Translation  a caller's format over another one of an upstream: requests, replies, events
+    Translation  between a caller's format and an upstream's: requests, replies, events
     Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
 An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if they differ.
@@ -83,7 +83,7 @@ class Caller(Protocol):
 
     @property
     def keep_alive(self) -> bytes:
-        """Sent into a silent stream so that proxies in between keep the connection."""
+        """The bytes that are sent into a silent stream, so that proxies keep the connection."""
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         """Validate a request. Raises BadRequest."""
@@ -253,7 +253,7 @@ class Upstream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A caller's dialect over another one of an upstream: two pure functions, and streams."""
+    """A translation between a caller's dialect and an upstream's: two functions, and streams."""
 
     translate_request: Callable[[CompletionRequest, Target], Json]
     """Writes the upstream's request. Raises BadRequest for what cannot be carried over."""

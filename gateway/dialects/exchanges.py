@@ -161,4 +161,4 @@ EXCHANGES: Final = make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
 COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
-"""Counting the tokens of a messages request at a messages upstream."""
+"""The exchange of `POST /v1/messages/count_tokens` with a messages upstream."""

@@ -254,4 +254,4 @@ class Ledger(Protocol):
 
 
 COMMIT_SECONDS: Final = 5
-"""How long a caller waits for a commit before it gets an error."""
+"""How long a caller waits for a commit before it gets an error: a commit takes milliseconds."""

@@ -241,7 +241,7 @@ class Replays(Protocol):
     def run_once(
         self, repeatable: RepeatableRequest, do: Callable[[], StoredReply]
     ) -> tuple[StoredReply, bool]:
-        """Do it, or return what was replied before; and whether it was done before.
+        """Call `do`, or return the reply of the first call; and whether there was one before.
 
         `do` runs in the transaction that keeps its reply: both are committed, or neither.
         Raises OtherRequest if the idempotency key was used before with another body.

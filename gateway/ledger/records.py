@@ -154,7 +154,7 @@ class CallFilter:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One request and its end, without prompt and completion."""
+    """One request and its end, without prompt and completion; a call in the console's JSON."""
 
     request_id: str
     started_ms: int
@@ -196,7 +196,7 @@ class InterruptedView:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The counts are 0 where the file is too damaged to count."""
+    """The result of an audit. Counts are 0 where the file is too damaged to count."""
 
     ok: bool
     problems: tuple[str, ...] = ()
@@ -241,10 +241,11 @@ class EventView:
 
 
 OPERATOR_IDLE_MS: Final = 30 * 60_000
+"""An operator's session ends when it was not used for this time: it can spend others' money."""
 HOLDER_IDLE_MS: Final = 7 * DAY_MS
-"""A session ends when it was not used for this time."""
+"""A holder's session ends when it was not used for this time: they look in once a week."""
 SESSION_MS: Final = 30 * DAY_MS
-"""The longest a session can last."""
+"""The longest a session can last, however often it is used: a month."""
 
 OpenedBy = Literal["password", "link"]
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 SWEEP_SECONDS: Final = 1.0
+"""The longest pause between two looks at all connections; their limits are many seconds."""
 
 Stall = tuple[float, object]
 """When a connection stalled, and its position then. A changed position means progress."""

@@ -34,8 +34,9 @@ from gateway.server.listener import Listener
 log = logging.getLogger("gateway.drain")
 
 STOP_SECONDS: Final = 1.0
-"""Time for cancelled requests to send their last bytes."""
+"""Time for cancelled requests to send their last bytes: each writes one event."""
 IDLE_POLL_SECONDS: Final = 0.05
+"""How often a drain looks whether connections are idle, as aiohttp does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

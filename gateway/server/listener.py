@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from aiohttp import web
 
@@ -17,6 +17,15 @@ from gateway.config import Server
 from gateway.server.units import SOCKET_BACKLOG
 
 BACKLOG: Final = 1024
+"""Connections that the kernel queues: a burst as large as `max_in_flight`."""
+
+
+class _Adopting(TypedDict):
+    """Options of a server on a socket that was passed."""
+
+    sock: socket.socket
+    backlog: int
+    start_serving: bool
 
 
 class CannotListen(Exception):
@@ -81,11 +90,11 @@ async def _take_address(server: web.Server, host: str, port: int) -> asyncio.Ser
 async def _adopt(server: web.Server, passed: socket.socket) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     # asyncio calls listen() again, which sets the queue of the socket that systemd shares.
-    options: dict[str, Any] = {"sock": passed, "backlog": SOCKET_BACKLOG, "start_serving": False}
+    options: _Adopting = {"sock": passed, "backlog": SOCKET_BACKLOG, "start_serving": False}
     if passed.family != socket.AF_UNIX:
         return await loop.create_server(server, **options)
     if sys.version_info >= (3, 13):  # by default close() removes the path, which is systemd's
-        options["cleanup_socket"] = False
+        return await loop.create_unix_server(server, **options, cleanup_socket=False)
     return await loop.create_unix_server(server, **options)
 
 

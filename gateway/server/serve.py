@@ -38,9 +38,11 @@ log = logging.getLogger("gateway.serve")
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read: a close before it would discard the error reply."""
 CLEANUP_SECONDS: Final = 0.5
+"""Time for aiohttp to close connections. The drain has ended their requests before."""
 COLLECT_SECONDS: Final = 20.0
+"""The pause between two collections of cyclic garbage, which takes hours to grow large."""
 GC_THRESHOLD: Final = 50_000
-"""Allocations between collections. They rarely free anything, as few objects here are cyclic."""
+"""Allocations between collections, which rarely free anything: few objects here are cyclic."""
 
 
 def run(config: Config) -> int:
@@ -122,7 +124,7 @@ def _make_runner(gateway: Gateway) -> web.AppRunner:
 
 
 async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
-    """Say no versions, as aiohttp would."""
+    """Replace aiohttp's Server header, which would tell the versions in use."""
     response.headers[hdrs.SERVER] = "gateway"
 
 
@@ -176,12 +178,8 @@ def _announce(config: Config, listener: Listener) -> str:
     """Log providers that are off, the addresses and the number of models; return the last line."""
     for provider in config.providers.values():
         if provider.off is not None:
-            models = [
-                model.id
-                for model in config.models.values()
-                if any(route.provider == provider.name for route in model.routes)
-            ]
-            log.info("provider %s is off: %s (%s)", provider.name, provider.off, ", ".join(models))
+            models = ", ".join(config.models_of(provider))
+            log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
     count = len(config.active_models())
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)
@@ -221,7 +219,7 @@ async def _collect() -> None:
 def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's factory if the `speed` extra is installed."""
     try:
-        import uvloop  # type: ignore[import-not-found,unused-ignore] # an optional extra
+        import uvloop
     except ImportError:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop

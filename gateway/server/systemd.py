@@ -18,10 +18,12 @@ from typing import Final
 log = logging.getLogger("gateway.systemd")
 
 FIRST_DESCRIPTOR: Final = 3
+"""The first descriptor that is passed, as sd_listen_fds(3) has it."""
 FAMILIES: Final = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
 SEND_SECONDS: Final = 0.1
 """How long sending may block: the queue is full only if systemd itself hangs."""
 PINGS_PER_INTERVAL: Final = 3
+"""Pings per watchdog interval: systemd recommends two, and a busy loop may miss one of three."""
 
 
 class BadSocket(Exception):

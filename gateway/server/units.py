@@ -17,15 +17,19 @@ STATE_ROOT: Final = Path("/var/lib")
 GRACE_SECONDS: Final = 15
 """The longest that stopping takes beyond `drain_seconds`."""
 MIN_STOP_SECONDS: Final = 90
+"""The least time to stop, systemd's own default."""
 PRIVILEGED_PORTS: Final = 1024
+"""Ports below this need a capability."""
 SOCKET_BACKLOG: Final = 4096
-"""Connections that the kernel queues while the service restarts."""
+"""Connections that the kernel queues while the service restarts: some seconds of 1,000 each."""
 MIB_BASE: Final = 512
+"""Memory in MiB of the process and its caches: several times what it takes when idle."""
 MIB_PER_REQUEST: Final = 0.75
-"""The most memory that a caller who does not read the reply can take."""
+"""Memory in MiB of a request, at most: that of a caller who does not read the reply."""
 MIB_PER_BODY_MIB: Final = 2
-"""A body is in memory as bytes and, while it is checked, as parsed values."""
+"""Memory in MiB for each MiB of a body: its bytes and, while it is checked, its parsed values."""
 MIB_STEP: Final = 256
+"""The limit is rounded up to a multiple of this, so that small changes keep the unit."""
 
 SANDBOX: Final = """\
 NoNewPrivileges=yes

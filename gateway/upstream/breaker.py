@@ -12,11 +12,12 @@ import math
 from typing import Final, Literal
 
 FAILURES: Final = 5
-"""More than the failures in a row of a provider that works: single 5xx are common."""
+"""Failures in a row that open it. Single 5xx are common at providers that work."""
 OPEN_SECONDS: Final = 30.0
-"""About as long as a server takes to restart; each probe of a provider that is down costs a caller."""
+"""The pause before a probe, about as long as a server takes to restart: a failed probe costs a
+caller."""
 INSTANT_SECONDS: Final = 0.1
-"""Replies that break off within it share one cause, such as a proxy that restarts."""
+"""The time within which broken replies share one cause, such as a proxy that restarts."""
 
 BreakerState = Literal["closed", "open", "probing"]
 

@@ -20,9 +20,9 @@ log = logging.getLogger("gateway.connection")
 NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
 EARLY_BYTES: Final = 256 << 10
-"""The part of a body that is buffered before `deliver` is called."""
+"""Bytes of a body that are buffered before `deliver` is called; above it the provider waits."""
 STALE_SECONDS: Final = 2.0
-"""A provider that had closed an idle connection says so at once. Later, the work may be done."""
+"""The time in which a provider tells that it closed an idle connection. Later, work may be done."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped to get the connection back into the pool."""
 
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self.paused = False
         """The receiver asked to wait, so nothing is read."""
         self.body_reads = 0
-        """Counts arrivals of body bytes: two equal looks at it are silence."""
+        """The number of reads with body bytes: if two looks at it are equal, there was silence."""
         self.served = 0
         """Responses that were read to their end."""
         self.answered = False

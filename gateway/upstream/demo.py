@@ -23,7 +23,7 @@ from gateway.upstream.forwarder import Answer
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 
 MAX_TEXT_CHARS: Final = 16_384
-"""The longest answer; `n` multiplies it."""
+"""Characters of the longest answer, so that a trial stays small; `n` multiplies it."""
 
 _TOKEN = re.compile(r"\S+\s*")
 

@@ -31,9 +31,9 @@ from gateway.upstream.pool import Pool
 from gateway.upstream.ticker import Ticker
 
 MAX_REPLY_BYTES: Final = 64 << 20
-"""The largest JSON reply: it is held back whole until it is charged."""
+"""Bytes of the largest JSON reply: it is held back whole until it is charged."""
 MAX_ERROR_BYTES: Final = 64 << 10
-"""Errors are objects of some KiB; a larger body is no error that could be read."""
+"""Bytes of an error's body that are read: errors are objects of some KiB."""
 ERROR_BODY_SECONDS: Final = 5.0
 """How long the text of an error is waited for; its status alone decides what happens next."""
 
@@ -59,7 +59,7 @@ class Answer(Protocol):
 
 
 _REQUEST_TIMEOUT: Final = 408
-"""Sent by servers into an idle connection that they close (RFC 9110 §15.5.9)."""
+"""A status that servers send into an idle connection before they close it (RFC 9110 §15.5.9)."""
 
 
 class Forwarder(Protocol):
@@ -264,6 +264,6 @@ def _break_off(error: Broken, blame: Blame) -> UpstreamError:
 
 
 def _format_headers(*sources: Mapping[str, str]) -> list[str]:
-    """Header lines; of names that differ only in case the last one counts."""
+    """Write header lines. Of names that differ only in case the last one counts."""
     by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
     return [f"{name}: {value}" for name, value in by_name.values()]

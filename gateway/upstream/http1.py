@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_LINE_BYTES: Final = 8190
-"""aiohttp's own limit, which servers keep to."""
+"""Bytes of a line of the head: aiohttp's own limit, which servers keep to."""
 MAX_HEADERS: Final = 128
-"""Some times what providers send; a head without end must not fill the memory."""
+"""Headers of a response: several times what providers send. A head without end must not fill the
+memory."""
 MAX_INTERIM: Final = 10
-"""Responses of status 1xx before the one that counts; more would only cost time."""
+"""Interim responses (1xx) before the one that counts; more would only cost time."""
 MAX_CHUNK_LINE_BYTES: Final = 16 << 10
-"""A chunk-size line with its extensions, which are ignored."""
+"""Bytes of a chunk-size line with its extensions, which are ignored."""
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:([^\r\n\x00]*)")

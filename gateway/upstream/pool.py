@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from yarl import URL
 
 from gateway.upstream.connection import Connection, InsecureConnection, Unreachable
 
 IDLE_SECONDS: Final = 15.0
-"""Shorter than providers keep idle connections: one that they close first costs a retry."""
+"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
 KEEPALIVE_SECONDS: Final = 60
-"""The probes show when a NAT has dropped the flow. The default of Linux is two hours."""
+"""Idle time before the kernel's probes, which show when a NAT has dropped the flow. The default of
+Linux is two hours."""
 _KEEPALIVE: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
@@ -22,6 +23,12 @@ _KEEPALIVE: Final = (
 )
 HAPPY_EYEBALLS_SECONDS: Final = 0.25
 """The head start of IPv6 that RFC 8305 recommends."""
+
+
+class _Racing(TypedDict, total=False):
+    """Options of `create_connection` that not every event loop has."""
+
+    happy_eyeballs_delay: float
 
 
 class Pool:
@@ -67,7 +74,7 @@ class Pool:
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
-        options: dict[str, Any] = {}
+        options: _Racing = {}
         if isinstance(loop, asyncio.BaseEventLoop):  # uvloop has no such option
             options["happy_eyeballs_delay"] = HAPPY_EYEBALLS_SECONDS
         connection: Connection | None = None

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from gateway.errors import GatewayError
 
 TICK_SECONDS: Final = 0.1
-"""A caller that left is noticed this soon; the deadlines themselves are seconds."""
+"""How often deadlines and callers are looked at; the deadlines themselves are seconds."""
 
 
 class Timed(Protocol):

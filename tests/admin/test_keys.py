@@ -57,24 +57,24 @@ def test_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> Non
     )
 
 
-BAD_TERMS: list[dict[str, object]] = [
-    {"expires_ms": 1},
-    {"models": []},
-    {"models": [""]},
-    {"models": ["a\n"]},
-    {"requests_per_minute": -1},
-    {"tokens_per_minute": 10**9 + 1},
-    {"concurrency": -1},
-    {"cap_nano": 0},
-    {"cap_nano": MAX_AMOUNT_NANO + 1},
+BAD_TERMS: list[KeyTerms] = [
+    KeyTerms(expires_ms=1),
+    KeyTerms(models=()),
+    KeyTerms(models=("",)),
+    KeyTerms(models=("a\n",)),
+    KeyTerms(requests_per_minute=-1),
+    KeyTerms(tokens_per_minute=10**9 + 1),
+    KeyTerms(concurrency=-1),
+    KeyTerms(cap_nano=0),
+    KeyTerms(cap_nano=MAX_AMOUNT_NANO + 1),
 ]
 
 
 @pytest.mark.parametrize("terms", BAD_TERMS, ids=str)
-def test_key_terms_are_checked(books: Books, terms: dict[str, object]) -> None:
+def test_key_terms_are_checked(books: Books, terms: KeyTerms) -> None:
     accounts.add_account(books, "a")
     with pytest.raises(Refused):
-        keys.add_key(books, "a", KeyTerms(**terms))  # type: ignore[arg-type] # wrong on purpose
+        keys.add_key(books, "a", terms)
     assert books.keys.read_all() == []
 
 

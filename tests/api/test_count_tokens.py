@@ -22,15 +22,17 @@ async def test_counting_is_passed_on_and_free(stage: Stage, spare: Caller) -> No
     body = ask(stage.fresh("messages"), tools=[], system="Be brief.")
     del body["max_tokens"]
     headers = VERSION | {"anthropic-beta": "one"}
-    for key in (spare.key, stage.callers["empty"].key):
-        reply = await stage.gateway.post(f"{COUNT_TOKENS}?beta=true", key, body, headers=headers)
+    path = f"{COUNT_TOKENS}?beta=true"
+    asked = [spare.key, stage.callers["empty"].key]
+    replies = [await stage.gateway.post(path, key, body, headers=headers) for key in asked]
+    for reply in replies:
         assert (reply.status, reply.json) == (200, {"input_tokens": 2095, "vendor": 1})
         assert "x-gateway-estimated" not in reply.headers
     sent = stage.alpha.last
     assert (sent.target, sent.json) == (COUNT_TOKENS, body | {"model": UPSTREAM_NAME})
     assert (sent.headers["x-api-key"], sent.headers["anthropic-beta"]) == (stage.secret, "one")
     assert stage.books.count_settled(spare.account) == 0
-    assert stage.books.request(reply.request_id) is None
+    assert [stage.books.request(one.request_id) for one in replies] == [None, None]
     assert stage.books.balance_nano(spare.account) == 100 * NANO
 
 

@@ -52,7 +52,7 @@ def make_app(upstream: str) -> web.Application:
 def make_loop() -> asyncio.AbstractEventLoop:
     """Make the event loop that the gateway would use."""
     try:
-        import uvloop  # type: ignore[import-not-found,unused-ignore] # an optional extra
+        import uvloop
     except ImportError:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()

@@ -49,13 +49,13 @@ def test_amounts_know_their_sign() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0", 0), ("90s", 90), ("15m", 900), ("1h", 3600), ("24h", 86_400), ("7d", 604_800), ("2w", 1_209_600)],
+    [("0", 0), ("90s", 90), ("15m", 900), ("1h", 3600), ("24h", 86_400), ("7d", 604_800), ("2w", 1_209_600), ("36600d", 36_600 * 86_400)],
 )  # fmt: skip
 def test_a_duration_has_a_unit(text: str, seconds: int) -> None:
     assert duration_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "5", "5y", "-1h", "1.5h", "h", "9999999999w", "٣h"])
+@pytest.mark.parametrize("text", ["", "5", "5y", "-1h", "1.5h", "h", "9999999999w", "36601d", "٣h"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         duration_seconds(text)

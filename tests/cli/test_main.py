@@ -16,7 +16,7 @@ import pytest
 
 from gateway import apikeys
 from gateway.cli.grammar import GROUPS, VERBS
-from gateway.cli.parser import PROGRAM, Verb, make_parser
+from gateway.cli.parser import PROGRAM, Verb, parse
 from tests import ROOT
 from tests.support.cli import Cli, make_cli
 
@@ -44,7 +44,7 @@ def test_these_verbs_and_no_others_exist() -> None:
 
 def test_no_verb_serves() -> None:
     for words in ([], ["--config", "x.toml"]):
-        assert make_parser(VERBS, GROUPS).parse_args(words).verb.path == "serve"
+        assert parse(words, VERBS, GROUPS).verb.path == "serve"
 
 
 @pytest.mark.parametrize("path", [*VERB_PATHS, *GROUPS, ""])
@@ -62,14 +62,14 @@ def test_every_example_can_be_typed(verb: Verb) -> None:
     for example in verb.examples:
         command = re.sub(r"^\w+=\$\((.*)\)$", r"\1", example).removeprefix(f"{PROGRAM} ")
         words = shlex.split(re.split(" [<>] ", command)[0])
-        assert make_parser(VERBS, GROUPS).parse_args(words).verb is verb
+        assert parse(words, VERBS, GROUPS).verb is verb
 
 
 def test_every_reading_verb_answers_in_json() -> None:
     reading = {"check", "audit", "account list", "account show", "key list", "code list", "usage"}
     for path in reading:
         words = [*path.split(), *(["x"] if path == "account show" else []), "--json"]
-        assert make_parser(VERBS, GROUPS).parse_args(words).json is True
+        assert parse(words, VERBS, GROUPS).json is True
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError, load_config
-from tests.support.settings import MODEL, OPENAI, refusal
+from tests.support.settings import MODEL, OPENAI, load, refusal
 
 PROVIDER = "gateway.toml: [providers.openai]"
 
@@ -85,6 +85,23 @@ PROVIDER = "gateway.toml: [providers.openai]"
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_table_and_key(tmp_path: Path, toml: str, error: str) -> None:
     assert refusal(tmp_path, toml).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("toml", "most"),
+    [
+        ("[server]\nmax_in_flight = ", 10**6),
+        ("[limits]\nconcurrency = ", 10**9),
+        ("[billing]\ndemo_credit = ", 10**9),
+        (OPENAI + MODEL + "max_input_tokens = ", 10**8),
+        (OPENAI + MODEL + "max_output_tokens = ", 10**8),
+    ],
+)
+def test_the_largest_number_is_accepted_and_one_more_refused(
+    tmp_path: Path, toml: str, most: int
+) -> None:
+    load(tmp_path, f"{toml}{most}")
+    assert "must be a" in refusal(tmp_path, f"{toml}{most + 1}")
 
 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:

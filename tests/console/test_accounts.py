@@ -125,6 +125,16 @@ async def test_texts_that_are_none_break_nothing(console: Console) -> None:
         assert reply.refusal == (404, "not_found", None)
 
 
+async def test_detail_shows_at_most_200_keys(console: Console) -> None:
+    with console.open_books() as books, books.changing():
+        live = keys.add_key(books, HOLDER).key
+        for _ in range(200):
+            books.keys.revoke(keys.add_key(books, HOLDER).key.id)
+    shown = (await get(console, url(console, HOLDER)))["key_list"]
+    assert len(shown) == 200
+    assert shown[0]["id"] == live.id, "keys that work come first, however old"
+
+
 async def test_detail_is_the_same_by_id_and_by_name(console: Console) -> None:
     with console.open_books() as books:
         dead = keys.add_key(books, HOLDER, KeyTerms(name="dead")).key

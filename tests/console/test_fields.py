@@ -157,6 +157,12 @@ def test_what_is_no_such_number_is_refused(text: str) -> None:
     assert refusal(lambda: Query({"a": text}).integer("a", 1, 200, 50)) == INVALID
 
 
+def test_a_number_in_the_query_has_at_most_18_digits() -> None:
+    """So it fits into SQLite's integers, and no long text is parsed."""
+    assert Query({"a": "9" * 18}).integer("a", 0, 10**20, 0) == 10**18 - 1
+    assert refusal(lambda: Query({"a": "1" + "0" * 18}).integer("a", 0, 10**20, 0)) == INVALID
+
+
 def test_texts_in_the_query_are_trimmed() -> None:
     assert Query({"a": " x "}).text("a") == "x"
     assert Query({"a": "  "}).text("a") is None

@@ -18,8 +18,10 @@ PRICE = Price(1, 1, 1, 1)
 SEARCHING = PriceList(Price(1, 1, 1, 1, web_search=10))
 
 
-def ruled(**condition: str) -> PriceList:
-    return PriceList(PRICE, (PriceRule(PRICE, **condition),))  # type: ignore[arg-type]
+def ruled(
+    *, service_tier: str | None = None, speed: str | None = None, geo: str | None = None
+) -> PriceList:
+    return PriceList(PRICE, (PriceRule(PRICE, None, service_tier, speed, geo),))
 
 
 def write(dialect: str, fields: Json, target: Target) -> Asked:
@@ -107,7 +109,7 @@ def test_what_costs_nothing_more_passes(dialect: str, fields: Json) -> None:
         ("chat", {"web_search_options": {}}, SEARCHING, Asked(any_tier=True, web_searches=1)),
         ("chat", {"tools": [{"type": "web_search"}]}, SEARCHING, Asked(any_tier=True, web_searches=1)),
         ("messages", {"speed": "fast"}, ruled(speed="fast"), Asked(Terms(speed="fast"), any_tier=True)),
-        ("messages", {"inference_geo": "us"}, ruled(inference_geo="us"), Asked(Terms(inference_geo="us"), any_tier=True)),
+        ("messages", {"inference_geo": "us"}, ruled(geo="us"), Asked(Terms(inference_geo="us"), any_tier=True)),
         ("messages", {"tools": [SEARCH]}, SEARCHING, Asked(any_tier=True, web_searches=1)),
         ("messages", {"tools": [SEARCH | {"max_uses": 5}]}, SEARCHING, Asked(any_tier=True, web_searches=5)),
         ("messages", {"cache_control": {"type": "ephemeral"}}, PriceList(PRICE), Asked(any_tier=True, cache="5m")),

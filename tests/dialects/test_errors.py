@@ -169,6 +169,40 @@ def test_anthropic_sdk_raises_on_the_event(row: Row, anthropic_client: anthropic
     assert raised.value.body == json.loads(MESSAGES.render_error(row.make(), REQUEST_ID))
 
 
+@every_row
+def test_openai_sdk_raises_on_the_reply(row: Row) -> None:
+    """The SDK's exception is the one of the status, with what the envelope says."""
+    error = row.make()
+    client = openai.OpenAI(**answering(row.status, CHAT.render_error(error, REQUEST_ID)))
+    with pytest.raises(openai.APIStatusError) as raised:
+        client.models.list()
+    said = raised.value
+    assert (said.status_code, said.type, said.code) == (row.status, row.type, row.code)
+    assert said.param == row.param
+    assert error.message in said.message
+
+
+@every_row
+def test_anthropic_sdk_raises_on_the_reply(row: Row) -> None:
+    body = MESSAGES.render_error(row.make(), REQUEST_ID)
+    client = anthropic.Anthropic(**answering(row.status, body))
+    with pytest.raises(anthropic.APIStatusError) as raised:
+        client.models.list()
+    assert (raised.value.status_code, raised.value.type) == (row.status, row.messages_type)
+    assert raised.value.body == json.loads(body)
+
+
+def answering(status: int, body: bytes) -> dict[str, Any]:
+    """Make the parameters of an SDK's client that gets this reply, without a network."""
+    reply = httpx2.Response(status, content=body, headers={"content-type": "application/json"})
+    return {
+        "api_key": "unused",
+        "base_url": "http://gateway.test",
+        "max_retries": 0,
+        "http_client": httpx2.Client(transport=httpx2.MockTransport(lambda _: reply)),
+    }
+
+
 def respond(body: bytes) -> httpx2.Response:
     return httpx2.Response(
         200,

@@ -82,6 +82,8 @@ FAILED = search({"type": "web_search_tool_result_error", "error_code": "unavaila
     [
         ({"server_tool_use": {"web_search_requests": 1}}, 1, False),
         ({"server_tool_use": {"web_search_requests": 0}}, 0, False),
+        ({"server_tool_use": {"web_search_requests": 10_000}}, 10_000, False),
+        ({"server_tool_use": {"web_search_requests": 10_001}}, 10_000, False),
         ({"server_tool_use": None}, 2, True),
         ({}, 2, True),
     ],

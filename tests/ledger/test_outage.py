@@ -7,6 +7,7 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,13 +155,13 @@ class FailingConnection(sqlite3.Connection):
     fail_at = 0
     statements = 0
 
-    def execute(self, *arguments: object) -> sqlite3.Cursor:
+    def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
         self.statements += 1
         if self.statements == self.fail_at:
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
             raise error
-        return super().execute(*arguments)  # type: ignore[arg-type] # passes through
+        return super().execute(sql, values)
 
 
 def hop_failing_at(place: Place, items: list[Item], statement: int) -> tuple[Report, Report]:

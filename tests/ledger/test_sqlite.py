@@ -85,7 +85,7 @@ async def test_only_who_is_waited_for_is_urgent(tmp_path: Path) -> None:
         assert not writer._wake.is_set()
         assert writer._linger is not None
         assert writer._linger.when() - loop.time() <= LINGER_SECONDS
-        ledger.settle(hold, settlement(5))
+        _ = ledger.settle(hold, settlement(5))
         assert writer._wake.is_set()
 
 

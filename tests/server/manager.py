@@ -192,9 +192,9 @@ def _raise_descriptor(one: socket.socket) -> int:
 def queueing(path: str = "") -> Iterator[socket.socket]:
     """Open a listening socket, at a path or on a free port, that outlives the gateway."""
     family = socket.AF_UNIX if path else socket.AF_INET
-    address: object = path or ("127.0.0.1", 0)
+    address: str | tuple[str, int] = path or ("127.0.0.1", 0)
     with socket.socket(family, socket.SOCK_STREAM) as listening:
-        listening.bind(address)  # type: ignore[arg-type] # a path or a pair, as the family has it
+        listening.bind(address)
         listening.listen(QUEUE)
         yield listening
 

@@ -6,7 +6,9 @@ The full run is `python -m tests.long kill --kills 200`.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,16 +30,22 @@ async def test_kills_at_random_instants_lose_and_double_nothing(tmp_path: Path) 
     assert figures.interrupted > 0
 
 
-def posted(number: int, /, **changes: object) -> Row:
+def posted(number: int, /, **changes: Any) -> Row:
     cost = used(number).cost_nano
-    values = {
-        "id": f"req_{number}", "number": number, "state": "posted", "outcome": "complete",
-        "cost_nano": cost, "estimated": 0, "entries": 1, "charged_nano": cost,
-    }  # fmt: skip
-    return Row(**(values | changes))  # type: ignore[arg-type] # the values are those of a Row
+    whole = Row(
+        id=f"req_{number}", number=number, state="posted", outcome="complete",
+        cost_nano=cost, estimated=0, entries=1, charged_nano=cost,
+    )  # fmt: skip
+    return replace(whole, **changes)
 
 
-VOIDED = {"state": "voided", "number": 0, "cost_nano": 0, "charged_nano": 0, "entries": 0}
+VOIDED: dict[str, Any] = {
+    "state": "voided",
+    "number": 0,
+    "cost_nano": 0,
+    "charged_nano": 0,
+    "entries": 0,
+}
 
 
 @pytest.mark.parametrize(

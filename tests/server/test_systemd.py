@@ -200,7 +200,7 @@ async def test_a_hang_is_noticed(tmp_path: Path) -> None:
     hang = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGWINCH, lambda *_: time.sleep(0.8))\n"
-        "from gateway.cli.main import main\n"
+        "from gateway.cli import main\n"
         "sys.exit(main())\n"
     )
     async with demo_service(tmp_path, watchdog_seconds=0.3) as one:

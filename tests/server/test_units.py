@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -44,15 +44,13 @@ def read_unit(text: str) -> dict[str, list[str]]:
     return found
 
 
-def service_of(
-    changes: Mapping[str, object] | None = None, **server: object
-) -> dict[str, list[str]]:
-    place = dataclasses.replace(PLACE, **(changes or {}))  # type: ignore[arg-type] # a test's table
+def service_of(changes: Mapping[str, Any] | None = None, **server: Any) -> dict[str, list[str]]:
+    place = dataclasses.replace(PLACE, **(changes or {}))
     return read_unit(make_service(place, with_server(**server)))
 
 
-def with_server(**changes: object) -> Server:
-    return dataclasses.replace(SERVER, **changes)  # type: ignore[arg-type] # a test's table
+def with_server(**changes: Any) -> Server:
+    return dataclasses.replace(SERVER, **changes)
 
 
 def test_the_service_notifies_is_watched_restarts_and_is_confined() -> None:

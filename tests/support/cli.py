@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.cli.main import main
+from gateway.cli import main
 
 CONFIG = """
 [billing]

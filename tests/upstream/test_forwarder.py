@@ -174,3 +174,12 @@ async def test_a_shutdown_while_connecting_sends_nothing(
 )  # fmt: skip
 def test_retry_after(value: str, seconds: float | None) -> None:
     assert read_retry_after(value) == seconds
+
+
+def test_a_body_is_collected_up_to_its_limit() -> None:
+    body = CollectedBody(5)
+    assert body.receive(b"abc")
+    assert body.receive(b"de")
+    assert body.take() == b"abcde"
+    with pytest.raises(UpstreamError, match="too large"):
+        body.receive(b"f")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -33,6 +34,30 @@ def test_interim_responses_are_skipped_up_to_a_limit(interim: int) -> None:
             reader.feed(wire)
     else:
         assert reader.feed(wire) == b"hello!"
+
+
+AT_THE_LIMIT: dict[str, Callable[[int], bytes]] = {
+    "bytes of a header": lambda beyond: b"HTTP/1.1 200 OK\r\nA: %s" % (b"x" * (8187 + beyond)),
+    "bytes of a status line": lambda beyond: b"HTTP/1.1 200 " + b"x" * (8177 + beyond),
+    "headers": lambda beyond: b"HTTP/1.1 200 OK" + b"\r\nA: b" * (128 + beyond),
+}
+
+
+@pytest.mark.parametrize("head", AT_THE_LIMIT.values(), ids=AT_THE_LIMIT)
+def test_a_head_at_the_limit_is_read_and_one_beyond_refused(head: Callable[[int], bytes]) -> None:
+    reader = ResponseReader()
+    reader.feed(head(0) + b"\r\n\r\n")
+    assert reader.head is not None
+    with pytest.raises(BadResponse):
+        ResponseReader().feed(head(1) + b"\r\n\r\n")
+
+
+def test_a_chunk_size_line_without_end_is_cut() -> None:
+    reader = ResponseReader()
+    reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    reader.feed(b"5;" + b"x" * ((16 << 10) - 2))
+    with pytest.raises(BadResponse, match="too long"):
+        reader.feed(b"x")
 
 
 def test_the_lines_of_a_repeated_header_are_one_list() -> None:

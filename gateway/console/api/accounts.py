@@ -21,9 +21,10 @@ from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso
 
 MAX_KEYS: Final = 200
-"""Keys shown of one account: active ones first."""
+"""Keys shown of one account, active ones first: a page that renders at once."""
 
 _MAX_ID_CHARS: Final = 15
+"""Digits of an account's id in a path: always below the largest of SQLite's integers."""
 
 
 def list_accounts(books: Books, request: ConsoleRequest) -> Answer:

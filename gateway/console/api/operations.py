@@ -65,11 +65,7 @@ def _describe_provider(provider: Provider, gateway: Gateway) -> dict[str, Any]:
         "key_last4": find_last4(provider.api_key),
         "off_reason": provider.off,
         "max_concurrency": provider.max_concurrency,
-        "models": [
-            model.id
-            for model in gateway.config.models.values()
-            if any(route.provider == provider.name for route in model.routes)
-        ],
+        "models": gateway.config.models_of(provider),
     }
 
 

@@ -14,9 +14,11 @@ from gateway.money import describe_amount, format_amount
 from gateway.times import DAY_MS, format_day, format_moment
 
 WEEK: Final = 7
+"""Days over which spending is averaged, so that weekends count."""
 CALLS: Final = 10
+"""The latest requests shown on the overview: a list that needs no scrolling."""
 SOON_MS: Final = 7 * DAY_MS
-"""A notice is shown for keys that expire within this time."""
+"""A notice is shown for keys that expire within this time: a week, to replace them in."""
 
 LINKS_ONLY: Final = (
     "You have no password yet, so you need a new sign-in link each time. Set one under Settings."

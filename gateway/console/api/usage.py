@@ -29,7 +29,9 @@ from gateway.times import DAY_MS, format_day, format_hour
 Group = Literal["day", "hour", "model", "key"]
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 MAX_DAYS: Final[dict[Group, int]] = {"day": 366, "hour": 31, "model": 366, "key": 366}
+"""Days of a report: a leap year or, by the hour, a month. A chart has no room for more points."""
 DEFAULT_DAYS: Final = 30
+"""Days of a report without a first day: about a month, as bills have it."""
 FIRST_DAY: Final = -719_162
 """1 January of the year 1, the first date that Python can represent."""
 

@@ -32,7 +32,7 @@ BILLED: Final[Mapping[str, Billed]] = {
     # Tokens of other kinds, at prices of their own.
     "modalities": Billed(among([], ["text"])),
     "audio": Billed(),
-    # Requests that choose where they go, or what is put into them.
+    # These change where a request is served, or what is added to it.
     "models": Billed(),
     "route": Billed(),
     "provider": Billed(),
@@ -41,10 +41,10 @@ BILLED: Final[Mapping[str, Billed]] = {
     "transforms": Billed(),
     "data_sources": Billed(),
 }
-"""By field. A value that asks for nothing passes everywhere."""
+"""The fields that cost, by name. A value that asks for nothing is accepted everywhere."""
 
 _FREE_TOOLS: Final = frozenset({"function", "custom"})
-"""The caller runs them itself."""
+"""Tools that the caller runs itself."""
 
 
 def check_billed(body: Json, target: Target) -> None:

@@ -17,14 +17,14 @@ from gateway.dialects.wire import fields, write_limits
 from gateway.errors import BadRequest, GatewayError
 
 MAX_N: Final = 128
-"""OpenAI's own limit."""
+"""Choices of a reply: OpenAI's own limit."""
 _ITEM: Final = "{}[{}]"
 """The name of an item of an array, in errors."""
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
 _FILE_PARTS: Final = frozenset({"image_file", "image_url", "input_audio", "file"})
 _LINKED_PART: Final = re.compile(r"\w{1,60}_url")
-"""Other kinds of files that providers take, such as `video_url` and `document_url`."""
+"""Other parts that link a file, such as `video_url` and `document_url`."""
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 
 

@@ -18,7 +18,7 @@ _DONE: Final = b"[DONE]"
 _DONE_LINE: Final = b"data: [DONE]"
 _USAGE: Final = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
 _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
-"""Inside a text the quotes would be escaped."""
+"""Matches a finish reason only: inside a text its quotes would be escaped."""
 
 
 def read_completion(text: bytes) -> Json:

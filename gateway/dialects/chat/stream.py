@@ -83,7 +83,7 @@ class ChatStream(PassingStream):
         before = repair.progress
         chunks = repair.repair(chunk)
         if repair.finished:
-            # Behind its finish a choice may be repeated empty, which is dropped: look at each chunk.
+            # After its finish a choice may be repeated, empty. Repeats are dropped: read each chunk.
             self._templates.clear()
             self._may_learn = 0
         # A template stands for events that change nothing but the text: a chunk that moved a

@@ -61,12 +61,13 @@ REFUSED: Final[dict[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "web_search_options": (),
 }
-"""Without a counterpart, each with the values that ask for nothing; null always does."""
+"""Fields without a counterpart, each with the values that ask for nothing, as null always does."""
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
-"""The upstream's own words, unknown to chat, passed as they are. What else it knows could add to
+"""The upstream's own fields, unknown to chat, passed as they are. Others of its fields could add to
 the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
 
 MAX_TEMPERATURE: Final = 1
+"""The upstream's own limit; the chat dialect's is 2."""
 SERVICE_TIERS: Final = {
     "auto": "auto",
     "priority": "auto",
@@ -90,8 +91,9 @@ EFFORTS: Final = {
 }
 """The upstream's effort by chat's; `none` asks for no reasoning."""
 BUDGETS_TOKENS: Final = {"low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
+"""Tokens of thinking for each effort, from the upstream's least, each twice the one before."""
 MIN_BUDGET_TOKENS: Final = 1024
-"""Less thinking the upstream refuses; the budget must also stay below `max_tokens`."""
+"""Tokens of thinking: the upstream refuses fewer. The budget must also stay below `max_tokens`."""
 
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:

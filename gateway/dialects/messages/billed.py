@@ -35,18 +35,18 @@ BILLED: Final[Mapping[str, Billed]] = {
     "container": Billed(),
     "mcp_servers": Billed(),
 }
-"""By field. A value that asks for nothing passes everywhere."""
+"""The fields that cost, by name. A value that asks for nothing is accepted everywhere."""
 
 _VERSION: Final = re.compile(r"_20\d{6}$")
 _FREE_TOOLS: Final = frozenset(
     {
-        # The caller runs them itself.
+        # Tools that the caller runs itself.
         "bash",
         "computer",
         "custom",
         "memory",
         "text_editor",
-        # They cost the tokens that the usage reports, and nothing else.
+        # These cost the tokens that the usage reports, and nothing else.
         "tool_search_tool_bm25",
         "tool_search_tool_regex",
     }
@@ -55,7 +55,7 @@ _FREE_TOOLS: Final = frozenset(
 _MCP_TOOLS: Final = "mcp_toolset"
 _HOUR_MARK: Final = b'"ttl":"1h"'
 _CACHE_MARK: Final = b'"cache_control":{'
-"""As the payload writes them. In a text the quotes would be escaped."""
+"""Cache marks as the payload writes them. In a text the quotes would be escaped."""
 
 
 def check_billed(body: Json, target: Target) -> None:

@@ -11,8 +11,9 @@ from gateway.dialects.records import Json, ListedModel, Query
 from gateway.errors import BadRequest
 
 DEFAULT_PAGE: Final = 20
+"""Models of a page, as in Anthropic's API."""
 MAX_PAGE: Final = 1000
-"""Both as in Anthropic's API."""
+"""Models of a page, as in Anthropic's API."""
 
 
 def make_page(models: Sequence[ListedModel], query: Query) -> Json:

@@ -13,7 +13,7 @@ from gateway.usage import Expected, Reported, merge_reports
 _UNAVAILABLE: Final = frozenset({"overloaded_error", "rate_limit_error"})
 _OUTPUT: Final = "output_tokens"
 _SAYS_NOTHING: Final = (b"", b"[DONE]")
-"""The second is chat's terminal event, which some imitations of the messages API add."""
+"""Events without content. `[DONE]` is chat's, which some imitations of the messages API add."""
 
 
 def read_message(text: bytes) -> Json:

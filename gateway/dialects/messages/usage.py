@@ -75,6 +75,7 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:
 
 
 _NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
+"""The counts of an iteration that leaves them out."""
 
 
 def _read_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:

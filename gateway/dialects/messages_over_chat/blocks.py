@@ -28,7 +28,8 @@ from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 
 MAX_HELD_CHARS: Final = 8 << 20
-"""Arguments of tools, and text that waits behind them, in one stream."""
+"""Characters held in one stream: arguments of tools, and text that waits behind them. It is the
+length of the largest event."""
 
 Kind = Literal["text", "thinking", "tool_use"]
 
@@ -125,9 +126,9 @@ class BlockWriter:
             self._close_head()
 
     def _advance(self, *, begins: bool) -> None:
-        """Write what can be written. Only when a block `begins` is the head asked whether it is over.
+        """Write what can be written. Only when a block `begins` is the head checked for its end.
 
-        Its arguments are read as JSON for that, which at each fragment would cost their square.
+        The check parses its arguments; at each fragment that would take quadratic time.
         """
         while self._queue:
             self._write(self._queue[0])

@@ -14,10 +14,10 @@ from gateway.dialects.messages import MessagesField
 from gateway.dialects.records import Json
 
 BLOCK_SEPARATOR: Final = "\n\n"
-"""Between text blocks that become one string: they were apart, and words must not run together."""
+"""The text between blocks that become one string, as their words must not run together."""
 
 DEFAULT_FILENAME: Final = "document.pdf"
-"""A chat upstream wants a name for each file; a document without a title has none."""
+"""The name of a document without a title: a chat upstream requires one."""
 
 
 def translate_content(content: MessagesField) -> list[Json]:

@@ -25,13 +25,13 @@ BILLING_HEADER: Final = "x-anthropic-billing-header:"
 """The beginning of a system block that a coding agent adds for the vendor's own accounting."""
 
 ERROR_PREFIX: Final = "Error: "
-"""A chat tool message has no field that says the tool failed."""
+"""The beginning of a failed tool's message: chat has no field for the failure."""
 
 FILES_NOTE: Final = "[The images and documents of this result are in the user message below.]"
-"""Stands in a tool message, which can hold text alone, for the parts that were moved."""
+"""The text in place of files that a tool message, which holds text alone, cannot hold."""
 
 DROPPED: Final = frozenset({"thinking", "redacted_thinking"})
-"""Reasoning in the history: signed for the vendor that wrote it, of no use elsewhere."""
+"""Blocks of reasoning in the history: only the vendor that signed them can use them."""
 
 
 def translate_conversation(system: MessagesField, messages: MessagesField) -> list[Json]:

@@ -84,7 +84,7 @@ def read_arguments(text: str) -> object:
 
 
 def wrap_arguments(given: object) -> Json:
-    """Put arguments that are no object into one: what was paid for is delivered."""
+    """Put arguments that are no object into one, so that what was paid for is delivered."""
     return given if isinstance(given, dict) else {WRAPPED_KEY: given}
 
 
@@ -142,7 +142,7 @@ def make_tool_use(identity: str, name: str, arguments: Json) -> Json:
 
 
 def make_tool_use_id(context: ReplyContext, position: int) -> str:
-    """Make an id for a call of an upstream that gives none: the same whenever it is asked."""
+    """Make an id for a call whose upstream gives none: for one call always the same."""
     return f"{TOOL_USE_PREFIX}{context.request_id}_{position}"
 
 

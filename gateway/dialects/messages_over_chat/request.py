@@ -16,12 +16,12 @@ from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.errors import BadRequest
 
 MAX_STOP_SEQUENCES: Final = 4
-"""OpenAI's own limit; other chat upstreams have the same or none."""
+"""OpenAI's own limit of stop sequences; other chat upstreams have the same or none."""
 MAX_USER_CHARS: Final = 64
-"""A chat upstream refuses a longer `user`; a coding agent's is about 180 characters of JSON."""
+"""Characters of `user`: OpenAI's own limit. A coding agent's has about 180, as JSON."""
 
 SCHEMA_NAME: Final = "response"
-"""A chat upstream wants a name for the schema of a reply; the messages dialect has none."""
+"""The name of a reply's schema: a chat upstream requires one, and messages has none."""
 
 DROPPED: Final = frozenset(
     {
@@ -34,17 +34,18 @@ DROPPED: Final = frozenset(
         "thread",
     }
 )
-"""Advice to the upstream: accepted and left out. Of a thread only the wish for a new one is."""
+"""Advice to the upstream, accepted and left out. Of `thread` only the wish for a new one is."""
 
 REFUSED: Final = {
     "container": "a container",
     "mcp_servers": "a server that the vendor calls itself",
     "top_k": "this sampling field",
 }
-"""Null (and no servers at all) is the default and no error."""
+"""Fields without a counterpart. Null, or an empty list of servers, asks for nothing."""
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))
+"""The least tokens of a budget for each effort; Anthropic's smallest budget is 1,024."""
 LEAST_EFFORT: Final = "minimal"
 ADAPTIVE_EFFORT: Final = "medium"
 """The effort of a model that thinks as it sees fit, where the caller named none."""

@@ -23,7 +23,7 @@ from gateway.dialects.wire import dumps_lenient, get_list, get_object, get_text
 
 
 class MessageWriter:
-    """A `Writer` of messages events. It tells the first choice alone: callers ask for no more."""
+    """A `Writer` of messages events. It writes the first choice alone, as callers ask for one."""
 
     __slots__ = ("_blocks", "_context", "_index", "_last", "_refusal")
 
@@ -31,7 +31,7 @@ class MessageWriter:
         self._context = context
         self._blocks = BlockWriter(context)
         self._index: int | None = None
-        """The number of the choice that is told."""
+        """The index of the choice that is written."""
         self._last: Json | None = None
         """The choice as it was when it had its finish reason."""
         self._refusal = ""

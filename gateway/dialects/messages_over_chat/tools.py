@@ -8,7 +8,7 @@ from gateway.dialects.messages import MessagesField
 from gateway.dialects.records import Json
 
 MAX_TOOL_NAME_CHARS: Final = 64
-"""The most that a chat upstream takes; the messages dialect allows 128."""
+"""Characters of a tool's name: OpenAI's own limit; the messages dialect allows 128."""
 
 CARRIED: Final = frozenset(
     {"allowed_callers", "description", "input_schema", "name", "strict", "type"}

@@ -1,4 +1,4 @@
-"""Fields and tools that change a provider's bill: a request may ask for it where the model has a price for it.
+"""Fields and tools that change a provider's bill, and which of them a request may use.
 
 Each upstream dialect has a table `BILLED` of such fields. A model opens one by a price (a rule of
 `price_when`, or `web_search`), or by its name in `allow`.

@@ -12,9 +12,9 @@ from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.usage import Expected, Metered, Reported, meter
 
 MAX_REPLY_BYTES: Final = 64 << 20
-"""The largest JSON reply."""
+"""Bytes of a JSON reply, which is in memory as a whole; those with base64 audio have some MiB."""
 MAX_REPLAYED_BYTES: Final = 8 << 20
-"""The largest JSON reply that is sent as a stream."""
+"""Bytes of a JSON reply that is sent as a stream, as many as a translated event."""
 
 _TOO_LARGE: Final = "The upstream provider's reply is too large."
 

@@ -17,7 +17,7 @@ from gateway.errors import BadRequest
 from gateway.usage import estimate_file
 
 MAX_TOKENS_BOUND: Final = 2**32
-"""The largest limit accepted: no model comes near, so a larger number is a typing error."""
+"""Tokens of the largest limit accepted: no model comes near, so more is a typing error."""
 
 Check = Callable[[str, Any], None]
 

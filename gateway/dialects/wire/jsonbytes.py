@@ -14,10 +14,10 @@ STRING_REST: Final = re.compile(rb'[^"\\\x00-\x1f]*(?:' + _ESCAPE + rb'[^"\\\x00
 """From inside a JSON string to its closing quote; no match when it is cut or no JSON."""
 
 MAX_DEPTH: Final = 200
-"""Levels of nesting read from an upstream: Python's own recursion ends at about five times that."""
+"""Levels of nesting in an upstream's JSON: Python's recursion ends at about five times that."""
 
 _MAX_HITS: Final = 4
-"""Occurrences tried: a text full of look-alikes is written anew instead."""
+"""Occurrences that are tried. If none of them fits, the text is parsed and written anew."""
 _NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
 _STRINGS: Final = re.compile(rb'"' + rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SEPARATORS = (b'":', b'": ')

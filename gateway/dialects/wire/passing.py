@@ -23,17 +23,17 @@ from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
 from gateway.usage import count_text
 
 PROBE: Final = "\x00probe\x00"
-"""Stands in the hole while the conversion is computed; no provider writes NULs."""
+"""The text in the hole while the conversion is computed; no provider writes NULs."""
 PROBE_BYTES: Final = orjson.dumps(PROBE)[1:-1]
 
 _OBFUSCATION: Final = b'"obfuscation":"'
 
 MAX_FRUITLESS: Final = 8
-"""Templates learned in a row without one matching: then its events differ too much to learn from."""
+"""Templates learned in a row without a match, after which the events differ too much to learn."""
 _MAX_TEMPLATES: Final = 4
-"""Each is tried on an event; streams mix text, reasoning and arguments, seldom more."""
+"""Templates of one stream, each tried on an event: it mixes text, reasoning and arguments."""
 _END_BYTES: Final = 4096
-"""The usage and the finish reason of a chunk stand in so many bytes at its end."""
+"""Bytes at the end of an oversized chunk that are searched for its usage and finish reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.errors import UpstreamError
 
 MAX_EVENT_BYTES: Final = 1 << 20
-"""Events are handed on whole up to this; a longer one (base64 audio) passes in pieces."""
+"""Bytes of an event that is handed on whole; a longer one (base64 audio) passes in pieces."""
 
 SHORT_BYTES: Final = 64
-"""So much is joined at once: some terminal events count without their blank line."""
+"""Bytes up to which pieces are joined at once: some terminal events need no blank line."""
 
 BOM: Final = b"\xef\xbb\xbf"
 _FIELD: Final = re.compile(rb"(?:data|event|id|retry)?:")

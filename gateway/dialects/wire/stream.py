@@ -14,9 +14,9 @@ from gateway.money import Tokens
 from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
-"""An event has to be whole before it can be translated; no upstream writes one this long."""
+"""Bytes of an event to translate, which has to be whole; no upstream writes one this long."""
 PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
-"""The text that a picture, a recording or an event too large to read counts for."""
+"""UTF-8 bytes that a picture, a recording or an event too large to read counts for."""
 
 
 def read_object(event: Event) -> Json:
@@ -161,7 +161,7 @@ class TranslatedStream(EventStream):
         super().__init__(context, reader, Framer(MAX_TRANSLATED_EVENT_BYTES))
         self._writer = writer
         self._owed: UndeliverableReply | None = None
-        """The reason why no more can be written. The rest is read for its usage alone."""
+        """The error that ends what the caller gets. The rest is read for its usage alone."""
         self.begun = False
         self.mid_event = False
 

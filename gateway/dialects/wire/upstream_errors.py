@@ -20,7 +20,7 @@ from gateway.errors import (
 )
 
 MAX_MESSAGE_CHARS: Final = 1000
-"""More of an upstream's text than this helps nobody."""
+"""Characters of an upstream's text that are passed on: more than this helps nobody."""
 
 _QUOTA_CODES: Final = frozenset({"insufficient_quota", "credit_balance_exhausted", "billing_error"})
 
@@ -91,6 +91,7 @@ def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> G
 
 
 _SERVER_ERROR: Final = 500
+"""The first status that says the provider, not the request, is at fault."""
 _REJECTIONS: Final = frozenset({400, 413, 422})
 _UNAVAILABLE: Final = {
     429: "The upstream provider is limiting the gateway's rate.",

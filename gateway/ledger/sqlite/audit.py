@@ -119,7 +119,7 @@ _COST: Final = f"""
     + cache_write_1h_tokens * cache_write_1h_price_nano + output_tokens * output_price_nano
     + web_searches * web_search_price_nano * {TOKENS_PER_PRICE // SEARCHES_PER_PRICE}
 """
-"""Before it is divided by a million. SQLite makes a REAL of what is beyond its integers."""
+"""The cost before its division by a million. SQLite makes a REAL of integers that overflow."""
 
 _COSTS: Final = f"""
     SELECT id, cost_nano, computed
@@ -254,7 +254,7 @@ def _violations(connection: sqlite3.Connection, check: _Check, since: int) -> li
 
 
 def _compute_cost(*row: int) -> int:
-    """Compute a cost that is beyond SQLite's integers on its way."""
+    """Compute a cost of which an intermediate product overflows SQLite's integers."""
     fresh, output, cached, written, written_1h, *prices, searches = row
     return compute_cost_nano(
         Tokens(fresh, cached, written, output, written_1h), Price(*prices), searches
@@ -262,6 +262,7 @@ def _compute_cost(*row: int) -> int:
 
 
 _COST_ARGUMENTS: Final = 13
+"""The number of the function's parameters: five counts, seven prices, the searches."""
 
 
 def _read_to_settle(connection: sqlite3.Connection) -> tuple[InterruptedView, ...]:

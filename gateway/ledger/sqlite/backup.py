@@ -19,8 +19,9 @@ from typing import Final
 from gateway.ledger.base import LedgerError
 
 SYNC_SECONDS: Final = 0.02
+"""How often the copy is synced: its bytes must not pile up and delay the ledger's own sync."""
 STEPS_BETWEEN_LOOKS: Final = 10_000
-"""Steps of SQLite's virtual machine, about a millisecond."""
+"""Steps of SQLite's virtual machine between two looks at the clock, about a millisecond."""
 
 
 def write_backup(connection: sqlite3.Connection, target: Path) -> int:

@@ -207,7 +207,7 @@ def _pending(admission: Admission) -> tuple[Cell, ...]:
 
 
 def _price(item: Item) -> Price:
-    """Return the price that applied; until the end, the one that the hold reckons with."""
+    """Return the price that applied or, until the end, the one that the hold was computed from."""
     return item.hold.admission.price if item.settlement is None else item.settlement.price
 
 

@@ -16,7 +16,9 @@ from typing import Final
 from gateway.ledger.base import LedgerError, LedgerLocked
 
 FILE_MODE: Final = 0o600
+"""Only the owner reads and writes: the database has everybody's accounts."""
 _MARK_BYTES: Final = 64
+"""Bytes read of the lock file's mark, which is an inode's number."""
 
 
 class FilesLost(sqlite3.OperationalError):

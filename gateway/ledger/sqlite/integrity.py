@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_PROBLEMS: Final = 20
+"""Problems listed: a broken file has thousands that say no more."""
 QUICK_SECONDS: Final = 2.0
 """The longest check at the start: it reads some hundred MB; a larger file is checked in part."""
 _STEPS_BETWEEN_LOOKS: Final = 1000
+"""Steps of SQLite's virtual machine between two looks at the clock, well below a millisecond."""
 
 
 def check_file(

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
@@ -22,6 +22,8 @@ from gateway.ledger.key_records import KeyTerms
 
 Id = TypeVar("Id", int, str)
 Row = tuple[int | str | None, ...]
+TermsColumns = tuple[str, str | None, int | None, int | None, int | None, int | None, int | None]
+"""The fields of `KeyTerms`, in their order, with the models as a JSON array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ def read_numbers(
     return dict(orjson.loads(pairs))
 
 
-def read_terms(columns: Sequence[Any]) -> KeyTerms:
-    """Return a key's terms from its columns, which are in the order of the record's fields."""
+def read_terms(columns: TermsColumns) -> KeyTerms:
+    """Return a key's terms from its columns."""
     name, models, *numbers = columns
     return KeyTerms(name, None if models is None else tuple(orjson.loads(models)), *numbers)
 

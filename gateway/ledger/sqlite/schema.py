@@ -20,8 +20,9 @@ OLDEST_SQLITE: Final = (3, 37, 0)
 """The first version with STRICT tables."""
 
 BUSY_MS: Final = 5000
+"""How long a command waits for another process's transaction; each is short, so more is a hang."""
 JOURNAL_BYTES: Final = 64 * 1024 * 1024
-"""The write-ahead log is cut back to this after a checkpoint."""
+"""The write-ahead log is cut back to this after a checkpoint: eight times its usual size."""
 
 STATEMENTS: Final = 256
 """Prepared statements kept per connection; a batch has one for each power of two."""

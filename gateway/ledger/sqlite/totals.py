@@ -26,9 +26,10 @@ _SUMS: Final = (
 )
 _ADD: Final = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
 _FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
+"""The sums of one request that failed, in the order of `_SUMS`."""
 
 Place = tuple[int, int, str, str]
-"""Account, hour or day, model, key."""
+"""The key of a sum: account, hour or day, model, key."""
 Sums = dict[Place, tuple[int, ...]]
 
 

@@ -83,7 +83,7 @@ class FakeSink:
                 self.leave()
         elif now >= self._comment_due and not self._over:
             self._comment_due = now + COMMENT_SECONDS
-            spawn(self._comment(), name="comment")
+            _ = spawn(self._comment(), name="comment")
 
     def end(self, data: bytes) -> None:
         if self.lost:

@@ -216,8 +216,9 @@ def test_a_syntax_error_is_located() -> None:
     [
         LEAST.replace(b'"Hi"', b'"Hi"}],"temperature":1e999,"x":[{"y":1'),
         LEAST[:-1] + b',"max_tokens":' + b"9" * 5000 + b"}",
+        LEAST[:-1] + b',"max_tokens":%d}' % (2**32 + 1),
     ],
-    ids=["1e999", "5,000 digits"],
+    ids=["1e999", "5,000 digits", "above the bound"],
 )
 def test_numbers_beyond_all_measure_are_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):

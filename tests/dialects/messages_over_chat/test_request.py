@@ -192,6 +192,7 @@ def test_consecutive_assistant_turns_are_one_so_that_their_calls_can_be_answered
             {"tools": [{**TOOL, "type": "custom", "description": "d", "strict": True, "cache_control": {}, "input_examples": [{}], "eager_input_streaming": True, "defer_loading": True, "allowed_callers": ["direct"]}]},
             {"tools": [{"type": "function", "function": {**FUNCTION, "description": "d", "strict": True}}]},
         ),
+        ({"tools": [{**TOOL, "name": "n" * 64}]}, {"tools": [{"type": "function", "function": {**FUNCTION, "name": "n" * 64}}]}),
         ({"metadata": {"user_id": "u" * 64}}, {"user": "u" * 64}),
         ({"metadata": {"user_id": "u" * 65}}, {}),
         ({"metadata": {"user_id": None}}, {}),

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.messages_over_chat.blocks import BlockWriter
+from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import (
     Json,
     choice,
@@ -28,6 +30,7 @@ from tests.dialects.messages_over_chat.kit import (
     begin,
     fragment,
     kinds_of,
+    make_context,
     open_stream,
     play_whole,
     read_message,
@@ -54,6 +57,14 @@ def test_call_that_is_whole_makes_way_for_the_next() -> None:
     pipeline.feed(events(*(chunk(one) for one in (role(), *SEQUENTIAL[:3]))))
     out = kinds_of(pipeline.feed(event(chunk(SEQUENTIAL[3]))))
     assert out == ["content_block_stop", "content_block_start", "content_block_delta"]
+
+
+def test_what_calls_hold_is_bounded() -> None:
+    """8 Mi characters of a stream's arguments are held, and not one more."""
+    writer = BlockWriter(make_context())
+    writer.add_call(0, "c", "f", "[" + " " * ((8 << 20) - 1))
+    with pytest.raises(UndeliverableReply, match="too large"):
+        writer.add_call(0, "", "", "]")
 
 
 @pytest.mark.parametrize("arguments", [None, "", " \n", "{}"])

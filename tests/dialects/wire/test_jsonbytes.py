@@ -127,6 +127,16 @@ def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
         loads_lenient(data)
 
 
+@pytest.mark.parametrize("pair", [b"[]", b"{}"])
+def test_200_levels_are_read_and_no_more(pair: bytes) -> None:
+    """Brackets within a string are none."""
+    begin, end = (b"[", b"]") if pair == b"[]" else (b'{"a":', b"}")
+    deep = begin * 199 + b'{"a":"[["}' + end * 199
+    assert loads_lenient(deep)
+    with pytest.raises(ValueError, match="too deeply"):
+        loads_lenient(begin + deep + end)
+
+
 @pytest.mark.parametrize("depth", [200, 300, 900, 1000, 1020])
 def test_depth_is_written_as_it_was_read_or_refused(depth: int) -> None:
     """orjson reads 1,024 levels and writes 254; a value beyond all writers is a ValueError."""

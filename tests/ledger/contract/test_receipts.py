@@ -50,10 +50,10 @@ async def test_a_receipt_is_there_from_the_hold_on(place: Place) -> None:
         admitted = ledger.hold(key, admission(77, id_="admitted"))
         receipt = await read_receipt(ledger, "admitted")
         assert (receipt.state, receipt.hold_nano, receipt.attempts) == ("pending", 77, None)
-        ledger.settle(admitted, settlement(5))
+        _ = ledger.settle(admitted, settlement(5))
         receipt = await read_receipt(ledger, "admitted")
         assert (receipt.state, receipt.cost_nano) == ("posted", 5)
-        ledger.settle(ledger.hold(key, admission(id_="failed")), void())
+        _ = ledger.settle(ledger.hold(key, admission(id_="failed")), void())
         receipt = await read_receipt(ledger, "failed")
         assert (receipt.state, receipt.outcome) == ("voided", "upstream_error")
         assert await ledger.read_receipt("unknown") is None
@@ -66,7 +66,7 @@ async def test_what_cannot_be_committed_is_pending(place: Place) -> None:
         key = find_key(ledger, digest)
         async with place.implementation.fail_commits(ledger):
             hold = ledger.hold(key, admission(stream=True, id_="req_1"))
-            ledger.settle(hold, settlement(5))
+            _ = ledger.settle(hold, settlement(5))
             receipt = await read_receipt(ledger, "req_1")
             assert (receipt.state, receipt.cost_nano) == ("pending", 0)
         await until(lambda: hold.resolved)

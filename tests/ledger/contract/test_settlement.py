@@ -105,7 +105,7 @@ async def test_what_is_queued_is_committed_at_the_end(place: Place) -> None:
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
         for hold in [ledger.hold(key, admission(1)) for _ in range(1300)]:
-            ledger.settle(hold, settlement(3))
+            _ = ledger.settle(hold, settlement(3))
     assert place.read_balance() == 10**6 - 3900
     place.assert_sound()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -13,7 +13,9 @@ from gateway.ledger.sqlite.books.database import (
     ACCOUNT_COLUMNS,
     EACH_ACCOUNT,
     KEY_WORKS,
+    AccountColumns,
     Database,
+    Value,
     append_change,
     read_account,
     read_account_name,
@@ -54,7 +56,7 @@ class AccountBook:
             return [view_account(row) for row in rows]
 
     def find_names(self, search: str | None) -> list[tuple[str, int]]:
-        """Look at all names, because SQLite folds only ASCII: 10,000 names take some 10 ms."""
+        """Search all names here, because SQLite folds only ASCII: 10,000 names take some 10 ms."""
         found, part = self._database.read_rows(_NAMES, ()), (search or "").casefold()
         return sorted((name, id_) for name, id_ in found if part in name.casefold())
 
@@ -77,7 +79,7 @@ class AccountBook:
 
     def read_standings(self, account_ids: Sequence[int], *, since_day: int) -> list[StandingView]:
         """Sum only for these accounts, so a page costs the same however many accounts there are."""
-        wanted = {
+        wanted: dict[str, Value] = {
             "ids": orjson.dumps(account_ids).decode(),
             "since_day": since_day,
             "now": self._database.clock(),
@@ -120,6 +122,8 @@ class AccountBook:
             return read_account(connection, name)
 
 
-def _make_standing(row: list[Any]) -> StandingView:
-    *account, spent_nano, keys, last_used_ms, has_password = row
-    return StandingView(view_account(account), spent_nano, keys, last_used_ms, bool(has_password))
+def _make_standing(
+    row: tuple[*AccountColumns, int, int, int | None, int],
+) -> StandingView:
+    spent_nano, keys, last_used_ms, has_password = row[7:]
+    return StandingView(view_account(row[:7]), spent_nano, keys, last_used_ms, bool(has_password))

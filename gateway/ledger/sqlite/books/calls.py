@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, Literal
 
 from gateway import apikeys
+from gateway.ledger.base import Outcome
 from gateway.ledger.records import CallFilter, CallView
-from gateway.ledger.sqlite.books.database import Database, read_rows
+from gateway.ledger.sqlite.books.database import Database, Value, read_rows
 from gateway.money import Tokens
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
@@ -36,6 +37,11 @@ _AS_JSON: Final = """
         estimated, first_byte_ms
     ))
 """
+_Columns = tuple[
+    str, int, int | None, str, str, str, str, str,
+    Literal["pending", "posted", "voided"], Outcome, int | None,
+    int, int, int, int, int, int, int, int | None,
+]  # fmt: skip
 _CHOSEN: Final = "AND key_id = coalesce(:key, key_id) AND model = coalesce(:model, model)"
 
 LATEST: Final = f"""
@@ -125,7 +131,7 @@ def _read_calls(
         return [call for call in found if below_id is None or call.request_id < below_id][:limit]
     calls: list[CallView] = []
     for low, high in _find_ranges(connection, chosen, below_id):
-        values = {"low": low, "high": high, "limit": limit - len(calls)}
+        values: dict[str, Value] = {"low": low, "high": high, "limit": limit - len(calls)}
         calls += _read(connection, LATEST, {**_select(chosen), **values})
         if len(calls) == limit:
             break
@@ -172,12 +178,14 @@ def _find_places(
     return sorted(set(read_rows(connection, statement, values)), reverse=True)
 
 
-def _read(connection: sqlite3.Connection, statement: str, values: dict[str, Any]) -> list[CallView]:
+def _read(
+    connection: sqlite3.Connection, statement: str, values: dict[str, Value]
+) -> list[CallView]:
     rows = read_rows(connection, statement, values)
     return sorted(map(_view, rows), key=_by_id, reverse=True)
 
 
-def _select(chosen: CallFilter) -> dict[str, Any]:
+def _select(chosen: CallFilter) -> dict[str, Value]:
     first, last = _find_days(chosen)
     return {
         "account": chosen.account_id,
@@ -200,15 +208,9 @@ def _by_id(call: CallView) -> str:
     return call.request_id
 
 
-def _view(row: list[Any]) -> CallView:
-    view = [
-        *row[:7],
-        apikeys.display(row[7]),
-        *row[8:11],
-        bool(row[11]),
-        Tokens(*row[12:16]),
-        row[16],
-        bool(row[17]),
-        row[18],
-    ]
-    return CallView(*view)
+def _view(row: _Columns) -> CallView:
+    key_display, is_stream, is_estimated = apikeys.display(row[7]), bool(row[11]), bool(row[17])
+    tokens = Tokens(*row[12:16])
+    return CallView(
+        *row[:7], key_display, *row[8:11], is_stream, tokens, row[16], is_estimated, row[18]
+    )

@@ -18,7 +18,11 @@ from gateway.ledger.base import LedgerError
 from gateway.ledger.records import CLI, AccountView, NotFound
 from gateway.ledger.sqlite.schema import set_busy_timeout, transaction
 
-Values = Sequence[Any] | Mapping[str, Any]
+Value = str | bytes | int | None
+"""What a column of ours can hold: there are no floats in the ledger."""
+Values = Sequence[Value] | Mapping[str, Value]
+AccountColumns = tuple[int, str, int, int, int, int, int]
+"""What `ACCOUNT_COLUMNS` selects."""
 
 _STEPS_BETWEEN_LOOKS: Final = 1_000_000
 """Steps of SQLite's virtual machine, some 10 ms. Each look takes the GIL from the event loop."""
@@ -102,7 +106,7 @@ class Database:
             connection.execute(_NOTE, row)
 
 
-def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
+def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> None:
     """Insert a row. The names of table and columns are the program's own, never input."""
     columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
     connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})", row)  # noqa: S608
@@ -137,7 +141,7 @@ def read_account_name(connection: sqlite3.Connection, account_id: int) -> str:
     return str(row[0])
 
 
-def view_account(row: Sequence[Any]) -> AccountView:
+def view_account(row: AccountColumns) -> AccountView:
     account_id, name, operator, suspended, balance_nano, held_nano, created_ms = row
     return AccountView(
         account_id, name, bool(operator), bool(suspended), balance_nano, held_nano, created_ms

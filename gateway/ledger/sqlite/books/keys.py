@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -18,7 +18,7 @@ from gateway.ledger.sqlite.books.database import (
     insert,
     read_account,
 )
-from gateway.ledger.sqlite.rows import read_terms
+from gateway.ledger.sqlite.rows import TermsColumns, read_terms
 from gateway.money import format_amount
 from gateway.times import format_moment
 
@@ -28,6 +28,7 @@ _EACH_KEY: Final = """
         cap_nano, expires_ms
     FROM keys JOIN accounts ON accounts.id = keys.account_id
 """
+KeyColumns = tuple[str, str, str, int, int, int | None, int | None, str | None, *TermsColumns]
 _KEYS: Final = (
     _EACH_KEY + " WHERE accounts.name = coalesce(?, accounts.name)"
     " ORDER BY accounts.name, keys.created_ms, keys.id"
@@ -196,13 +197,13 @@ def _describe_changes(changes: KeyChanges) -> str:
     return "; ".join(said)
 
 
-def _view(row: tuple[Any, ...]) -> KeyView:
-    key_id, account, last4, spent_nano, created_ms, revoked_ms, used_ms, replaced_by, *terms = row
+def _view(row: KeyColumns) -> KeyView:
+    key_id, account, last4, spent_nano, created_ms, revoked_ms, used_ms, replaced_by = row[:8]
     return KeyView(
         id=key_id,
         account=account,
         display=apikeys.display(last4),
-        terms=read_terms(terms),
+        terms=read_terms(row[8:]),
         spent_nano=spent_nano,
         created_ms=created_ms,
         revoked_ms=revoked_ms,

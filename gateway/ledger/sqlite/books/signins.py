@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from gateway.ledger.base import LedgerError
 from gateway.ledger.records import (
@@ -27,17 +27,19 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.sqlite.books.database import (
     ACCOUNT_COLUMNS,
+    AccountColumns,
     Database,
+    Value,
     insert,
     read_account,
     view_account,
 )
 
 SEEN_EVERY_MS: Final = 60_000
-"""The precision of a session's last use; each update is a write."""
+"""The precision of a session's last use, in ms: each update is a write."""
 
 MAX_SESSIONS: Final = 100
-"""Per account; one more ends the session that was not used for longest."""
+"""Sessions of an account. One more ends the session that was not used for longest."""
 
 _LIVE: Final = f"""
     FROM sessions JOIN accounts ON accounts.id = sessions.account_id
@@ -210,7 +212,7 @@ class SignInBook:
         if opening.replaces is not None:
             self._end(connection, [opening.replaces])
         connection.execute(_CROWD_OUT, {"account": account_id, "most": MAX_SESSIONS - 1})
-        session = {
+        session: dict[str, Value] = {
             "id": opening.id,
             "account_id": account_id,
             "digest": opening.digest,
@@ -243,9 +245,11 @@ def _count(sessions: int) -> str:
     return f"{sessions} session{'' if sessions == 1 else 's'}"
 
 
-def _session_view(row: tuple[Any, ...]) -> SessionView:
-    *account, session_id, opened_by, device, address, created_ms, seen_ms, expires_ms = row
-    owner = view_account(account)
+def _session_view(
+    row: tuple[*AccountColumns, str, OpenedBy, str, str, int, int, int],
+) -> SessionView:
+    session_id, opened_by, device, address, created_ms, seen_ms, expires_ms = row[7:]
+    owner = view_account(row[:7])
     return SessionView(
         session_id,
         replace(owner, operator=owner.operator and not owner.suspended),

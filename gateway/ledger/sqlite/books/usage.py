@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from gateway import apikeys
-from gateway.ledger.sqlite.books.database import KEY_WORKS, Database, read_account, read_rows
+from gateway.ledger.sqlite.books.database import (
+    KEY_WORKS,
+    Database,
+    Value,
+    read_account,
+    read_rows,
+)
 from gateway.ledger.usage_records import (
     ChartUnit,
     KeyLabel,
@@ -160,7 +166,7 @@ class UsageBook:
         return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
 
 
-def _select(chosen: UsageFilter) -> dict[str, Any]:
+def _select(chosen: UsageFilter) -> dict[str, Value]:
     return {
         "account": chosen.account_id,
         "first": chosen.first_day,
@@ -171,7 +177,7 @@ def _select(chosen: UsageFilter) -> dict[str, Any]:
 
 
 def _read_keys(
-    connection: sqlite3.Connection, values: Mapping[str, Any]
+    connection: sqlite3.Connection, values: Mapping[str, Value]
 ) -> list[tuple[KeyLabel, Usage]]:
     sums = {key_id: Usage._make(rest) for key_id, *rest in read_rows(connection, _KEYS, values)}
     labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(list(sums)).decode()})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final
+from typing import Final
 
 from gateway.ledger.base import Account
-from gateway.ledger.sqlite.rows import read_terms
+from gateway.ledger.sqlite.rows import TermsColumns, read_terms
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.serving.memory import KeyRow, Snapshot
 
@@ -72,11 +72,13 @@ def _read_last_seq(connection: sqlite3.Connection) -> int:
     return int(seq)
 
 
-def _account_row(row: tuple[Any, ...]) -> Account:
+def _account_row(row: tuple[int, str, int, int]) -> Account:
     account_id, name, suspended, balance_nano = row
     return Account(account_id, name, bool(suspended), balance_nano)
 
 
-def _key_row(row: tuple[Any, ...]) -> KeyRow:
-    key_id, account_id, digest, revoked_ms, spent_nano, *terms = row
-    return KeyRow(key_id, account_id, digest, read_terms(terms), revoked_ms, spent_nano)
+def _key_row(
+    row: tuple[str, int, bytes, int | None, int, *TermsColumns],
+) -> KeyRow:
+    key_id, account_id, digest, revoked_ms, spent_nano = row[:5]
+    return KeyRow(key_id, account_id, digest, read_terms(row[5:]), revoked_ms, spent_nano)

@@ -6,16 +6,16 @@ A long read keeps the write-ahead log from being cut back, so all rows are fetch
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal, TypeVar
 
 import aiosqlite
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Correction, Hold, Key, Receipt, Spent
+from gateway.ledger.base import Correction, Hold, Key, Outcome, Receipt, Spent
 from gateway.ledger.sqlite.schema import connect_reader
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
 from gateway.money import Price, Tokens
@@ -39,8 +39,17 @@ _SPENT: Final = """
         coalesce(sum(cost_nano), 0)
     FROM daily WHERE account_id = :account AND day > :today - 30 AND key_id = :key
 """
-_PRICES: Final = slice(7, 14)
-_TOKENS: Final = slice(18, 23)
+_Prices = tuple[int, int, int, int, int, int, int]
+_Tokens = tuple[int, int, int, int, int]
+_ReceiptColumns = tuple[
+    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int,
+    *_Prices,
+    int, int, int, int | None,
+    *_Tokens,
+    int, int, int | None, int | None, int, str,
+]  # fmt: skip
+
+Result = TypeVar("Result")
 
 
 class ReceiptReader:
@@ -58,25 +67,17 @@ class ReceiptReader:
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         """Raises LedgerUnavailable."""
-        rows = await self._fetch(_RECEIPT, {"id": request_id})
-        if not rows:
-            return None
-        corrections = await self._fetch(_CORRECTIONS, {"id": request_id})
-        return _make_receipt(rows[0], corrections)
+        return await self._run(partial(_read_receipt, request_id=request_id))
 
     async def read_spent(self, key: Key, today: int) -> Spent:
         """Raises LedgerUnavailable."""
-        wanted: dict[str, str | int] = {
-            "account": key.account.id,
-            "key": key.id,
-            "today": today,
-        }
-        (row,) = await self._fetch(_SPENT, wanted)
-        return Spent(*row)
+        return await self._run(
+            partial(_read_spent, account_id=key.account.id, key_id=key.id, today=today)
+        )
 
-    async def _fetch(self, sql: str, wanted: Mapping[str, str | int]) -> list[tuple[Any, ...]]:
+    async def _run(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
         try:
-            return await run_on_thread(self._database, partial(_fetch, sql=sql, wanted=wanted))
+            return await run_on_thread(self._database, read)
         except sqlite3.Error as error:
             raise LedgerUnavailable from error
 
@@ -98,13 +99,22 @@ def make_pending_receipt(hold: Hold) -> Receipt:
     )
 
 
-def _fetch(
-    connection: sqlite3.Connection, sql: str, wanted: Mapping[str, str | int]
-) -> list[tuple[Any, ...]]:
-    return connection.execute(sql, wanted).fetchall()
+def _read_receipt(connection: sqlite3.Connection, *, request_id: str) -> Receipt | None:
+    wanted = {"id": request_id}
+    row = connection.execute(_RECEIPT, wanted).fetchone()
+    if row is None:
+        return None
+    return _make_receipt(row, connection.execute(_CORRECTIONS, wanted).fetchall())
 
 
-def _make_receipt(row: tuple[Any, ...], corrections: list[tuple[Any, ...]]) -> Receipt:
+def _read_spent(
+    connection: sqlite3.Connection, *, account_id: int, key_id: str, today: int
+) -> Spent:
+    wanted = {"account": account_id, "key": key_id, "today": today}
+    return Spent(*connection.execute(_SPENT, wanted).fetchone())
+
+
+def _make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
     request_id, key_id, state, outcome, model, provider, stream = row[:7]
     hold_nano, started_ms, attempts, status = row[14:18]
     cost_nano, estimated, first_byte_ms, ended_ms, web_searches, price_rule = row[23:]
@@ -116,12 +126,12 @@ def _make_receipt(row: tuple[Any, ...], corrections: list[tuple[Any, ...]]) -> R
         model=model,
         provider=provider,
         stream=bool(stream),
-        price=Price(*row[_PRICES]),
+        price=Price(*row[7:14]),
         hold_nano=hold_nano,
         started_ms=started_ms,
         attempts=None if status is None else attempts,
         status=status,
-        tokens=Tokens(*row[_TOKENS]),
+        tokens=Tokens(*row[18:23]),
         web_searches=web_searches,
         price_rule=price_rule,
         cost_nano=cost_nano,

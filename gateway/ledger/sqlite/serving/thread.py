@@ -98,7 +98,7 @@ async def run_on_thread(
     aiosqlite offers only single statements, and a transaction of ten statements would queue ten
     times behind a busy event loop. Its `_execute` is the only way to pass a function.
     """
-    result = await database._execute(function, database._conn)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    result = await database._execute(function, database._conn)  # noqa: SLF001
     return cast("Result", result)
 
 

@@ -18,6 +18,7 @@ LARGE_BYTES: Final = 8 << 20
 """Twice the size at which SQLite checkpoints by itself, 1,000 pages."""
 
 ALARM_BYTES: Final = 64 << 20
+"""The size at which the log is reported: a reader that never ends keeps it from being cut back."""
 
 RETRY_SECONDS: Final = 5.0
 """The pause after an attempt: a reader may have been in the way."""

@@ -42,9 +42,10 @@ POLL_SECONDS: Final = 0.25
 """Commits of other processes are seen within this time and that of a batch."""
 
 RETRY_SECONDS: Final = 0.2
+"""The pause after a batch that failed, so that a full disk is not tried in a busy loop."""
 
 BUSY_SECONDS: Final = 1
-"""How long a locked database is retried before that counts as an outage."""
+"""How long a locked database is retried before it counts as an outage: others' writes take less."""
 
 
 class Writer:

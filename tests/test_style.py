@@ -1,0 +1,100 @@
+"""How the code is written: what the type checker is told to overlook, and what limits say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import gateway
+
+ROOT: Final = Path(gateway.__file__).parent
+TESTS: Final = Path(__file__).parent
+MODULES: Final = {
+    path.relative_to(ROOT).with_suffix("").as_posix(): path for path in sorted(ROOT.rglob("*.py"))
+}
+
+MAX_IGNORES: Final = 5
+IGNORE: Final = re.compile(r"#\s*type:\s*ignore(.*)")
+REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
+
+JSON_BORDERS: Final = (
+    "api/own_key",
+    "api/receipts",
+    "config/",  # TOML
+    "console/",
+    "dialects/",
+    "ledger/sqlite/books/database",  # rows that come as one JSON array
+    "upstream/demo",
+    "usage",
+)
+"""Where values of any type come in or go out. Everywhere else a value has a type of its own."""
+
+UNITS: Final = {"HOUR_MS", "HOURS_PER_DAY", "DAY_MS"}
+"""Conversions, which need no reason."""
+MIN_WORDS: Final = 4
+
+
+def test_the_type_checker_overlooks_little_and_is_told_why() -> None:
+    lines = [
+        (path.name, found[1])
+        for root in (ROOT, TESTS)
+        for path in sorted(root.rglob("*.py"))
+        if path != Path(__file__)
+        for found in IGNORE.finditer(path.read_text("utf-8"))
+    ]
+    assert [line for line in lines if not REASONED.fullmatch(line[1])] == []
+    assert len(lines) <= MAX_IGNORES, lines
+
+
+def test_any_is_used_at_json_borders_only() -> None:
+    untyped = {
+        name
+        for name, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Name) and node.id == "Any"
+    }
+    assert {name for name in untyped if not name.startswith(JSON_BORDERS)} == set()
+
+
+def is_figure(node: ast.expr) -> bool:
+    """Return whether an expression is a number, computed from one, or a table of them."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case ast.BinOp(left=left, right=right):
+            return is_figure(left) or is_figure(right)
+        case ast.UnaryOp(operand=operand):
+            return is_figure(operand)
+        case ast.Dict(values=values) | ast.Tuple(elts=values):
+            return bool(values) and all(is_figure(value) for value in values)
+        case _:
+            return False
+
+
+def find_figures(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
+    """Give each constant that is a figure: its name, its line, and the string under it."""
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        match node:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                | ast.Assign(targets=[ast.Name(id=name)], value=value)
+            ) if re.fullmatch(r"_?[A-Z][A-Z0-9_]+", name) and is_figure(value):
+                under = after.value if isinstance(after, ast.Expr) else None
+                said = under.value if isinstance(under, ast.Constant) else ""
+                yield name, node.lineno, str(said)
+            case _:
+                pass
+
+
+def test_each_limit_says_its_unit_and_its_reason() -> None:
+    silent, found = [], 0
+    for module, path in MODULES.items():
+        for name, line, said in find_figures(ast.parse(path.read_text("utf-8"))):
+            found += 1
+            if len(said.split()) < MIN_WORDS and name not in UNITS:
+                silent.append(f"{module}:{line} {name}")
+    assert silent == []
+    assert found > len(MODULES) / 2, "the figures were not found"
