@@ -79,8 +79,8 @@ async def test_key_asks_for_a_key_and_a_rate_and_for_no_balance(stage: Stage) ->
     check_error(await stage.gateway.ask("GET", "/v1/key"), 401, "invalid_api_key")
     suspended = await stage.gateway.ask("GET", "/v1/key", key=stage.callers["suspended"].key)
     check_error(suspended, 403, "account_suspended")
-    limited = stage.callers["three-a-minute"].key
-    replies = [await stage.gateway.ask("GET", "/v1/key", key=limited) for _ in range(4)]
+    limited = stage.callers["one-a-minute"].key
+    replies = [await stage.gateway.ask("GET", "/v1/key", key=limited) for _ in range(2)]
     check_error(replies[-1], 429, "rate_limit_exceeded")
     assert "x-ratelimit-limit-requests" in replies[-1].headers
 

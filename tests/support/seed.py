@@ -49,6 +49,7 @@ SEEDS: Final = (
     Seed("suspended-empty", 0, suspended=True),
     Seed("picky", models=(PICKY_MODEL,)),
     Seed("three-a-minute", requests_per_minute=3),
+    Seed("one-a-minute", requests_per_minute=1),
     Seed("few-tokens", tokens_per_minute=50),
     Seed("one-at-a-time", concurrency=1),
     Seed("capped", cap_nano=1000),
