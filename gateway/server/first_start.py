@@ -1,4 +1,7 @@
-"""The first start: make an account with the demo credit and a key, so that a request works at once."""
+"""The first start: make accounts, a key and a sign-in link, so that a request works at once.
+
+The key is that of an ordinary account: who finds it can spend that account's credit and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,32 @@ from gateway.config import Config
 from gateway.ledger import KeyTerms
 
 ACCOUNT: Final = "default"
+OPERATOR: Final = "operator"
 
 
 @dataclass(frozen=True, slots=True)
-class FirstAccount:
-    """The operator's account of a first start."""
+class FirstAccounts:
+    """What opens the accounts of a first start."""
 
     secret: str = field(repr=False)
-    """The account's key."""
+    """The key of the ordinary account."""
     link: signin.SigninLink
+    """The operator's."""
 
 
-def make_first_account(config: Config) -> FirstAccount | None:
-    """Create the account of a first start; return None if gateway.toml has no `demo_credit`."""
+def make_first_accounts(config: Config) -> FirstAccounts | None:
+    """Create the accounts of a first start; return None if gateway.toml has no `demo_credit`."""
     credit = config.billing.demo_credit_nano
     if credit is None:
         return None
     with accounts.open_books(config.storage.path, create=True) as books:
-        accounts.add_account(books, ACCOUNT, credit_nano=credit, operator=True)
-        link = signin.make_signin_link(books, ACCOUNT)
-        return FirstAccount(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, link)
+        accounts.add_account(books, OPERATOR, credit_nano=credit, operator=True)
+        accounts.add_account(books, ACCOUNT, credit_nano=credit)
+        link = signin.make_signin_link(books, OPERATOR)
+        return FirstAccounts(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, link)
 
 
-def show_first_account(config: Config, address: str, first: FirstAccount) -> str:
+def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> str:
     """Show key and link once and return the line to log.
 
     They go to the terminal if there is one, else to a file that only this user can read.
@@ -45,10 +51,15 @@ def show_first_account(config: Config, address: str, first: FirstAccount) -> str
     if sys.stderr.isatty():
         sys.stderr.write(text)
         sys.stderr.flush()
-        return f"first start: account '{ACCOUNT}' and its key are made and shown above"
+        return f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made, and shown above"
     path = find_key_file(config)
-    _write_private(path, f"{text}Note what you need and delete this file: it lets anybody spend.\n")
-    return f"first start: account '{ACCOUNT}' is made; its key and sign-in link are in {path}"
+    _write_private(
+        path,
+        f"{text}Note what you need and delete this file: its key lets anybody spend, its link lets one sign in.\n",
+    )
+    return (
+        f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made; what opens them is in {path}"
+    )
 
 
 def find_key_file(config: Config) -> Path:
@@ -56,14 +67,15 @@ def find_key_file(config: Config) -> Path:
     return config.storage.path.with_name(config.storage.path.name + ".first-key")
 
 
-def _describe(config: Config, address: str, first: FirstAccount) -> str:
+def _describe(config: Config, address: str, first: FirstAccounts) -> str:
     host, _, port = address.rpartition(":")
     local = host.strip("[]"), int(port)
     base_url = f"{make_local_url(*local)}/v1"
     model = next(iter(config.active_models()), "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
     return (
-        f"\nFirst start: the operator account '{ACCOUNT}' has this key. It is shown only once.\n\n"
+        f"\nFirst start: the account '{ACCOUNT}' has this key, and the link signs in as '{OPERATOR}'."
+        " Both are shown only once.\n\n"
         f"    base address  {base_url}\n"
         f"    API key       {first.secret}\n"
         f"    console       {first.link.url(signin.find_base_url(config.server, local))}\n"

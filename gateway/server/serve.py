@@ -28,7 +28,7 @@ from gateway.server.drain import (
     close_while_draining,
     wait_for_handlers,
 )
-from gateway.server.first_start import find_key_file, make_first_account, show_first_account
+from gateway.server.first_start import find_key_file, make_first_accounts, show_first_accounts
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.units import GRACE_SECONDS
 from gateway.tasks import spawn
@@ -161,17 +161,17 @@ async def _wait_for_end(ledger: Ledger, stop: StopSignals) -> bool:
 
 
 async def _start_first(config: Config, ledger: Ledger, address: str) -> None:
-    """Make an account if the ledger has none, and show its key once the key works."""
+    """Make accounts if the ledger has none, and show the key once it works."""
     if any(ledger.accounts()):
         left = find_key_file(config)
         if left.exists():
             log.warning("%s holds a key in the clear: delete it", left)
         return
-    first = make_first_account(config)
+    first = make_first_accounts(config)
     if first is not None:
         while ledger.find_key(digest(first.secret)) is None:  # noqa: ASYNC110 - once in a lifetime
             await asyncio.sleep(0.01)
-        log.info("%s", show_first_account(config, address, first))
+        log.info("%s", show_first_accounts(config, address, first))
 
 
 def _announce(config: Config, listener: Listener) -> str:

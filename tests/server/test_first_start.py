@@ -11,6 +11,8 @@ import aiohttp
 import openai
 import pytest
 
+from gateway import apikeys
+from gateway.admin import accounts
 from tests import ROOT
 from tests.support.books import Books
 from tests.support.process import GatewayProcess, free_port
@@ -100,7 +102,17 @@ async def test_newcomer_signs_in_as_operator(newcomer: GatewayProcess) -> None:
                 assert reply.status == status
         async with browser.get("/console/api/session") as reply:
             account = (await reply.json())["account"]
-    assert (account["name"], account["operator"]) == ("default", True)
+    assert (account["name"], account["operator"]) == ("operator", True)
+
+
+def test_the_first_key_is_an_ordinary_holder_s(newcomer: GatewayProcess) -> None:
+    """It lets whoever finds it spend one account's credit, and nothing more."""
+    _, key = find_first_key(newcomer)
+    with accounts.open_books(newcomer.database) as books:
+        made = {one.name: (one.operator, one.balance_nano) for one in books.accounts.read_all()}
+        (only,) = books.keys.read_all()
+    assert made == {"operator": (True, 5 * 10**9), "default": (False, 5 * 10**9)}
+    assert (only.account, only.display) == ("default", apikeys.display(key[-4:]))
 
 
 async def test_second_start_makes_no_second_key(newcomer: GatewayProcess) -> None:
