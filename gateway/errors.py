@@ -101,7 +101,7 @@ class ModelNotFound(UnknownModel):
 class InvalidKey(CallerError):
     """The key is missing, malformed, unknown, revoked or expired.
 
-    All these get the same message, so that nobody can find out which keys exist.
+    Whoever sends a whole key may learn when it ended: its 190 random bits cannot be guessed.
     """
 
     status = 401
@@ -170,11 +170,11 @@ class ModelNotAllowed(AccountError):
     chat_code = "model_not_allowed"
 
     def __init__(self, model: str) -> None:
-        super().__init__(f"This key may not use the model '{model}'.", param="model")
+        super().__init__(f"This key or its account may not use the model '{model}'.", param="model")
 
 
 class RateLimited(AccountError):
-    """A limit of the key is reached. `kind` says which: `requests` or `tokens`."""
+    """A limit of the key or its account is reached. `kind` says which: `requests` or `tokens`."""
 
     status = 429
     should_retry = True

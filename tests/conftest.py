@@ -124,11 +124,13 @@ def launch(tmp_path: Path, places: config.Places) -> Iterator[Launch]:
         kinds: dict[str, config.Kind] | None = None,
         server: str = "",
         billing: str = "",
+        limits: str = config.NO_LIMITS,
     ) -> Running:
         folder = tmp_path / f"gateway-{len(started)}"
         folder.mkdir()
         chosen = kinds or {"plain": config.Kind(("alpha",), 4)}
-        one = runs.start(folder, places, seeds=seeds, kinds=chosen, server=server, billing=billing)
+        tables = {"server": server, "billing": billing, "limits": limits}
+        one = runs.start(folder, places, seeds=seeds, kinds=chosen, **tables)
         started.append(one)
         return one
 

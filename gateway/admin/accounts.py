@@ -1,4 +1,4 @@
-"""The verbs of accounts that check their input: balances, suspension, usage and backups.
+"""The verbs of accounts that check their input: balances, limits, suspension, usage and backups.
 
 Each verb then makes one call to the books. Verbs without input to check are called on the books
 directly. Refusals are texts for people; amounts are integer nano-units.
@@ -7,6 +7,7 @@ directly. Refusals are texts for people; amounts are integer nano-units.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
@@ -15,12 +16,15 @@ from gateway.admin.checks import (
     MAX_IDEMPOTENCY_KEY_CHARS,
     MAX_NAME_CHARS,
     MAX_NOTE_CHARS,
+    name_once,
     require_amount,
+    require_terms,
     require_text,
 )
 
 LATEST_ENTRIES: Final = 10
 """Entries that `account show` lists, so that they fit on a screen."""
+NO_TERMS: Final = ledger.Terms()
 
 
 def open_books(path: Path, *, create: bool = False) -> ledger.Books:
@@ -36,7 +40,13 @@ def open_books(path: Path, *, create: bool = False) -> ledger.Books:
 
 
 def add_account(
-    books: ledger.Books, name: str, *, credit_nano: int = 0, operator: bool = False, note: str = ""
+    books: ledger.Books,
+    name: str,
+    *,
+    credit_nano: int = 0,
+    operator: bool = False,
+    note: str = "",
+    terms: ledger.Terms = NO_TERMS,
 ) -> ledger.AccountView:
     """Create an account; `note` is the reason for its credit."""
     require_text("the account's name", name, MAX_NAME_CHARS, "name")
@@ -44,7 +54,25 @@ def add_account(
         _require_credit(credit_nano, "credit")
     if note:
         require_text("the note", note, MAX_NOTE_CHARS, "note")
-    return books.accounts.create(name, credit_nano=credit_nano, operator=operator, note=note)
+    if terms.models is not None:
+        terms = replace(terms, models=name_once(terms.models))
+    require_terms(terms)
+    return books.accounts.create(
+        name, credit_nano=credit_nano, operator=operator, note=note, terms=terms
+    )
+
+
+def edit_account(
+    books: ledger.Books, name: str, changes: ledger.TermChanges, *, operator: bool | None = None
+) -> ledger.AccountView:
+    """Change what the account may use with all its keys together, or whether it is an operator's."""
+    if not changes and operator is None:
+        raise ledger.Refused("nothing to change; give a limit, models or a role")
+    terms = replace(NO_TERMS, **changes)
+    require_terms(terms)
+    if terms.models is not None:
+        changes = {**changes, "models": name_once(terms.models)}
+    return books.accounts.edit(name, changes, operator=operator)
 
 
 def show_account(books: ledger.Books, name: str) -> ledger.AccountDetail:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from gateway.ledger import Refused
+from gateway.ledger import Refused, Terms
 from gateway.money import MAX_AMOUNT_NANO
 
 MAX_NAME_CHARS: Final = 100
@@ -18,6 +19,12 @@ MAX_IDEMPOTENCY_KEY_CHARS: Final = 200
 """Characters of an idempotency key: several times a UUID, and it is part of an index."""
 MAX_COUNT: Final = 10**9
 """The largest count or limit. More is taken for a typing error."""
+MAX_MODEL_CHARS: Final = 200
+"""Characters of a model's id, as many as `gateway.toml` allows."""
+MAX_MODELS: Final = 100
+"""Models of the list of a key or an account, of which the event log keeps the number."""
+MAX_MODELS_BYTES: Final = 4096
+"""Of a list's names together: the server has all live keys in memory, and holders make keys."""
 MAX_MOMENT_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, where dates end."""
 
@@ -37,6 +44,31 @@ def require_amount(amount_nano: int, field: str = "amount") -> None:
         raise Refused(
             "an amount beyond a thousand million is taken for a typing error", field=field
         )
+
+
+def require_terms(terms: Terms) -> None:
+    """Require models and limits that a key or an account may have."""
+    if terms.models is not None:
+        _require_models(terms.models)
+    for limit in (terms.requests_per_minute, terms.tokens_per_minute, terms.concurrency):
+        if limit is not None and not 0 <= limit <= MAX_COUNT:
+            raise Refused(f"a limit must be between 0 (none) and {MAX_COUNT}")
+
+
+def name_once(models: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(models))
+
+
+def _require_models(models: Sequence[str]) -> None:
+    if not models:
+        raise Refused("name at least one model, or none to allow all", field="models")
+    if len(models) > MAX_MODELS:
+        raise Refused(f"name at most {MAX_MODELS} models, or none to allow all", field="models")
+    for model in models:
+        require_text("a model's name", model, MAX_MODEL_CHARS, "models")
+    if sum(len(model.encode()) for model in models) > MAX_MODELS_BYTES:
+        text = f"the names of the models must have at most {MAX_MODELS_BYTES} bytes together"
+        raise Refused(f"{text}; name fewer, or none to allow all", field="models")
 
 
 def require_expiry(what: str, expires_ms: int, now_ms: int) -> None:

@@ -6,24 +6,19 @@ If `account_id` is given, the key must belong to that account; keys of others ar
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from gateway import apikeys
 from gateway.admin.checks import (
-    MAX_COUNT,
     MAX_NAME_CHARS,
+    name_once,
     require_amount,
     require_expiry,
+    require_terms,
     require_text,
 )
 from gateway.ledger import Books, KeyChanges, KeyTerms, KeyView, NewKey, Refused, StoredSecret
-
-MAX_MODEL_CHARS: Final = 200
-"""Characters of a model's id, as many as `gateway.toml` allows."""
-MAX_MODELS: Final = 100
-"""Models of a key's list: all keys are in the server's memory, and holders make keys themselves."""
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
 """How long a replaced key may go on working: a week is enough to deploy its successor."""
@@ -37,7 +32,7 @@ NO_TERMS: Final = KeyTerms()
 def add_key(books: Books, account: str, terms: KeyTerms = NO_TERMS) -> NewKey:
     """Create a key. Only the returned record contains the secret."""
     if terms.models is not None:
-        terms = replace(terms, models=_name_once(terms.models))
+        terms = replace(terms, models=name_once(terms.models))
     _require_terms(terms, books.clock())
     secret, stored = _make_key()
     return NewKey(books.keys.create(account, terms, stored), secret)
@@ -52,7 +47,7 @@ def edit_key(
     terms = replace(NO_TERMS, **changes)
     _require_terms(terms, books.clock())
     if terms.models is not None:
-        changes = {**changes, "models": _name_once(terms.models)}
+        changes = {**changes, "models": name_once(terms.models)}
     return books.keys.edit(key_id, changes, account_id=account_id)
 
 
@@ -79,30 +74,13 @@ def _make_key() -> tuple[str, StoredSecret]:
     return secret, StoredSecret(key_id, apikeys.digest(secret), last4)
 
 
-def _name_once(models: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(models))
-
-
 def _require_terms(terms: KeyTerms, now_ms: int) -> None:
     if terms.name:
         require_text("the key's name", terms.name, MAX_NAME_CHARS, "name")
     if terms.expires_ms is not None:
         require_expiry("the key's expiry", terms.expires_ms, now_ms)
-    if terms.models is not None:
-        _require_models(terms.models)
-    for limit in (terms.requests_per_minute, terms.tokens_per_minute, terms.concurrency):
-        if limit is not None and not 0 <= limit <= MAX_COUNT:
-            raise Refused(f"a limit must be between 0 (none) and {MAX_COUNT}")
+    require_terms(terms)
     if terms.cap_nano is not None:
         require_amount(terms.cap_nano, "cap")
         if terms.cap_nano <= 0:
             raise Refused("the key's cap must be above 0", field="cap")
-
-
-def _require_models(models: Sequence[str]) -> None:
-    if not models:
-        raise Refused("name at least one model, or none to allow all", field="models")
-    if len(models) > MAX_MODELS:
-        raise Refused(f"name at most {MAX_MODELS} models, or none to allow all", field="models")
-    for model in models:
-        require_text("a model's name", model, MAX_MODEL_CHARS, "models")

@@ -28,22 +28,23 @@ def describe(record: object, *names: str) -> dict[str, object]:
 
 
 def describe_account(account: ledger.AccountView) -> dict[str, object]:
-    return describe(
-        account, "id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms"
-    )
+    figures = ("id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms")
+    return {**describe(account, *figures), **_describe_terms(account.terms)}
+
+
+def _describe_terms(terms: ledger.Terms) -> dict[str, object]:
+    limits = describe(terms, "requests_per_minute", "tokens_per_minute", "concurrency")
+    return {"models": None if terms.models is None else sorted(terms.models), **limits}
 
 
 def describe_key(key: ledger.KeyView) -> dict[str, object]:
     """Return a key without its secret."""
-    models = key.terms.models
     return {
         **describe(key, "id", "account"),
         "name": key.terms.name,
         "display": key.display,
-        "models": None if models is None else sorted(models),
-        **describe(
-            key.terms, "requests_per_minute", "tokens_per_minute", "concurrency", "cap_nano"
-        ),
+        **_describe_terms(key.terms),
+        **describe(key.terms, "cap_nano"),
         **describe(key, "spent_nano", "created_ms"),
         **describe(key.terms, "expires_ms"),
         **describe(key, "revoked_ms", "last_used_ms", "replaced_by"),

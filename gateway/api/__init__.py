@@ -3,7 +3,8 @@
     routes          the applications of the API and the chain of middlewares that each needs
     middleware      dialect, caller, rate, balance
     state           the state that requests share, and the record that each one carries
-    limits          the rates of a key
+    limits          the rates of keys and accounts
+    ended_keys      when a revoked or expired key ended
     body            the body: its size, its deadlines, the budget for all bodies
     large_bodies    large ones: bounded, and parsed beside the event loop
     completions     the handler of the completion surfaces

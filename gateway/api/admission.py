@@ -11,7 +11,7 @@ from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.large_bodies import check_elements, is_large
-from gateway.api.middleware import check_standing
+from gateway.api.middleware import catch_up, check_standing
 from gateway.api.state import CALL, GATEWAY, Call
 from gateway.config import Model
 from gateway.dialects import Caller, CompletionRequest, Exchange, ReplyContext
@@ -72,7 +72,7 @@ async def admit(http: web.Request, dialect: Caller, body: bytes) -> Completion:
         partial(_parse, dialect, body, large=large), large=large
     )
     call.stream = request.stream
-    model = find_model(http, request.model)
+    model = await find_model(http, request.model)
     call.model = model.id
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
@@ -92,15 +92,17 @@ def _parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
     return dialect.parse_request(body)
 
 
-def find_model(http: web.Request, model_id: str) -> Model:
+async def find_model(http: web.Request, model_id: str) -> Model:
     """Find the model that a request names. Raises UnknownModel, ModelNotAllowed."""
-    model = http.app[GATEWAY].routes.models.get(model_id)
+    gateway, key = http.app[GATEWAY], http[CALL].key
+    model = gateway.routes.models.get(model_id)
     if model is None:
         raise UnknownModel(model_id)
-    key = http[CALL].key
     assert key is not None
-    if not key.terms.allows(model.id):
-        raise ModelNotAllowed(model.id)
+    if not key.allows(model.id):
+        await catch_up(gateway.ledger)
+        if not key.allows(model.id):
+            raise ModelNotAllowed(model.id)
     return model
 
 

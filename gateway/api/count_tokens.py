@@ -23,7 +23,7 @@ async def count_tokens(http: web.Request) -> web.Response:
     gateway = http.app[GATEWAY]
     body = await read_body(http)
     request = COUNT_TOKENS.caller.parse_request(body)
-    model = find_model(http, request.model)
+    model = await find_model(http, request.model)
     http[CALL].model = model.id
     candidates = [
         candidate

@@ -1,6 +1,6 @@
-"""The rates of a key: requests and tokens per minute as token buckets, and concurrency. No I/O.
+"""The rates of keys and accounts: requests and tokens per minute as token buckets, and concurrency.
 
-A bucket holds the amount of one minute and refills evenly. A refusal says when the request will fit.
+No I/O. A request is counted by its key and by the account above it, and either may refuse it. A bucket holds the amount of one minute and refills evenly. A refusal says when the request will fit.
 Times are seconds of a monotonic clock, passed in.
 """
 
@@ -51,76 +51,104 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class KeyRates:
-    """The use that one key makes of its rates. A limit of 0 means unlimited."""
+class Rates:
+    """The use that a key or an account makes of its rates. A limit of 0 means unlimited."""
 
-    requests: Bucket | None
-    tokens: Bucket | None
-    concurrency: int
+    owner: Literal["key", "account"] = "key"
+    above: Rates | None = None
+    """The account's, for a key."""
+    terms: object = None
+    """What the limits were made from: other terms, other limits."""
+    requests: Bucket | None = None
+    tokens: Bucket | None = None
+    concurrency: int = 0
+    is_share: bool = False
+    """The concurrency is the account's share of the gateway's, not a limit of its own."""
     in_flight: int = 0
 
-    def renew(self, other: KeyRates) -> KeyRates:
-        """Take over the limits of `other`; requests in flight stay counted here."""
-        self.requests, self.tokens = other.requests, other.tokens
-        self.concurrency = other.concurrency
-        return self
+    def set_limits(
+        self, *, requests_per_minute: int, tokens_per_minute: int, concurrency: int, now: float
+    ) -> None:
+        """Set limits; one that changed counts anew, and requests in flight stay counted."""
+        self.requests = _renew(self.requests, requests_per_minute, now)
+        self.tokens = _renew(self.tokens, tokens_per_minute, now)
+        self.concurrency = concurrency
 
     def admit(self, now: float) -> None:
-        """Count a request. Raises RateLimited, and then counts nothing."""
+        """Count a request, above too. Raises RateLimited, and then counts nothing."""
         if self.concurrency and self.in_flight >= self.concurrency:
-            raise RateLimited(
-                f"This key has {self.concurrency} requests in flight, as many as it may have at "
-                "once. Wait for one to finish."
-            )
+            raise self._refuse_concurrency()
         if self.requests is not None:
             wait = self.requests.wait_seconds(1, now)
             if wait > 0:
                 raise RateLimited(
-                    f"This key may make {self.requests.limit} requests per minute. "
+                    f"This {self.owner} may make {self.requests.limit} requests per minute. "
                     f"Try again in {wait:.1f} s.",
                     retry_after_seconds=wait,
                 )
+        if self.above is not None:
+            self.above.admit(now)
+        if self.requests is not None:
             self.requests.take(1)
         self.in_flight += 1
 
     def release(self) -> None:
         """Note that a request counted by `admit` is over."""
         self.in_flight -= 1
+        if self.above is not None:
+            self.above.in_flight -= 1
 
     def take_tokens(self, estimate: int, now: float) -> None:
-        """Count estimated tokens. Raises RateLimited, and then counts nothing."""
-        if self.tokens is None:
-            return
-        wait = self.tokens.wait_seconds(estimate, now)
-        if wait > 0:
+        """Count estimated tokens, above too. Raises RateLimited, and then counts nothing."""
+        wait = 0.0 if self.tokens is None else self.tokens.wait_seconds(estimate, now)
+        if self.tokens is not None and wait > 0:
             raise RateLimited(
-                f"This key may use {self.tokens.limit} tokens per minute and this request takes "
-                f"about {estimate}. Try again in {wait:.1f} s.",
+                f"This {self.owner} may use {self.tokens.limit} tokens per minute and this request "
+                f"takes about {estimate}. Try again in {wait:.1f} s.",
                 kind="tokens",
                 retry_after_seconds=wait,
             )
-        self.tokens.take(estimate)
+        if self.above is not None and self.above.tokens is not None:
+            self.above.take_tokens(estimate, now)
+        if self.tokens is not None:
+            self.tokens.take(estimate)
 
     def correct_tokens(self, estimate: int, used: int) -> None:
         """Replace an estimate by the true count."""
         if self.tokens is not None:
             self.tokens.take(used - estimate)
+        if self.above is not None and self.above.tokens is not None:
+            self.above.tokens.take(used - estimate)
 
     def list_limits(self, now: float) -> list[RateLimit]:
-        """Return the limits that the key has, with what remains of them."""
-        found: list[RateLimit] = []
-        if self.requests is not None:
-            found.append(self.requests.describe("requests", now))
-        if self.tokens is not None:
-            found.append(self.tokens.describe("tokens", now))
-        return found
+        """Return the limits in force; of the key's and the account's, the one with less left."""
+        found: dict[str, RateLimit] = {}
+        level: Rates | None = self
+        while level is not None:
+            if level.requests is not None:
+                _keep_tighter(found, level.requests.describe("requests", now))
+            if level.tokens is not None:
+                _keep_tighter(found, level.tokens.describe("tokens", now))
+            level = level.above
+        return list(found.values())
+
+    def _refuse_concurrency(self) -> RateLimited:
+        most = "as many as it may have at once"
+        if self.is_share:
+            most = "its share of what the gateway takes at once"
+        return RateLimited(
+            f"This {self.owner} has {self.concurrency} requests in flight, {most}. "
+            "Wait for one to finish."
+        )
 
 
-def make_rates(
-    *, requests_per_minute: int, tokens_per_minute: int, concurrency: int, now: float
-) -> KeyRates:
-    return KeyRates(
-        Bucket(requests_per_minute, now) if requests_per_minute else None,
-        Bucket(tokens_per_minute, now) if tokens_per_minute else None,
-        concurrency,
-    )
+def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:
+    if bucket is not None and bucket.limit == limit:
+        return bucket
+    return Bucket(limit, now) if limit else None
+
+
+def _keep_tighter(found: dict[str, RateLimit], limit: RateLimit) -> None:
+    known = found.get(limit.name)
+    if known is None or limit.remaining < known.remaining:
+        found[limit.name] = limit

@@ -18,8 +18,9 @@ from aiohttp.typedefs import Middleware
 
 from gateway import apikeys
 from gateway.api.body import release_body
+from gateway.api.ended_keys import refuse_ended
 from gateway.api.error_replies import render_error, translate_http_error
-from gateway.api.state import CALL, GATEWAY, Call, make_headers
+from gateway.api.state import CALL, GATEWAY, Call, Gateway, make_headers
 from gateway.dialects import Caller
 from gateway.errors import (
     RESTARTING,
@@ -31,8 +32,9 @@ from gateway.errors import (
     InvalidKey,
     LedgerUnavailable,
     Overloaded,
+    RateLimited,
 )
-from gateway.ledger import Key, Ledger
+from gateway.ledger import EndedKey, Key, Ledger
 from gateway.request_ids import make_request_id
 from gateway.times import unix_ms
 
@@ -86,17 +88,21 @@ async def know_caller(request: web.Request, handler: Handler) -> web.StreamRespo
     secret = read_key(request)
     if not apikeys.is_well_formed(secret):
         raise InvalidKey
-    ledger, call, digest = request.app[GATEWAY].ledger, request[CALL], apikeys.digest(secret)
+    gateway, call, digest = request.app[GATEWAY], request[CALL], apikeys.digest(secret)
+    ledger = gateway.ledger
     try:
         call.key = check_standing(ledger.find_key(digest), call.started_ms)
     except (InvalidKey, AccountSuspended):
         await catch_up(ledger)
-        call.key = check_standing(ledger.find_key(digest), call.started_ms)
+        key = ledger.find_key(digest)
+        if key is None:
+            raise await gateway.ended_keys.explain(ledger, digest) from None
+        call.key = check_standing(key, call.started_ms)
     return await handler(request)
 
 
 async def catch_up(ledger: Ledger) -> None:
-    """Wait for what the command line has just committed, such as a key, a credit or a resume.
+    """Wait for what the command line has just committed, such as a key, a credit or a higher limit.
 
     All requests that wait share one look at the ledger, which takes a millisecond.
     """
@@ -106,7 +112,7 @@ async def catch_up(ledger: Ledger) -> None:
 
 
 def make_rate_limit(*, for_money: bool) -> Middleware:
-    """Refuse what exceeds the gateway's or the key's limits; count the rest.
+    """Refuse what exceeds the limits of the gateway, the account or the key; count the rest.
 
     `for_money`: the requests are charged, so the ledger must be writable.
     """
@@ -114,17 +120,15 @@ def make_rate_limit(*, for_money: bool) -> Middleware:
     @web.middleware
     async def limit_rate(request: web.Request, handler: Handler) -> web.StreamResponse:
         gateway, call = request.app[GATEWAY], request[CALL]
-        if gateway.draining:
-            raise Overloaded(RESTARTING)
-        if gateway.in_flight >= gateway.config.server.max_in_flight:
-            raise Overloaded(
-                "The gateway has as many requests in flight as it may. Try again shortly."
-            )
-        if for_money and not gateway.ledger.writable:
-            raise LedgerUnavailable
+        check_capacity(gateway, for_money=for_money)
         assert call.key is not None
         rates = call.rates = gateway.find_rates(call.key, call.started)
-        rates.admit(call.started)
+        try:
+            rates.admit(call.started)
+        except RateLimited:
+            await catch_up(gateway.ledger)
+            check_capacity(gateway, for_money=for_money)
+            gateway.find_rates(call.key, now := time.monotonic()).admit(now)
         gateway.in_flight += 1
         try:
             return await handler(request)
@@ -134,6 +138,16 @@ def make_rate_limit(*, for_money: bool) -> Middleware:
             rates.release()
 
     return limit_rate
+
+
+def check_capacity(gateway: Gateway, *, for_money: bool) -> None:
+    """Raise Overloaded or LedgerUnavailable if the gateway can take no request at all."""
+    if gateway.draining:
+        raise Overloaded(RESTARTING)
+    if gateway.in_flight >= gateway.config.server.max_in_flight:
+        raise Overloaded("The gateway has as many requests in flight as it may. Try again shortly.")
+    if for_money and not gateway.ledger.writable:
+        raise LedgerUnavailable
 
 
 @web.middleware
@@ -174,8 +188,10 @@ def check_standing(key: Key | None, now_ms: int) -> Key:
 
     Raises InvalidKey for one that is unknown, revoked or expired, AccountSuspended for its account.
     """
-    if key is None or not key.is_live(now_ms):
+    if key is None:
         raise InvalidKey
+    if not key.is_live(now_ms):
+        raise refuse_ended(EndedKey(key.revoked_ms, key.terms.expires_ms))
     if key.account.suspended:
         raise AccountSuspended("This account is suspended. Ask whoever runs this gateway.")
     return key

@@ -12,7 +12,7 @@ from gateway.errors import ModelNotFound
 
 
 async def list_models(request: web.Request) -> web.Response:
-    """Reply with the models that the key may use."""
+    """Reply with the models that the key and its account may use."""
     models = [
         _list(model)
         for model in request.app[GATEWAY].routes.models.values()
@@ -32,7 +32,7 @@ async def retrieve_model(request: web.Request) -> web.Response:
 
 def _may(request: web.Request, model: Model) -> bool:
     key = request[CALL].key
-    return key is None or key.terms.allows(model.id)
+    return key is None or key.allows(model.id)
 
 
 def _list(model: Model) -> ListedModel:

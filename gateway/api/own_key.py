@@ -8,8 +8,8 @@ import orjson
 from aiohttp import web
 
 from gateway.api.state import CALL, GATEWAY, find_limits
-from gateway.config import Limits
-from gateway.ledger import Key, Spent
+from gateway.config import Config, Limits
+from gateway.ledger import Key, Spent, Terms
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso
 
@@ -19,24 +19,21 @@ async def show_key(request: web.Request) -> web.Response:
     assert call.key is not None
     spent = await gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
     config = gateway.config
-    body = describe_own_key(call.key, spent, config.limits, config.billing.currency)
+    body = describe_own_key(call.key, spent, config)
     return web.Response(body=orjson.dumps(body), content_type="application/json")
 
 
-def describe_own_key(key: Key, spent: Spent, defaults: Limits, currency: str) -> dict[str, Any]:
+def describe_own_key(key: Key, spent: Spent, config: Config) -> dict[str, Any]:
     """Make the JSON of a key: null means no limit, no cap, all models; days are UTC."""
-    limits = find_limits(key.terms, defaults)
     account = key.account
     rest_nano = None if key.terms.cap_nano is None else max(key.terms.cap_nano - key.spent_nano, 0)
     return {
         "id": key.id,
         "name": key.terms.name,
-        "models": None if key.terms.models is None else sorted(key.terms.models),
-        "requests_per_minute": limits.requests_per_minute or None,
-        "tokens_per_minute": limits.tokens_per_minute or None,
-        "concurrency": limits.concurrency or None,
+        **_describe_terms(key.terms, config.limits),
+        "account": _describe_terms(account.terms, config.account_limits),
         "expires": format_iso(key.terms.expires_ms),
-        "currency": currency,
+        "currency": config.billing.currency,
         **describe_amount("cap", key.terms.cap_nano),
         **describe_amount("cap_remaining", rest_nano),
         **describe_amount("spent", key.spent_nano),
@@ -46,4 +43,14 @@ def describe_own_key(key: Key, spent: Spent, defaults: Limits, currency: str) ->
         **describe_amount("balance", account.balance_nano),
         **describe_amount("held", account.held_nano),
         **describe_amount("available", account.available_nano),
+    }
+
+
+def _describe_terms(terms: Terms, defaults: Limits) -> dict[str, Any]:
+    limits = find_limits(terms, defaults)
+    return {
+        "models": None if terms.models is None else sorted(terms.models),
+        "requests_per_minute": limits.requests_per_minute or None,
+        "tokens_per_minute": limits.tokens_per_minute or None,
+        "concurrency": limits.concurrency or None,
     }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from aiohttp import web
 
+from gateway.api.ended_keys import EndedKeys
 from gateway.api.large_bodies import LargeBodies
-from gateway.api.limits import KeyRates, make_rates
+from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.config import Config, Limits
 from gateway.dialects import Caller
-from gateway.ledger import Key, KeyTerms, Ledger, Outcome
+from gateway.ledger import Key, Ledger, Outcome, Terms
 from gateway.money import Tokens, format_amount
 from gateway.upstream import Routes, Ticker
 
@@ -30,7 +31,7 @@ class Call:
     started_ms: int
     """Wall clock, Unix milliseconds."""
     key: Key | None = None
-    rates: KeyRates | None = None
+    rates: Rates | None = None
     balance_nano: int | None = None
     """The available balance when the hold was taken."""
     model: str = ""
@@ -70,29 +71,38 @@ class Gateway:
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
-    _rates: dict[str, tuple[Limits, KeyRates]] = field(default_factory=dict)
+    ended_keys: EndedKeys = field(default_factory=EndedKeys)
 
     def close(self) -> None:
         """Close what is open to the outside, at the very end."""
         self.routes.close()
         self.large_bodies.close()
 
-    def find_rates(self, key: Key, now: float) -> KeyRates:
-        """Return the key's rates; they start again when its limits were changed."""
-        limits = find_limits(key.terms, self.config.limits)
-        known = self._rates.get(key.id)
-        if known is not None and known[0] == limits:
-            return known[1]
-        rates = make_rates(
-            requests_per_minute=limits.requests_per_minute,
-            tokens_per_minute=limits.tokens_per_minute,
-            concurrency=limits.concurrency,
-            now=now,
-        )
-        if known is not None:  # requests in flight release the object that counted them
-            rates = known[1].renew(rates)
-        self._rates[key.id] = (limits, rates)
-        return rates
+    def find_rates(self, key: Key, now: float) -> Rates:
+        """Return the key's rates, and above them its account's, with the limits of their terms."""
+        rates = key.rates
+        if (
+            isinstance(rates, Rates)
+            and rates.terms is key.terms
+            and rates.above is not None
+            and rates.above.terms is key.account.terms
+        ):
+            return rates
+        return self._renew_rates(key, now)
+
+    def _renew_rates(self, key: Key, now: float) -> Rates:
+        account, config = key.account, self.config
+        above = account.rates if isinstance(account.rates, Rates) else Rates("account")
+        own = key.rates if isinstance(key.rates, Rates) else Rates("key", above)
+        account.rates, key.rates = above, own
+        above.is_share = account.terms.concurrency is None
+        for rates, terms, defaults in (
+            (above, account.terms, config.account_limits),
+            (own, key.terms, config.limits),
+        ):
+            rates.set_limits(**asdict(find_limits(terms, defaults)), now=now)
+            rates.terms = terms
+        return own
 
 
 GATEWAY: Final = web.AppKey("gateway", Gateway)
@@ -110,8 +120,8 @@ def make_headers(call: Call, now: float) -> Mapping[str, str]:
     return headers
 
 
-def find_limits(terms: KeyTerms, defaults: Limits) -> Limits:
-    """Return the limits in force: the key's own, or else the configuration's."""
+def find_limits(terms: Terms, defaults: Limits) -> Limits:
+    """Return the limits in force: the key's or account's own, or else the configuration's."""
     return Limits(
         requests_per_minute=_first(terms.requests_per_minute, defaults.requests_per_minute),
         tokens_per_minute=_first(terms.tokens_per_minute, defaults.tokens_per_minute),

@@ -61,7 +61,7 @@ def model_list(text: str) -> tuple[str, ...]:
     models = tuple(part.strip() for part in text.split(","))
     if not all(models) or not text.isprintable():
         raise ArgumentTypeError("write model ids separated by commas, such as a,b")
-    return tuple(dict.fromkeys(models))
+    return checks.name_once(models)
 
 
 def word(text: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Final
 
 from gateway.apikeys import find_last4
 from gateway.cli.output import Column, render_fields, render_table
-from gateway.config import Config, Model, Provider
+from gateway.cli.tables import limits_of
+from gateway.config import Config, Limits, Model, Provider
+from gateway.ledger import Terms
 from gateway.money import Price, describe_price, format_amount
 from gateway.prices import describe_rules
 
@@ -30,6 +33,8 @@ def describe_config(config: Config) -> dict[str, object]:
         "listen": listen_address(config),
         "database": str(config.storage.path),
         "currency": config.billing.currency,
+        "limits": asdict(config.limits),
+        "account_in_flight": config.account_limits.concurrency,
         "providers": [
             {
                 "name": provider.name,
@@ -67,6 +72,8 @@ def page_config(config: Config) -> str:
         ("listen", listen_address(config)),
         ("database", str(config.storage.path)),
         ("currency", config.billing.currency),
+        ("keys", f"by default {_describe_limits(config.limits)}"),
+        ("accounts", f"by default {_describe_limits(config.account_limits)}"),
     )
     parts = [render_fields(fields)]
     if config.providers:
@@ -74,6 +81,10 @@ def page_config(config: Config) -> str:
     if config.models:
         parts.append(_table_models(config))
     return "\n\n".join(parts)
+
+
+def _describe_limits(limits: Limits) -> str:
+    return limits_of(Terms(None, **asdict(limits)))
 
 
 def _table_providers(config: Config) -> str:

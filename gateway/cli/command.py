@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from gateway.admin import accounts
 from gateway.cli.output import Json, Output
@@ -15,6 +15,9 @@ from gateway.ledger import Books, CodeStatus, UsageGroup
 from gateway.money import format_amount
 
 Row = TypeVar("Row")
+
+
+Role = Literal["holder", "operator"]
 
 
 class Options:
@@ -49,6 +52,7 @@ class Options:
     note: str | None
     operator: bool
     request: str | None
+    role: Role | None
     rpm: int | None
     socket: bool
     status: CodeStatus | None

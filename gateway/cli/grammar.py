@@ -1,24 +1,20 @@
-"""The command line's grammar: every verb with its arguments, help and examples."""
+"""The command line's grammar: every verb with its arguments, help and examples.
+
+Those of accounts are in `account_grammar`.
+"""
 
 from __future__ import annotations
 
 from typing import Final, get_args
 
 from gateway.cli import arguments as read
-from gateway.cli import codes, keys, signin, verbs
+from gateway.cli import codes, keys, verbs
+from gateway.cli.account_grammar import ACCOUNT_VERBS, JSON, MODELS, make_limits
 from gateway.cli.parser import Verb, arg, choice, edit, flag
 from gateway.exit_codes import ExitCode
 from gateway.ledger import CodeStatus, UsageGroup
 
-JSON: Final = flag("--json", "write JSON to stdout")
-ACCOUNT_NAME: Final = arg("name", "NAME", read.word, "the account's name")
 KEY_ID: Final = arg("id", "ID", read.word, "the key's id, as shown by `key list`")
-IDEMPOTENCY_KEY: Final = arg(
-    "--idempotency-key",
-    "KEY",
-    read.word,
-    "any text; a second command with the same KEY changes nothing",
-)
 
 
 VERBS: Final[tuple[Verb, ...]] = (
@@ -63,94 +59,7 @@ VERBS: Final[tuple[Verb, ...]] = (
             ),
         ),
     ),
-    Verb(
-        "account add",
-        "Add an account; create the database if there is none.",
-        verbs.account_add,
-        ("account add alice --credit 20", "account add admin --operator"),
-        (
-            arg("name", "NAME", read.word, "a name that is not yet taken"),
-            arg("--credit", "AMOUNT", read.amount_or_zero, "the first balance", default=0),
-            flag("--operator", "make it an operator's account"),
-            JSON,
-        ),
-    ),
-    Verb(
-        "account list",
-        "List the accounts with their balances.",
-        verbs.account_list,
-        ("account list", "account list --json"),
-        (JSON,),
-    ),
-    Verb(
-        "account show",
-        "Show an account with its keys and latest entries.",
-        verbs.account_show,
-        ("account show alice",),
-        (ACCOUNT_NAME, JSON),
-    ),
-    Verb(
-        "account credit",
-        "Add money to an account's balance.",
-        verbs.account_credit,
-        (
-            'account credit alice 20 --note "invoice 17"',
-            "account credit alice 20 --idempotency-key invoice-17",
-        ),
-        (
-            ACCOUNT_NAME,
-            arg("amount", "AMOUNT", read.amount_above_zero, "such as 5 or 0.25"),
-            arg("--note", "TEXT", read.word, "the reason, kept with the entry"),
-            IDEMPOTENCY_KEY,
-            JSON,
-        ),
-    ),
-    Verb(
-        "account correct",
-        "Correct a balance, up or down.",
-        verbs.account_correct,
-        (
-            'account correct alice -0.5 --note "charged twice by hand"',
-            'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
-            'account correct alice 0 --note "no reply" --request req_0123456789abcdef',
-        ),
-        (
-            ACCOUNT_NAME,
-            arg("amount", "±AMOUNT", read.amount, "added: 0.25 or -0.5"),
-            arg("--note", "TEXT", read.word, "the reason", required=True),
-            arg("--request", "ID", read.word, "the interrupted request that this settles"),
-            IDEMPOTENCY_KEY,
-            JSON,
-        ),
-    ),
-    Verb(
-        "account suspend",
-        "Refuse an account's requests until it is resumed.",
-        verbs.account_suspend,
-        ("account suspend alice",),
-        (ACCOUNT_NAME, JSON),
-    ),
-    Verb(
-        "account resume",
-        "Accept a suspended account's requests again.",
-        verbs.account_resume,
-        ("account resume alice",),
-        (ACCOUNT_NAME, JSON),
-    ),
-    Verb(
-        "account passwd",
-        "Set an account's password for the console and end its sessions.",
-        signin.account_passwd,
-        ("account passwd alice", "account passwd alice < password.txt"),
-        (ACCOUNT_NAME,),
-    ),
-    Verb(
-        "account signin-link",
-        "Print a link that signs in to the console as the account. It works once, within a day.",
-        signin.account_signin_link,
-        ("account signin-link alice",),
-        (ACCOUNT_NAME,),
-    ),
+    *ACCOUNT_VERBS,
     Verb(
         "key add",
         "Make a key and print it on stdout. It is shown only once.",
@@ -169,10 +78,7 @@ VERBS: Final[tuple[Verb, ...]] = (
                 read.expiry,
                 "when it expires: 30d, 12h, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
             ),
-            arg("--models", "A,B", read.model_list, "the only models it may use (default: all)"),
-            arg("--rpm", "N", read.count, "requests per minute; 0 = unlimited"),
-            arg("--tpm", "N", read.count, "tokens per minute; 0 = unlimited"),
-            arg("--concurrency", "N", read.count, "requests in flight at once; 0 = unlimited"),
+            *make_limits(arg),
             arg(
                 "--cap",
                 "AMOUNT",
@@ -192,7 +98,7 @@ VERBS: Final[tuple[Verb, ...]] = (
             edit("--name", "NAME", read.word, "a name to tell keys apart"),
             edit("--cap", "AMOUNT", read.amount_above_zero, "the most it may ever spend"),
             edit("--expires", "TIME", read.expiry, "when it expires: 30d, 12h or 2026-12-31"),
-            edit("--models", "A,B", read.model_list, "the only models it may use"),
+            edit("--models", "A,B", read.model_list, MODELS),
             JSON,
         ),
     ),

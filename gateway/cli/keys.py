@@ -11,7 +11,7 @@ from gateway.ledger import KeyChanges, KeyTerms, KeyView, NewKey
 def key_add(command: Command) -> None:
     options = command.options
     assert options.account is not None  # argparse requires it here
-    _warn_of_unknown_models(command)
+    warn_of_unknown_models(command)
     terms = KeyTerms(
         name=options.name or "",
         models=options.models,
@@ -27,7 +27,7 @@ def key_add(command: Command) -> None:
 
 def key_edit(command: Command) -> None:
     options = vars(command.options)
-    _warn_of_unknown_models(command)
+    warn_of_unknown_models(command)
     changes: KeyChanges = {}
     if "name" in options:
         changes["name"] = options["name"] or ""
@@ -71,7 +71,7 @@ def _hand_out(command: Command, made: NewKey) -> None:
     command.show({"secret": made.secret, **views.describe_key(made.key)}, made.secret)
 
 
-def _warn_of_unknown_models(command: Command) -> None:
+def warn_of_unknown_models(command: Command) -> None:
     for model in getattr(command.options, "models", None) or ():
         if model not in command.config.models:
             command.say(f"Note: {command.config.path} has no model {model}. Check the spelling.")

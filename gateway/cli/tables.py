@@ -52,14 +52,21 @@ def state_of_code(code: ledger.CodeView) -> str:
     return f"{status} {format_moment(ended_ms[status] or 0)}"
 
 
-def limits_of_key(key: ledger.KeyView) -> str:
-    """Describe a key's own limits. 0 means unlimited, "-" the defaults of gateway.toml."""
+def limits_of(terms: ledger.Terms) -> str:
+    """Describe the limits of a key or an account; "-" are the defaults of gateway.toml."""
     limits = (
-        (key.terms.requests_per_minute, "requests/min"),
-        (key.terms.tokens_per_minute, "tokens/min"),
-        (key.terms.concurrency, "at once"),
+        (terms.requests_per_minute, "requests/min"),
+        (terms.tokens_per_minute, "tokens/min"),
+        (terms.concurrency, "at once"),
     )
-    return ", ".join(f"{limit} {unit}" for limit, unit in limits if limit is not None) or "-"
+    return (
+        ", ".join(f"{limit or 'unlimited'} {unit}" for limit, unit in limits if limit is not None)
+        or "-"
+    )
+
+
+def models_of(terms: ledger.Terms) -> str:
+    return "all" if terms.models is None else ", ".join(sorted(terms.models))
 
 
 def _cap_of_key(key: ledger.KeyView) -> str:
@@ -71,6 +78,7 @@ ACCOUNTS: Final[Columns[ledger.AccountView]] = (
     ("BALANCE {}", lambda account: format_amount(account.balance_nano)),
     ("HELD {}", lambda account: format_amount(account.held_nano)),
     ("STATE", state_of_account),
+    ("LIMITS", lambda account: limits_of(account.terms)),
     ("CREATED UTC", lambda account: format_moment(account.created_ms)),
 )
 KEYS: Final[Columns[ledger.KeyView]] = (
@@ -81,8 +89,8 @@ KEYS: Final[Columns[ledger.KeyView]] = (
     ("STATE", state_of_key),
     ("SPENT {}", lambda key: format_amount(key.spent_nano)),
     ("CAP {}", _cap_of_key),
-    ("LIMITS", limits_of_key),
-    ("MODELS", lambda key: ", ".join(sorted(key.terms.models or ["all"]))),
+    ("LIMITS", lambda key: limits_of(key.terms)),
+    ("MODELS", lambda key: models_of(key.terms)),
 )
 ENTRIES: Final[Columns[ledger.EntryView]] = (
     ("WHEN UTC", lambda entry: format_moment(entry.created_ms)),
@@ -141,6 +149,8 @@ def page_account(detail: ledger.AccountDetail, currency: str) -> str:
         ("held", f"{format_amount(account.held_nano)} {currency}"),
         ("available", f"{format_amount(account.balance_nano - account.held_nano)} {currency}"),
         ("state", state_of_account(account)),
+        ("limits", limits_of(account.terms)),
+        ("models", models_of(account.terms)),
         ("created", f"{format_moment(account.created_ms)} UTC"),
     )
     parts = [render_fields(fields)]

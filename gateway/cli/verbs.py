@@ -1,4 +1,4 @@
-"""The verbs for accounts, usage, audit and backup. A verb returns its exit code; None means OK."""
+"""The verbs for usage, audit and backup. A verb returns its exit code; None means OK."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from functools import partial
 from gateway.admin import accounts, views
 from gateway.cli.check import describe_config, page_config
 from gateway.cli.command import Command
-from gateway.cli.tables import ACCOUNTS, INTERRUPTED, csv_usage, page_account, render, table_usage
+from gateway.cli.tables import INTERRUPTED, csv_usage, render, table_usage
 from gateway.cli.unit import explain, find_addresses, find_installation, warn
 from gateway.exit_codes import ExitCode
-from gateway.ledger import AccountView, EntryView
-from gateway.money import format_amount
 from gateway.server import make_service, make_socket, run_server
 
 
@@ -67,82 +65,6 @@ def unit(command: Command) -> None:
     command.say(explain(place))
     if note := warn(service, place):
         command.say(note)
-
-
-# ---- accounts ------------------------------------------------------------------------------------
-
-
-def account_add(command: Command) -> None:
-    options = command.options
-    with command.open_books(create=True) as books:
-        account = accounts.add_account(
-            books, options.name, credit_nano=options.credit, operator=options.operator
-        )
-    _tell_account(command, account, "added")
-
-
-def account_list(command: Command) -> None:
-    with command.open_books() as books:
-        command.show_list(books.accounts.read_all(), views.describe_account, ACCOUNTS)
-
-
-def account_show(command: Command) -> None:
-    with command.open_books() as books:
-        detail = accounts.show_account(books, command.options.name)
-    command.show(views.describe_detail(detail), page_account(detail, command.currency))
-
-
-def account_credit(command: Command) -> None:
-    options = command.options
-    with command.open_books() as books:
-        entry = accounts.credit(
-            books,
-            options.name,
-            options.amount,
-            note=options.note or "",
-            idempotency_key=options.idempotency_key,
-        )
-    _tell_entry(command, entry)
-
-
-def account_correct(command: Command) -> None:
-    options = command.options
-    with command.open_books() as books:
-        entry = accounts.correct(
-            books,
-            options.name,
-            options.amount,
-            note=options.note or "",
-            request_id=options.request,
-            idempotency_key=options.idempotency_key,
-        )
-    _tell_entry(command, entry)
-
-
-def account_suspend(command: Command) -> None:
-    with command.open_books() as books:
-        _tell_account(command, accounts.suspend(books, command.options.name), "suspended")
-
-
-def account_resume(command: Command) -> None:
-    with command.open_books() as books:
-        _tell_account(command, books.accounts.resume(command.options.name), "resumed")
-
-
-def _tell_account(command: Command, account: AccountView, done: str) -> None:
-    command.show(views.describe_account(account))
-    balance = command.format_money(account.balance_nano)
-    command.say(f"Account {account.name} {done}; its balance is {balance}.")
-
-
-def _tell_entry(command: Command, entry: EntryView) -> None:
-    command.show(views.describe_entry(entry))
-    amount = format_amount(entry.amount_nano)
-    balance = command.format_money(entry.balance_after_nano)
-    command.say(f"Account {entry.account}: {entry.kind} {amount}; its balance is {balance}.")
-
-
-# ---- usage ---------------------------------------------------------------------------------------
 
 
 def usage(command: Command) -> None:

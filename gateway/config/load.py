@@ -68,7 +68,7 @@ class Billing:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Defaults for keys without limits of their own; 0 means unlimited."""
+    """Defaults for keys, or for accounts, without limits of their own; 0 means unlimited."""
 
     requests_per_minute: int
     tokens_per_minute: int
@@ -131,6 +131,7 @@ class Config:
     storage: Storage
     billing: Billing
     limits: Limits
+    account_limits: Limits
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
 
@@ -173,20 +174,27 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
 
     providers = {n: _read_provider(file, n, raw, find_key) for n, raw in root["providers"].items()}
     models = {n: _read_model(file, n, raw, providers) for n, raw in root["models"].items()}
-    billing = root["billing"]
+    billing, limits, server = root["billing"], root["limits"], Server(**root["server"])
     return Config(
         path=path,
-        server=Server(**root["server"]),
+        server=server,
         storage=Storage(folder / root["storage"]["path"]),
         billing=Billing(
             demo_credit_nano=billing.pop("demo_credit"),
             low_balance_nano=billing.pop("low_balance"),
             **billing,
         ),
-        limits=Limits(**root["limits"]),
+        account_limits=_find_account_limits(limits.pop("account_in_flight"), server),
+        limits=Limits(**limits),
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
     )
+
+
+def _find_account_limits(share: int | None, server: Server) -> Limits:
+    """Return the defaults for accounts: by default one may use half of the gateway."""
+    most = max(server.max_in_flight // 2, 1) if share is None else share
+    return Limits(requests_per_minute=0, tokens_per_minute=0, concurrency=most)
 
 
 _SECTIONS = ("server", "storage", "billing", "limits")

@@ -83,7 +83,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "demo_credit": Setting(
             read.nano_units(MAX_CREDIT),
-            "credit of the account made at the first start; leave out to make none",
+            "credit of each account made at the first start; leave out to make none",
             None,
         ),
         "low_balance": Setting(
@@ -104,6 +104,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "concurrency": Setting(
             _count, "requests in flight, for keys without a limit of their own; 0 = unlimited", 50
+        ),
+        "account_in_flight": Setting(
+            _count,
+            "requests in flight of one account, if it has no limit of its own; 0 = unlimited;"
+            " default: half of max_in_flight",
+            None,
         ),
     },
     "providers.NAME": {

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from gateway.admin import checks
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
 from gateway.ledger import MAX_INTEGER
 from gateway.money import parse_amount_nano
@@ -58,6 +59,9 @@ class Fields:
 
     def need_integer(self, name: str, least: int, most: int) -> int:
         return _need(name, self.integer(name, least, most))
+
+    def limit(self, name: str) -> int | None:
+        return self.integer(name, 0, checks.MAX_COUNT)
 
     def amount_nano(self, name: str) -> int | None:
         """Read a decimal string such as "0.25" or "-5" as nano-units."""

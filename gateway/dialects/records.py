@@ -120,7 +120,7 @@ class ListedModel:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """A limit per minute of the caller's key."""
+    """A limit per minute of the caller's key, or of its account."""
 
     name: Literal["requests", "tokens"]
     limit: int

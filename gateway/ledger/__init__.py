@@ -32,6 +32,7 @@ from gateway.ledger.base import COMMIT_SECONDS as COMMIT_SECONDS
 from gateway.ledger.base import Account as Account
 from gateway.ledger.base import Admission as Admission
 from gateway.ledger.base import Correction as Correction
+from gateway.ledger.base import EndedKey as EndedKey
 from gateway.ledger.base import Hold as Hold
 from gateway.ledger.base import Key as Key
 from gateway.ledger.base import Ledger as Ledger
@@ -52,6 +53,8 @@ from gateway.ledger.key_records import KeyChanges as KeyChanges
 from gateway.ledger.key_records import KeyTerms as KeyTerms
 from gateway.ledger.key_records import KeyView as KeyView
 from gateway.ledger.key_records import NewKey as NewKey
+from gateway.ledger.key_records import TermChanges as TermChanges
+from gateway.ledger.key_records import Terms as Terms
 from gateway.ledger.records import HOLDER_IDLE_MS as HOLDER_IDLE_MS
 from gateway.ledger.records import MAX_INTEGER as MAX_INTEGER
 from gateway.ledger.records import OPERATOR_IDLE_MS as OPERATOR_IDLE_MS

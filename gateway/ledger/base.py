@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.money import Price, Tokens
 
 Outcome = Literal[
@@ -48,13 +48,17 @@ class LedgerMismatch(LedgerError):
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """An account as the server knows it; only the ledger writes to it."""
+    """An account as the server knows it; only the ledger writes to it, but for `rates`."""
 
     id: int
     name: str
     suspended: bool
     balance_nano: int
     held_nano: int = 0
+    terms: Terms = Terms()  # noqa: RUF009 - it is frozen
+    """Replaced when they change; else the same object."""
+    rates: object = field(default=None, init=False, repr=False)
+    """What the API counts of its use: kept here, it goes when the account does."""
 
     @property
     def available_nano(self) -> int:
@@ -63,18 +67,34 @@ class Account:
 
 @dataclass(slots=True, eq=False)
 class Key:
-    """A key as the server knows it, without the secret; only the ledger writes to it."""
+    """A key as the server knows it, without the secret; only the ledger writes to it, but for `rates`."""
 
     id: str
     account: Account
     terms: KeyTerms
+    """Replaced when they change; else the same object."""
     revoked_ms: int | None = None
     spent_nano: int = 0
     held_nano: int = 0
+    rates: object = field(default=None, init=False, repr=False)
+    """As the account's."""
 
     def is_live(self, now_ms: int) -> bool:
         """Return whether the key is neither revoked nor expired, like `KeyView.status`."""
         return self.revoked_ms is None and not self.terms.has_expired(now_ms)
+
+    def allows(self, model: str) -> bool:
+        """Return whether both the key and its account may use the model."""
+        own, account = self.terms.models, self.account.terms.models
+        return (own is None or model in own) and (account is None or model in account)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedKey:
+    """When a key was revoked and when it expired, or expires."""
+
+    revoked_ms: int | None
+    expires_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +214,13 @@ class Ledger(Protocol):
         """Return False while commits fail (disk full, read-only, I/O error): admit nothing."""
 
     def find_key(self, digest: bytes) -> Key | None:
-        """Look a key up in memory; revoked and expired keys are found too, see `Key.is_live`."""
+        """Look a live key up in memory; one that ended is found for a while, see `Key.is_live`."""
+
+    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
+        """Read of a key that is not in memory when it ended; None if there never was one.
+
+        Raises LedgerUnavailable if the ledger cannot be read.
+        """
 
     def accounts(self) -> Iterable[Account]:
         """Return all accounts from memory."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gateway.ledger.code_records import CodeStatus, CodeTerms, CodeView
-from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView
+from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView, TermChanges, Terms
 from gateway.ledger.records import (
     AccountView,
     Actor,
@@ -65,8 +65,12 @@ class Accounts(Protocol):
         """Return the accounts of these ids by name; unknown ids are left out."""
 
     def create(
-        self, name: str, *, credit_nano: int, operator: bool, note: str = ""
+        self, name: str, *, credit_nano: int, operator: bool, note: str = "", terms: Terms = ...
     ) -> AccountView: ...
+
+    def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
+        """Change terms or role; a new role ends sessions and links. The last operator stays one."""
+
     def suspend(self, name: str, *, reason: str = "") -> AccountView: ...
     def resume(self, name: str) -> AccountView: ...
 
@@ -222,6 +226,9 @@ class SignIns(Protocol):
 
     def end_other_sessions(self, session: SessionView) -> int:
         """End the account's other sessions; return how many there were."""
+
+    def end_all_sessions(self, account: str) -> int:
+        """End all sessions and links of an account; return how many sessions there were."""
 
     def note_failure(self, account: str | None, how: OpenedBy) -> None:
         """Note a failed sign-in. Unknown names are not kept: one may be somebody's password."""

@@ -1,4 +1,4 @@
-"""Records of keys: their terms, and how they are shown."""
+"""Records of keys: their terms, of which accounts have some too, and how they are shown."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from typing import Literal, TypedDict
 
 
 @dataclass(frozen=True, slots=True)
-class KeyTerms:
-    """The terms of a key, wherever one is created, edited, shown or used."""
+class Terms:
+    """What an account may use, with all its keys together; a key's own terms narrow them."""
 
-    name: str = ""
     models: tuple[str, ...] | None = None
-    """The only models it may use; None allows all."""
+    """The only models that may be used; None allows all."""
     requests_per_minute: int | None = None
     """None means the default of `[limits]`, 0 no limit; likewise the next two."""
     tokens_per_minute: int | None = None
     concurrency: int | None = None
+
+    def allows(self, model: str) -> bool:
+        return self.models is None or model in self.models
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTerms(Terms):
+    """The terms of a key, wherever one is created, edited, shown or used."""
+
+    name: str = ""
     cap_nano: int | None = None
     """The most it may spend; None means no cap."""
     expires_ms: int | None = None
@@ -25,8 +34,14 @@ class KeyTerms:
         """Return whether the expiry has passed; that of a rotated key is the end of its grace."""
         return self.expires_ms is not None and self.expires_ms <= now_ms
 
-    def allows(self, model: str) -> bool:
-        return self.models is None or model in self.models
+
+class TermChanges(TypedDict, total=False):
+    """The terms of an account to change, with their new values."""
+
+    models: tuple[str, ...] | None
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    concurrency: int | None
 
 
 class KeyChanges(TypedDict, total=False):

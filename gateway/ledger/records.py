@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gateway.ledger.base import Outcome
-from gateway.ledger.key_records import KeyView
+from gateway.ledger.key_records import KeyView, Terms
 from gateway.money import Tokens
 from gateway.times import DAY_MS
 
@@ -100,6 +100,7 @@ class AccountView:
     held_nano: int
     """The holds of pending requests."""
     created_ms: int
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)

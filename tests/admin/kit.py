@@ -14,7 +14,7 @@ ENTRY_FIELDS: Final = {
 }  # fmt: skip
 ACCOUNT_FIELDS: Final = {
     "id", "name", "operator", "suspended", "balance", "balance_nano", "held", "held_nano",
-    "created",
+    "created", "models", "requests_per_minute", "tokens_per_minute", "concurrency",
 }  # fmt: skip
 
 

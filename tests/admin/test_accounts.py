@@ -21,6 +21,8 @@ from gateway.ledger import (
     LedgerError,
     NotFound,
     Refused,
+    TermChanges,
+    Terms,
     open_ledger,
 )
 from gateway.ledger.sqlite.books.books import SqliteBooks
@@ -47,6 +49,34 @@ def path(tmp_path: Path) -> Path:
 def books(path: Path) -> Iterator[Books]:
     with accounts.open_books(path, create=True) as opened:
         yield opened
+
+
+BAD_TERMS: list[TermChanges] = [
+    {"models": ()},
+    {"models": tuple(f"{number:0200}" for number in range(21))},
+    {"concurrency": -1},
+    {"requests_per_minute": 10**9 + 1},
+    {},
+]
+
+
+@pytest.mark.parametrize("terms", BAD_TERMS, ids=str)
+def test_an_account_s_terms_are_checked(books: Books, terms: TermChanges) -> None:
+    """By the rules for keys; and an edit of nothing is none."""
+    accounts.add_account(books, "a")
+    with pytest.raises(Refused):
+        accounts.edit_account(books, "a", terms)
+    if terms:
+        with pytest.raises(Refused):
+            accounts.add_account(books, "b", terms=Terms(**terms))
+    assert [one.terms for one in books.accounts.read_all()] == [Terms()]
+
+
+def test_an_account_s_models_are_named_once(books: Books) -> None:
+    made = accounts.add_account(books, "a", terms=Terms(("m", "n", "m"), 1))
+    assert made.terms == Terms(("m", "n"), 1)
+    edited = accounts.edit_account(books, "a", {"models": ("n", "n")}, operator=True)
+    assert (edited.terms, edited.operator) == (Terms(("n",), 1), True)
 
 
 def test_missing_database_is_named(path: Path) -> None:

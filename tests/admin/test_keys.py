@@ -48,7 +48,7 @@ def test_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> Non
     assert new.secret not in repr(new)
     assert new.key.display == f"sk-ru-…{new.secret[-4:]}"
     assert new.key.id.startswith("key_")
-    assert new.key.terms == KeyTerms("laptop", ("m1", "m/2"), 0, 100, 3, 10, 2**47)
+    assert new.key.terms == KeyTerms(("m1", "m/2"), 0, 100, 3, "laptop", 10, 2**47)
     assert (new.key.account, new.key.spent_nano, new.key.revoked_ms) == ("a", 0, None)
     assert books.keys.read_all() == [new.key]
     assert query(path, "SELECT digest FROM keys") == [(apikeys.digest(new.secret),)]
@@ -62,6 +62,9 @@ BAD_TERMS: list[KeyTerms] = [
     KeyTerms(models=()),
     KeyTerms(models=("",)),
     KeyTerms(models=("a\n",)),
+    KeyTerms(models=tuple(f"m{number}" for number in range(101))),
+    KeyTerms(models=tuple(f"{number:0200}" for number in range(21))),
+    KeyTerms(models=tuple(f"{number:03}{'é' * 197}" for number in range(11))),
     KeyTerms(requests_per_minute=-1),
     KeyTerms(tokens_per_minute=10**9 + 1),
     KeyTerms(concurrency=-1),
@@ -140,7 +143,7 @@ def test_an_edit_changes_what_is_named_alone(books: Books) -> None:
         books, old.id, {"cap_nano": None, "expires_ms": ends_ms, "models": ("a", "b", "a")}
     )
     assert edited == replace(
-        old, terms=KeyTerms("x", ("a", "b"), concurrency=2, expires_ms=ends_ms)
+        old, terms=KeyTerms(("a", "b"), name="x", concurrency=2, expires_ms=ends_ms)
     )
 
 

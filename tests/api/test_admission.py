@@ -10,10 +10,13 @@ import pytest
 from multidict import CIMultiDict
 
 from gateway.api import Call
-from gateway.api.admission import Completion, Prepared, _choose_writable
+from gateway.api.admission import Completion, Prepared, _choose_writable, find_model
+from gateway.api.state import CALL as CALL_KEY
+from gateway.api.state import GATEWAY
 from gateway.config import Model
 from gateway.dialects import CALLERS, CompletionRequest, Payload
-from gateway.errors import BadRequest, UpstreamUnavailable
+from gateway.errors import BadRequest, ModelNotAllowed, UpstreamUnavailable
+from gateway.ledger import Account, Key, KeyTerms, Terms
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 
 CALL = Call("req_1", CALLERS["chat"], 0.0, 0)
@@ -77,3 +80,32 @@ def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
     with pytest.raises(UpstreamUnavailable) as refusal:
         work.prepare(second)
     assert (refusal.value.next_route, refusal.value.blame) == (True, "nobody")
+
+
+async def test_a_model_that_the_account_may_use_since_just_now_is_found() -> None:
+    """Before a model is refused, the ledger is asked for what operators have committed."""
+    account = Account(1, "a", False, 5, terms=Terms(("other",)))
+    key = Key("k", account, KeyTerms(("m",)))
+
+    class FakeLedger:
+        allows = False
+
+        async def refresh(self) -> None:
+            if self.allows:
+                account.terms = Terms()
+
+    ledger = FakeLedger()
+    gateway = SimpleNamespace(ledger=ledger, routes=SimpleNamespace(models={"m": MODEL}))
+    call = Call("req_1", CALLERS["chat"], 0.0, 0, key=key)
+    http = cast("Any", FakeRequest(app={GATEWAY: gateway}))
+    http[CALL_KEY] = call
+    with pytest.raises(ModelNotAllowed):
+        await find_model(http, "m")
+    ledger.allows = True
+    assert await find_model(http, "m") is MODEL
+
+
+class FakeRequest(dict[object, object]):
+    def __init__(self, app: dict[object, object]) -> None:
+        super().__init__()
+        self.app = app

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.api import Call
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.limits import make_rates
+from gateway.api.limits import Bucket, Rates
 from gateway.config import Model
 from gateway.dialects import CALLERS, CompletionRequest, Payload
 from gateway.errors import InsufficientBalance, RateLimited
@@ -117,9 +117,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr("gateway.api.billing.time", SimpleNamespace(monotonic=lambda: NOW))
     place = make_place(tmp_path, credit_nano=CREDIT_NANO)
     async with SqliteLedger.open(place.path) as ledger:
-        rates = make_rates(
-            requests_per_minute=0, tokens_per_minute=TOKENS_PER_MINUTE, concurrency=0, now=NOW
-        )
+        rates = Rates(tokens=Bucket(TOKENS_PER_MINUTE, NOW))
         key = find_key(ledger, place)
         yield Desk(ledger, Call("req_1", CALLERS["chat"], NOW, 0, key=key, rates=rates), place)
     assert_sound(place.path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.chat import read_stream, say, split_events
+from tests.support.chat import check_error, read_stream, say, split_events
 from tests.support.config import UPSTREAM_NAME
 from tests.support.replies import (
     DONE,
@@ -219,6 +219,19 @@ async def test_models_are_listed(stage: Stage) -> None:
     assert {"plain/0", "pair/0", "refused/0"} <= set(ids)
     assert len(ids) == len(set(ids))
     assert UPSTREAM_NAME not in reply.body.decode()
+
+
+async def test_models_are_those_that_key_and_account_may_use(stage: Stage) -> None:
+    """A key may name more than its account has; that gives it nothing."""
+    account = stage.callers["two-at-a-time"].account
+    wanted = "plain/1,plain/2"
+    key = (await stage.gateway.run("key", "add", account, "--models", wanted)).out.strip()
+    stage.gateway.canaries.append(key.encode())
+    reply = await stage.gateway.ask("GET", "/v1/models", key=key)
+    assert [entry["id"] for entry in reply.json["data"]] == ["plain/1"]
+    for model in ("plain/0", "plain/2"):
+        check_error(await stage.chat(say(model), key=key), 403, "model_not_allowed", param="model")
+        assert (await stage.gateway.ask("GET", f"/v1/models/{model}", key=key)).status == 404
 
 
 @pytest.mark.parametrize("path", ["plain/0", "plain%2F0", "plain%2f0"])

@@ -1,11 +1,10 @@
-"""Rate limits of a key, on a clock that the tests set."""
+"""Rate limits of keys and accounts, on a clock that the tests set."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from hypothesis import given
@@ -13,24 +12,35 @@ from hypothesis import strategies as st
 
 from gateway.api import Gateway
 from gateway.api.body import hold_body, release_body
-from gateway.api.limits import Bucket, KeyRates, make_rates
+from gateway.api.limits import Bucket, Rates
+from gateway.config import Limits
 from gateway.dialects import CALLERS
 from gateway.errors import Overloaded, RateLimited
 from gateway.ledger.base import Account, Key
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.key_records import KeyTerms, Terms
 from tests.support.fuzz import fuzz
 
 EPSILON = 1e-6
 """Levels are floats, so a millionth of a request counts as none."""
 
 
-def rates(requests: int = 0, tokens: int = 0, concurrency: int = 0, now: float = 0.0) -> KeyRates:
-    return make_rates(
+def rates(
+    requests: int = 0,
+    tokens: int = 0,
+    concurrency: int = 0,
+    *,
+    now: float = 0.0,
+    above: Rates | None = None,
+    owner: Literal["key", "account"] = "key",
+) -> Rates:
+    made = Rates(owner, above)
+    made.set_limits(
         requests_per_minute=requests, tokens_per_minute=tokens, concurrency=concurrency, now=now
     )
+    return made
 
 
-def admits(key: KeyRates, now: float) -> bool:
+def admits(key: Rates, now: float) -> bool:
     try:
         key.admit(now)
     except RateLimited:
@@ -163,7 +173,7 @@ def test_the_true_count_takes_the_place_of_the_estimate() -> None:
     rates().correct_tokens(1, 2)
 
 
-def tell(key: KeyRates, now: float) -> Mapping[str, str]:
+def tell(key: Rates, now: float) -> Mapping[str, str]:
     return CALLERS["chat"].limit_headers(key.list_limits(now), 0)
 
 
@@ -198,11 +208,11 @@ def test_a_part_of_a_request_is_not_told_as_one_left() -> None:
 
 def test_messages_headers_say_when_as_a_time() -> None:
     """Anthropic's names, and RFC 3339 in UTC: 60 s after the clock's 12:00 for an empty bucket."""
-    rates = make_rates(requests_per_minute=2, tokens_per_minute=0, concurrency=0, now=0.0)
-    rates.admit(0.0)
-    rates.admit(0.0)
+    key = rates(requests=2)
+    key.admit(0.0)
+    key.admit(0.0)
     noon_ms = 1_767_268_800_000
-    headers = CALLERS["messages"].limit_headers(rates.list_limits(0.0), noon_ms)
+    headers = CALLERS["messages"].limit_headers(key.list_limits(0.0), noon_ms)
     assert {name: value for name, value in headers.items() if "anthropic" in name} == {
         "anthropic-ratelimit-requests-limit": "2",
         "anthropic-ratelimit-requests-remaining": "0",
@@ -212,14 +222,16 @@ def test_messages_headers_say_when_as_a_time() -> None:
 
 def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
     """Requests in flight release the object that counted them."""
-    services = make_services(requests=1)
-    first = services.find_rates(KEY, 0.0)
+    services, key = make_services(requests=1), make_key()
+    first = services.find_rates(key, 0.0)
     first.admit(0.0)
     with pytest.raises(RateLimited):
         first.admit(0.0)
-    assert services.find_rates(KEY, 0.0) is first, "nothing was changed"
-    changed = replace(KEY, terms=KeyTerms(requests_per_minute=2, concurrency=2))
-    second = services.find_rates(changed, 0.0)
+    key.terms = KeyTerms(name="renamed")
+    with pytest.raises(RateLimited):
+        services.find_rates(key, 0.0).admit(0.0)
+    key.terms = KeyTerms(requests_per_minute=2, concurrency=2)
+    second = services.find_rates(key, 0.0)
     assert second is first
     second.admit(0.0)
     with pytest.raises(RateLimited, match="2 requests in flight"):
@@ -233,25 +245,83 @@ def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
 
 def test_keys_have_rates_of_their_own() -> None:
     services = make_services(requests=1)
-    services.find_rates(KEY, 0.0).admit(0.0)
-    services.find_rates(replace(KEY, id="other"), 0.0).admit(0.0)
+    account = Account(1, "a", False, 10**9)
+    services.find_rates(make_key(account), 0.0).admit(0.0)
+    services.find_rates(make_key(account), 0.0).admit(0.0)
 
 
 @pytest.mark.parametrize("own", [None, 0, 7])
 def test_a_key_without_limits_has_the_configured_ones(own: int | None) -> None:
     """0 is a limit of its own: none."""
-    key = replace(KEY, terms=KeyTerms(requests_per_minute=own))
+    key = make_key(terms=KeyTerms(requests_per_minute=own))
     requests = make_services(requests=5).find_rates(key, 0.0).requests
     assert (requests and requests.limit) == {None: 5, 0: None, 7: 7}[own]
 
 
-KEY = Key("k", Account(1, "a", False, 10**9), KeyTerms())
+def test_an_account_limits_all_its_keys_together() -> None:
+    """What the account refuses counts nowhere; what the key refuses does not count for the account."""
+    services, account = make_services(share=3), Account(1, "a", False, 10**9)
+    account.terms = Terms(requests_per_minute=3)
+    busy = make_key(account, KeyTerms(requests_per_minute=1))
+    first, other = (services.find_rates(key, 0.0) for key in (busy, make_key(account)))
+    first.admit(0.0)
+    with pytest.raises(RateLimited, match="This key may make 1 requests per minute"):
+        first.admit(0.0)
+    other.admit(0.0)
+    other.admit(0.0)
+    with pytest.raises(RateLimited, match="This account has 3 requests in flight, its share"):
+        other.admit(0.0)
+    first.release()
+    with pytest.raises(RateLimited, match="This account may make 3 requests per minute") as refused:
+        other.admit(0.0)
+    assert refused.value.retry_after_seconds == pytest.approx(20)
+    assert first.above is not None
+    assert first.above is other.above
+    assert (first.in_flight, other.in_flight, first.above.in_flight) == (0, 2, 2)
+    other.admit(20.001)
 
 
-def make_services(*, requests: int) -> Gateway:
-    limits = SimpleNamespace(requests_per_minute=requests, tokens_per_minute=0, concurrency=0)
+def test_an_account_s_own_concurrency_takes_the_place_of_its_share() -> None:
+    services, account = make_services(share=1), Account(1, "a", False, 10**9)
+    key = make_key(account)
+    services.find_rates(key, 0.0).admit(0.0)
+    with pytest.raises(RateLimited, match="its share of what the gateway takes"):
+        services.find_rates(key, 0.0).admit(0.0)
+    account.terms = Terms(concurrency=2)
+    services.find_rates(key, 0.0).admit(0.0)
+    with pytest.raises(RateLimited, match="2 requests in flight, as many as it may have at once"):
+        services.find_rates(key, 0.0).admit(0.0)
+    account.terms = Terms(concurrency=0)
+    services.find_rates(key, 0.0).admit(0.0)
+
+
+def test_an_account_s_tokens_are_counted_once_by_whichever_key() -> None:
+    account = rates(tokens=100, owner="account")
+    one, other = rates(tokens=1000, above=account), rates(above=account)
+    one.take_tokens(60, 0.0)
+    with pytest.raises(RateLimited, match="This account may use 100 tokens") as refused:
+        one.take_tokens(60, 0.0)
+    assert refused.value.type == "tokens"
+    with pytest.raises(RateLimited, match="This account may use 100 tokens"):
+        other.take_tokens(60, 0.0)
+    assert one.tokens is not None
+    assert one.tokens.level(0.0) == 940, "what the account refused is not counted by the key"
+    one.correct_tokens(60, 10)
+    other.take_tokens(60, 0.0)
+    other.correct_tokens(60, 85)
+    assert (tell(one, 0.0)["x-ratelimit-remaining-tokens"], one.tokens.level(0.0)) == ("5", 990)
+    one.take_tokens(988, 60.0)
+    assert tell(one, 60.0)["x-ratelimit-limit-tokens"] == "100", "the account has less left"
+
+
+def make_key(account: Account | None = None, terms: KeyTerms | None = None) -> Key:
+    return Key("k", account or Account(1, "a", False, 10**9), terms or KeyTerms())
+
+
+def make_services(*, requests: int = 0, share: int = 0) -> Gateway:
     nothing = cast("Any", None)
-    config = cast("Any", SimpleNamespace(limits=limits))
+    limits, account_limits = Limits(requests, 0, 0), Limits(0, 0, share)
+    config = cast("Any", SimpleNamespace(limits=limits, account_limits=account_limits))
     return Gateway(config, nothing, nothing, nothing, nothing)
 
 

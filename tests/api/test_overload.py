@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 
+from gateway.ledger import Terms
 from tests.support.chat import check_error, say
 from tests.support.config import PATIENT, Kind
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.running import Launch
-from tests.support.seed import Seed
+from tests.support.seed import Caller, Seed
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
 
+WAIT_SECONDS = 30.0
 GO_DURATION = re.compile(r"(\d+h)?(\d+m)?(\d+(\.\d+)?m?s)?")
 
 
@@ -64,6 +66,65 @@ async def test_concurrency_of_a_key_is_limited_and_given_back(stage: Stage) -> N
     assert first.result().status == 200
     assert (await stage.chat(say(model), key=key)).status == 200
     assert stage.alpha.peak == 1
+
+
+async def test_concurrency_of_an_account_is_that_of_all_its_keys(stage: Stage) -> None:
+    """Holders make keys, so a key's limit is no limit to its holder; an account's is."""
+    gate = asyncio.Event()
+    stage.alpha.always([Wait(gate), *json_reply(completion())])
+    caller, body = stage.callers["two-at-a-time"], say("plain/1")
+    second = (await stage.gateway.run("key", "add", caller.account)).out.strip()
+    stage.gateway.canaries.append(second.encode())
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(stage.chat(body, key=key)) for key in (caller.key, second)]
+        await stage.alpha.wait_for(2)
+        refused = [await stage.chat(body, key=key) for key in (caller.key, second)]
+        gate.set()
+    for reply in refused:
+        message = check_error(reply, 429, "rate_limit_exceeded")
+        assert message.startswith("This account has 2 requests in flight, as many as it may")
+    assert [task.result().status for task in tasks] == [200, 200]
+    assert (await stage.chat(body, key=second)).status == 200
+
+
+async def test_a_raised_limit_is_in_force_for_the_very_next_request(
+    stage: Stage, spare: Caller
+) -> None:
+    stage.alpha.always(json_reply(completion()))
+    edit = ("account", "edit", spare.account)
+    assert (await stage.gateway.run(*edit, "--rpm", "1", "--models", "plain/2")).code == 0
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (await stage.chat(say("plain/1"), key=spare.key)).status == 200:
+            pass
+        while (await stage.chat(say("plain/2"), key=spare.key)).status != 429:
+            pass
+    assert (await stage.gateway.run(*edit, "--rpm", "none")).code == 0
+    check_error(await stage.chat(say("plain/1"), key=spare.key), 403, "model_not_allowed")
+    assert (await stage.chat(say("plain/2"), key=spare.key)).status == 200
+    assert (await stage.gateway.run(*edit, "--models", "none")).code == 0
+    assert (await stage.chat(say("plain/1"), key=spare.key)).status == 200
+
+
+async def test_one_account_leaves_half_of_the_gateway_to_others(
+    launch: Launch, stage: Stage
+) -> None:
+    """Unless it has a limit of its own, such as `free`, which has none."""
+    seeds = (Seed("greedy"), Seed("other"), Seed("free", account=Terms(concurrency=0)))
+    running = launch(seeds=seeds, server="max_in_flight = 4", limits="")
+    gate = asyncio.Event()
+    stage.alpha.always([Wait(gate), *json_reply(completion())])
+    greedy, other, free = (running.callers[one.name].key for one in seeds)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(running.gateway.chat(greedy, say("plain/0"))) for _ in range(2)]
+        await stage.alpha.wait_for(2)
+        refused = await running.gateway.chat(greedy, say("plain/0"))
+        tasks.append(group.create_task(running.gateway.chat(other, say("plain/0"))))
+        await stage.alpha.wait_for(3)
+        gate.set()
+    message = check_error(refused, 429, "rate_limit_exceeded")
+    assert message.startswith("This account has 2 requests in flight, its share of what the")
+    assert [task.result().status for task in tasks] == [200] * 3
+    assert (await running.gateway.chat(free, say("plain/0"))).status == 200
 
 
 async def test_concurrency_is_given_back_by_callers_who_leave(stage: Stage) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from gateway.api import Call
 from gateway.api.billing import Bill, expect_usage, find_output_limit
-from gateway.api.limits import make_rates
+from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.config import Model
 from gateway.dialects import CALLERS, CompletionRequest, Payload
@@ -89,7 +89,7 @@ class World:
             missing_usages=MissingUsages(),
             config=SimpleNamespace(billing=SimpleNamespace(hold_output_tokens=hold_output_tokens)),
         )
-        rates = make_rates(requests_per_minute=0, tokens_per_minute=0, concurrency=0, now=0.0)
+        rates = Rates()
         call = Call("req_1", CALLERS["chat"], 0.0, 0, key=self.ledger.key, rates=rates)
         before = self.ledger.account.available_nano
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from gateway.admin import accounts, keys
 from gateway.api.own_key import describe_own_key
 from gateway.config import Limits
 from gateway.errors import LedgerUnavailable
-from gateway.ledger import Account, Key, KeyTerms, Spent
+from gateway.ledger import Account, Key, KeyTerms, Spent, Terms
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import format_amount
 from gateway.times import DAY_MS
@@ -30,7 +31,7 @@ TODAY = 20_000
 USED = Used(1000, 50, 900)
 FIELDS = {
     "id", "name", "models", "requests_per_minute", "tokens_per_minute", "concurrency", "expires",
-    "currency", "cap", "cap_nano", "cap_remaining", "cap_remaining_nano", "spent", "spent_nano",
+    "currency", "account", "cap", "cap_nano", "cap_remaining", "cap_remaining_nano", "spent", "spent_nano",
     "spent_today", "spent_today_nano", "spent_7d", "spent_7d_nano", "spent_30d", "spent_30d_nano",
     "balance", "balance_nano", "held", "held_nano", "available", "available_nano",
 }  # fmt: skip
@@ -111,10 +112,14 @@ async def test_key_tells_its_own_terms(stage: Stage) -> None:
 def test_limits_are_those_in_force(own: int | None, default: int, told: int | None) -> None:
     """0 means unlimited, for a key as in the configuration."""
     account = Account(1, "a", suspended=False, balance_nano=5, held_nano=2)
-    key = Key("key_1", account, KeyTerms("k", ("b", "a"), own, own, own, 10), spent_nano=12)
-    body = describe_own_key(key, Spent(1, 2, 3), Limits(default, default, default), "EUR")
+    key = Key("key_1", account, KeyTerms(("b", "a"), own, own, own, "k", 10), spent_nano=12)
+    account.terms = Terms(("b", "c"), own, own, own)
+    billing, limits = SimpleNamespace(currency="EUR"), Limits(default, default, default)
+    config: Any = SimpleNamespace(billing=billing, limits=limits, account_limits=limits)
+    body = describe_own_key(key, Spent(1, 2, 3), config)
     names = ("requests_per_minute", "tokens_per_minute", "concurrency")
     assert [body[name] for name in names] == [told] * 3
+    assert body["account"] == {"models": ["b", "c"], **dict.fromkeys(names, told)}
     assert (body["models"], body["currency"], body["cap_remaining_nano"]) == (["a", "b"], "EUR", 0)
     assert (body["spent_today_nano"], body["spent_7d_nano"], body["spent_30d_nano"]) == (1, 2, 3)
     assert (body["available"], body["held_nano"]) == ("0.000000003", 2)

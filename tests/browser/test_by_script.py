@@ -72,6 +72,39 @@ async def test_what_an_operator_does_by_the_api_is_on_the_page(
     assert set(wanted) <= set(done)
 
 
+async def test_an_operator_sets_limits_and_roles_on_the_page(site: Site, console: Console) -> None:
+    """What the dialogs set is what the API then tells; an empty field clears a limit."""
+    added = await console.post(f"{API}/accounts", {"name": "limited"}, as_=OPERATOR, key="limited")
+    account = f"{API}/accounts/{added.json['id']}"
+    await console.patch(account, {"concurrency": 4}, as_=OPERATOR)
+    page = await site.open("accounts/limited", OPERATOR)
+
+    async def submit(label: str, filled: dict[str, str], button: str) -> dict[str, object]:
+        await page.get_by_role("button", name=label, exact=True).click()
+        dialog = page.get_by_role("dialog")
+        for name, value in filled.items():
+            await dialog.get_by_label(name).fill(value)
+        await dialog.get_by_role("button", name=button, exact=True).click()
+        await dialog.wait_for(state="detached")
+        told: dict[str, object] = (await console.get(account, as_=OPERATOR)).json
+        return told
+
+    filled = {"Requests per minute": "60", "Tokens per minute": "0", "Requests at once": ""}
+    told = await submit("Limits", filled, "Set limits")
+    names = ("requests_per_minute", "tokens_per_minute", "concurrency", "models")
+    assert [told[name] for name in names] == [60, 0, None, None]
+    limits = page.locator("section", has=page.get_by_role("heading", name="Limits"))
+    await limits.get_by_text("60", exact=True).wait_for()
+    assert (await submit("Make operator", {}, "Make operator"))["operator"]
+    await page.get_by_role("button", name="Demote", exact=True).wait_for()
+    assert not (await submit("Demote", {}, "Demote"))["operator"]
+    await go(page, f"accounts/{OPERATOR}")
+    assert await page.get_by_role("button", name="Limits", exact=True).is_visible()
+    for name in ("Demote", "Suspend", "Sign out"):
+        button = page.locator("main").get_by_role("button", name=name, exact=True)
+        assert await button.count() == 0, f"{name}: one's own account"
+
+
 async def refusal_on_page(page: Page, submit: str) -> str:
     await page.get_by_role("button", name=submit, exact=True).click()
     alert = page.get_by_role("alert").first

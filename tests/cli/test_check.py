@@ -58,6 +58,8 @@ config    DIR/gateway.toml
 listen    [::1]:9000
 database  DIR/gateway.db
 currency  USD
+keys      by default 600 requests/min, unlimited tokens/min, 50 at once
+accounts  by default unlimited requests/min, unlimited tokens/min, 500 at once
 
 PROVIDER  DIALECT   KEY    STATE
 demo      demo      -      on

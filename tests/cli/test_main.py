@@ -34,8 +34,9 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 def test_these_verbs_and_no_others_exist() -> None:
     assert VERB_PATHS == [
         "serve", "check", "audit", "backup", "unit",
-        "account add", "account list", "account show", "account credit", "account correct",
+        "account add", "account edit", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume", "account passwd", "account signin-link",
+        "account end-sessions",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "code make", "code list", "code void",
         "usage",

@@ -64,6 +64,7 @@ def test_an_account_in_json(cli: Cli) -> None:
         "balance_nano": 1,
         "held": "0.00",
         "held_nano": 0,
+        **dict.fromkeys(("models", "requests_per_minute", "tokens_per_minute", "concurrency")),
     }
     listed = cli.done("account", "list", "--json").json
     assert [one["name"] for one in listed] == ["alice"]
@@ -74,10 +75,43 @@ def test_accounts_are_listed_for_people(cli: Cli, alice: str) -> None:
     cli.done("account", "suspend", alice)
     lines = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "WHEN", cli.done("account", "list").out)
     assert lines == (
-        "NAME   BALANCE EUR  HELD EUR  STATE             CREATED UTC\n"
-        "alice        20.00      0.00  suspended         WHEN\n"
-        "bo         1234.50      0.00  active, operator  WHEN\n"
+        "NAME   BALANCE EUR  HELD EUR  STATE             LIMITS  CREATED UTC\n"
+        "alice        20.00      0.00  suspended         -       WHEN\n"
+        "bo         1234.50      0.00  active, operator  -       WHEN\n"
     )
+
+
+def test_an_account_s_limits_are_set_edited_and_shown(cli: Cli) -> None:
+    made = cli.done("account", "add", "bo", "--rpm", "5", "--models", "demo/echo,b", "--json")
+    assert (made.json["requests_per_minute"], made.json["models"]) == (5, ["b", "demo/echo"])
+    assert "has no model b" in made.err
+    edit = ("account", "edit", "bo", "--concurrency", "0", "--rpm", "none", "--json")
+    edited = cli.done(*edit).json
+    names = ("requests_per_minute", "tokens_per_minute", "concurrency")
+    assert [edited[name] for name in names] == [None, None, 0]
+    assert edited["models"] == ["b", "demo/echo"], "what is left out does not change"
+    shown = cli.done("account", "show", "bo").out
+    assert "limits     unlimited at once\n" in shown
+    assert "models     b, demo/echo\n" in shown
+    assert cli.run("account", "edit", "bo").code == 1
+
+
+def test_a_role_changes_but_one_operator_stays(cli: Cli, alice: str) -> None:
+    cli.done("account", "edit", alice, "--role", "operator")
+    answer = cli.run("account", "edit", alice, "--role", "holder")
+    assert (answer.code, answer.out) == (1, "")
+    assert "'alice' is the last operator" in answer.err
+    cli.done("account", "add", "bo", "--operator")
+    assert not cli.done("account", "edit", alice, "--role", "holder", "--json").json["operator"]
+    assert "It was the last operator" in cli.done("account", "suspend", "bo").err
+    assert "operator" not in cli.done("account", "suspend", alice).err
+
+
+def test_an_account_is_signed_out(cli: Cli, alice: str) -> None:
+    answer = cli.done("account", "end-sessions", alice, "--json")
+    assert answer.json == {"account": "alice", "ended": 0}
+    assert answer.err.startswith("Account alice is signed out; sessions ended: 0.")
+    assert cli.run("account", "end-sessions", "nobody").code == 5
 
 
 def test_a_credit_is_added_once_per_idempotency_key(cli: Cli, alice: str) -> None:
@@ -165,7 +199,7 @@ def test_a_key_carries_its_terms(cli: Cli, alice: str) -> None:
     assert cli.done("key", "list", "--json").json == [key]
     row = cli.done("key", "list").out.splitlines()[1]
     assert "until 2999-12-31 00:00" in row
-    assert "0 requests/min, 2 tokens/min, 3 at once  b, demo/echo" in row
+    assert "unlimited requests/min, 2 tokens/min, 3 at once  b, demo/echo" in row
 
 
 def test_keys_are_listed_by_account(cli: Cli, alice: str) -> None:

@@ -169,6 +169,17 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("most", "own", "share"), [(1000, "", 500), (3, "", 1), (1, "", 1), (10, "0", 0), (10, "9", 9)]
+)
+def test_an_account_s_share_is_half_of_the_gateway_at_least_one(
+    tmp_path: Path, most: int, own: str, share: int
+) -> None:
+    limits = f"[limits]\naccount_in_flight = {own}" if own else ""
+    config = load(tmp_path, f"[server]\nmax_in_flight = {most}\n{limits}")
+    assert dataclasses.astuple(config.account_limits) == (0, 0, share)
+
+
 def test_the_configuration_cannot_be_changed(tmp_path: Path) -> None:
     config = load(tmp_path, OPENAI + MODEL)
     with pytest.raises(dataclasses.FrozenInstanceError):

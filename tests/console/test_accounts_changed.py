@@ -229,6 +229,65 @@ async def test_nobody_suspends_themselves(console: Console) -> None:
     assert not (await get(console, own))["suspended"]
 
 
+async def test_limits_of_an_account_count_at_once(console: Console) -> None:
+    """They hold for all its keys, and for those that are made later."""
+    secret, path = await add_key(console), url(console, HOLDER)
+    body = {"models": ["vendor/large"], "requests_per_minute": 2}
+    reply = await console.patch(path, body, as_=OPERATOR)
+    assert (reply.status, reply.json["models"]) == (200, ["vendor/large"])
+    assert (reply.json["requests_per_minute"], reply.json["concurrency"]) == (2, None)
+    assert (await console.get(f"{API}/session", as_=HOLDER)).json["models"] == ["vendor/large"]
+    shown = (await console.get(f"{API}/models", as_=HOLDER)).json
+    assert [one["id"] for one in shown["models"]] == ["vendor/large"]
+    assert (await console.complete(secret)).status == 403
+    await console.patch(path, {"models": None}, as_=OPERATOR)
+    assert (await console.complete(await add_key(console))).status == 200
+    refused = await console.complete(secret)
+    assert refused.status == 429
+    assert refused.error["message"].startswith("This account may make 2 requests per minute.")
+    assert (await console.patch(path, {}, as_=OPERATOR)).json["requests_per_minute"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("models", []), ("models", ["x" * 201]), ("models", [f"{n:02}{'é' * 198}" for n in range(11)]), ("models", "all"),
+     ("concurrency", -1), ("concurrency", "1"), ("tokens_per_minute", 10**10), ("operator", 1),
+     ("balance", "1"), ("name", "other")],
+)  # fmt: skip
+async def test_bad_limits_are_refused(console: Console, name: str, value: object) -> None:
+    reply = await console.patch(url(console, HOLDER), {name: value}, as_=OPERATOR)
+    assert (reply.status, reply.error["field"]) == (400, name)
+
+
+async def test_an_operator_is_demoted_but_not_by_themselves(console: Console) -> None:
+    """So there is always one who can sign in and act."""
+    own, holder = url(console, OPERATOR), url(console, HOLDER)
+    for body in ({"operator": False}, {"operator": False, "concurrency": 1}):
+        refused = await console.patch(own, body, as_=OPERATOR)
+        assert refused.refusal == (409, "own_account", None)
+    assert (await console.patch(own, {"operator": True}, as_=OPERATOR)).status == 200
+    await console.sign_in(HOLDER)
+    assert (await console.patch(holder, {"operator": True}, as_=OPERATOR)).json["operator"]
+    assert (await console.get(f"{API}/session", as_=HOLDER)).status == 401
+    console.cookies.pop(HOLDER)
+    assert (await console.get(own, as_=HOLDER)).status == 200
+    demoted = await console.patch(holder, {"operator": False}, as_=OPERATOR)
+    assert (demoted.json["operator"], demoted.json["sessions"]) == (False, 0)
+    assert (await console.get(f"{API}/session", as_=HOLDER)).status == 401
+
+
+async def test_an_operator_ends_the_sessions_of_an_account(console: Console) -> None:
+    await console.sign_in(HOLDER)
+    path = url(console, HOLDER, "/end-sessions")
+    ended = await post(console, path)
+    assert (ended.status, ended.json) == (200, {"ended": 1})
+    assert (await console.get(f"{API}/session", as_=HOLDER)).status == 401
+    assert (await post(console, path)).json == {"ended": 0}
+    refused = await post(console, url(console, OPERATOR, "/end-sessions"))
+    assert refused.refusal == (409, "own_account", None)
+    assert (await console.get(f"{API}/session", as_=OPERATOR)).status == 200
+
+
 async def test_signin_link_works_once_and_replaces_the_one_before(console: Console) -> None:
     path = url(console, HOLDER, "/signin-link")
     links = [await post(console, path) for _ in range(2)]

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import accounts, keys
+from gateway.admin import accounts, checks, keys
 from gateway.console import books_thread
 from gateway.console.api.keys import MAX_LIVE_KEYS
 from gateway.console.books_thread import MIN_LOCK_WAIT_MS
@@ -56,7 +56,7 @@ async def test_no_code_ends_where_dates_have_ended(console: Console) -> None:
 
 
 async def test_a_key_has_a_list_of_models_of_a_size_for_the_memory(console: Console) -> None:
-    names = [f"m{number}" for number in range(keys.MAX_MODELS + 1)]
+    names = [f"m{number}" for number in range(checks.MAX_MODELS + 1)]
     reply = await console.post(f"{API}/keys", {"models": names})
     assert reply.refusal == (400, "invalid_field", "models")
     key = (await console.post(f"{API}/keys", {"models": names[1:]})).json["key"]

@@ -351,7 +351,7 @@ async def test_who_did_what_is_noted_without_the_secret(console: Console) -> Non
         (HOLDER, "key.add", HOLDER, key_id, "n", "127.0.0.1"),
         (
             HOLDER, "key.edit", HOLDER, key_id,
-            "name 'm'; cap 5.00; expires 2999-01-01 00:00 UTC; models a, b", "127.0.0.1",
+            "name 'm'; cap 5.00; expires 2999-01-01 00:00 UTC; 2 models", "127.0.0.1",
         ),
         (
             HOLDER, "key.rotate", HOLDER, key_id,

@@ -46,7 +46,8 @@ async def test_a_password_opens_a_session(console: Console) -> None:
         "account": {
             "id": 1, "name": HOLDER, "operator": False, "suspended": False,
             "balance": "100.00", "balance_nano": 100 * 10**9, "held": "0.00", "held_nano": 0,
-            "created": reply.json["account"]["created"],
+            "created": reply.json["account"]["created"], "models": None,
+            "requests_per_minute": None, "tokens_per_minute": None, "concurrency": None,
         },
         "session": session,
         "has_password": True,

@@ -55,7 +55,7 @@ REQUEST_COLUMNS = (
     *("attempts", "started_ms", "first_byte_ms", "ended_ms"),
 )
 KEPT = {
-    "accounts": "*",
+    "accounts": "id, name, operator, suspended, balance_nano, created_ms",
     "keys": "id, account_id, name, digest, last4, models, requests_per_minute, tokens_per_minute,"
     " concurrency, cap_nano, spent_nano, created_ms, expires_ms, revoked_ms, replaced_by",
     "requests": ", ".join(REQUEST_COLUMNS),

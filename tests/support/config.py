@@ -76,6 +76,9 @@ KINDS: Final[dict[str, Kind]] = {
     "demo": Kind(("demo",), 1, "", ("demo",)),
 }
 
+NO_LIMITS: Final = "account_in_flight = 0"
+"""One account stands for many callers in most tests, so it has no limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -100,6 +103,7 @@ def write_config(
     kinds: Mapping[str, Kind] = KINDS,
     server: str = "",
     billing: str = "",
+    limits: str = NO_LIMITS,
 ) -> str:
     """Return the whole file as text."""
     listen = f'host = "127.0.0.1"\nport = {port}'
@@ -108,7 +112,7 @@ def write_config(
         f"[server]\n{listen}\nmax_body_mb = {MAX_BODY_MB}\n{drain}\n{server}",
         '[storage]\npath = "gateway.db"',
         f'[billing]\ncurrency = "USD"\n{billing}',
-        "[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0",
+        f"[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0\n{limits}",
     ]
     for name, kind in kinds.items():
         for number in range(kind.count):

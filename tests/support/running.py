@@ -47,6 +47,7 @@ class Launch(Protocol):
         kinds: dict[str, config.Kind] | None = None,
         server: str = "",
         billing: str = "",
+        limits: str = ...,
     ) -> Running: ...
 
 
@@ -58,13 +59,14 @@ def start(
     kinds: dict[str, config.Kind],
     server: str = "",
     billing: str = "",
+    limits: str = config.NO_LIMITS,
 ) -> Running:
     """Write configuration and accounts into the folder and start a gateway."""
     process = GatewayProcess(folder, free_port())
-    process.config.write_text(
-        config.write_config(places, port=process.port, kinds=kinds, server=server, billing=billing),
-        encoding="utf-8",
+    text = config.write_config(
+        places, port=process.port, kinds=kinds, server=server, billing=billing, limits=limits
     )
+    process.config.write_text(text, encoding="utf-8")
     callers = seed.seed(process.database, seeds)
     process.canaries += [caller.key.encode() for caller in callers.values()]
     process.canaries += [secret.encode() for secret in places.secrets.values()]

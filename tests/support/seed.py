@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger import Books, KeyTerms
+from gateway.ledger import Books, KeyTerms, Terms
 
 NANO: Final = 10**9
 PICKY_MODEL: Final = "no-usage/5"
@@ -38,6 +38,8 @@ class Seed:
     cap_nano: int | None = None
     expires_in_ms: int | None = None
     revoked: bool = False
+    account: Terms = Terms()  # noqa: RUF009 - it is frozen
+    """The account's own terms; the others are the key's."""
 
 
 SPARES: Final = 40
@@ -52,6 +54,7 @@ SEEDS: Final = (
     Seed("one-a-minute", requests_per_minute=1),
     Seed("few-tokens", tokens_per_minute=50),
     Seed("one-at-a-time", concurrency=1),
+    Seed("two-at-a-time", account=Terms(("plain/0", "plain/1"), concurrency=2)),
     Seed("capped", cap_nano=1000),
     Seed("revoked", revoked=True),
     Seed("expired", expires_in_ms=20),
@@ -65,7 +68,7 @@ def seed(path: Path, seeds: Iterable[Seed] = SEEDS) -> dict[str, Caller]:
 
 
 def _add(books: Books, one: Seed) -> Caller:
-    accounts.add_account(books, one.name, credit_nano=one.credit_nano)
+    accounts.add_account(books, one.name, credit_nano=one.credit_nano, terms=one.account)
     new = keys.add_key(
         books,
         one.name,

@@ -1,4 +1,4 @@
-"""Routes for operators: list, add, credit, correct, suspend and resume accounts.
+"""Routes for operators: list, add, edit, credit, correct, suspend, resume and sign out accounts.
 
 Every change of a balance needs a reason.
 """
@@ -11,12 +11,22 @@ from typing import Any, Final
 
 from gateway.admin import accounts, signin, views
 from gateway.console.api.billing import ENTRIES
+from gateway.console.fields import Fields
 from gateway.console.idempotency import idempotent
 from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
 from gateway.console.state import Answer, ConsoleRequest, Route, find_local, in_books_thread
 from gateway.console.views import SPENT_DAYS, describe_listed_key
-from gateway.ledger import Books, EntryFilter, EntryView, KeyView, NotFound, StandingView
+from gateway.ledger import (
+    Books,
+    EntryFilter,
+    EntryView,
+    KeyView,
+    NotFound,
+    StandingView,
+    TermChanges,
+    Terms,
+)
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso
 
@@ -61,13 +71,35 @@ def add_account(books: Books, request: ConsoleRequest) -> Answer:
     is_operator = fields.boolean("operator") or False
     credit_nano = fields.amount_nano("credit") or 0
     note = (fields.text("note") or "").strip()
+    terms = Terms(**_read_terms(fields))
     fields.done()
     if credit_nano and not note:
         raise invalid_field("note", "'note' is missing: give the reason for the credit.")
     account = accounts.add_account(
-        books, name, credit_nano=credit_nano, operator=is_operator, note=note
+        books, name, credit_nano=credit_nano, operator=is_operator, note=note, terms=terms
     )
     return Answer(_describe_detail(books, account.id), 201)
+
+
+def edit_account(books: Books, request: ConsoleRequest) -> Answer:
+    account_id = _read_id(request)
+    name = books.accounts.find_name(account_id)
+    fields = request.fields
+    operator, changes = fields.boolean("operator"), _read_terms(fields)
+    fields.done()
+    if operator is False:
+        _refuse_own(request, account_id, "demote")
+    if changes or operator is not None:
+        accounts.edit_account(books, name, changes, operator=operator)
+    return Answer(_describe_detail(books, account_id))
+
+
+def end_sessions(books: Books, request: ConsoleRequest) -> Answer:
+    account_id = _read_id(request)
+    name = books.accounts.find_name(account_id)
+    request.fields.done()
+    _refuse_own(request, account_id, "sign out")
+    return Answer({"ended": books.signins.end_all_sessions(name)})
 
 
 def credit_account(books: Books, request: ConsoleRequest) -> Answer:
@@ -99,12 +131,7 @@ def suspend_account(books: Books, request: ConsoleRequest) -> Answer:
     fields = request.fields
     reason = (fields.text("reason") or "").strip()
     fields.done()
-    if account_id == request.account.id:
-        raise ConsoleError(
-            409,
-            "own_account",
-            "You cannot suspend your own account. Ask another operator to do it.",
-        )
+    _refuse_own(request, account_id, "suspend")
     return Answer(views.describe_account(accounts.suspend(books, name, reason=reason)))
 
 
@@ -124,6 +151,29 @@ async def make_signin_link(request: ConsoleRequest) -> Answer:
 def _make_link(request: ConsoleRequest, base_url: str, books: Books) -> Answer:
     link = signin.make_signin_link(books, books.accounts.find_name(_read_id(request)))
     return Answer({"url": link.url(base_url), "expires": format_iso(link.expires_ms)}, 201)
+
+
+def _refuse_own(request: ConsoleRequest, account_id: int, action: str) -> None:
+    if account_id == request.account.id:
+        raise ConsoleError(
+            409,
+            "own_account",
+            f"You cannot {action} your own account here. Ask another operator to do it.",
+        )
+
+
+def _read_terms(fields: Fields) -> TermChanges:
+    """Read the terms that are named; null sets the default."""
+    changes: TermChanges = {}
+    if fields.has("models"):
+        changes["models"] = fields.texts("models")
+    if fields.has("requests_per_minute"):
+        changes["requests_per_minute"] = fields.limit("requests_per_minute")
+    if fields.has("tokens_per_minute"):
+        changes["tokens_per_minute"] = fields.limit("tokens_per_minute")
+    if fields.has("concurrency"):
+        changes["concurrency"] = fields.limit("concurrency")
+    return changes
 
 
 def _read_id(request: ConsoleRequest) -> int:
@@ -188,6 +238,7 @@ ROUTES: Final = (
     Route("POST", "/console/api/accounts", "operator", idempotent(add_account)),
     Route("GET", "/console/api/accounts/by-name", "operator", in_books_thread(find_account)),
     Route("GET", "/console/api/accounts/{id}", "operator", in_books_thread(show_account)),
+    Route("PATCH", "/console/api/accounts/{id}", "operator", in_books_thread(edit_account)),
     Route("GET", "/console/api/accounts/{id}/entries", "operator", in_books_thread(list_entries)),
     Route("POST", "/console/api/accounts/{id}/credit", "operator", idempotent(credit_account)),
     Route("POST", "/console/api/accounts/{id}/correct", "operator", idempotent(correct_account)),
@@ -195,5 +246,11 @@ ROUTES: Final = (
         "POST", "/console/api/accounts/{id}/suspend", "operator", in_books_thread(suspend_account)
     ),
     Route("POST", "/console/api/accounts/{id}/resume", "operator", in_books_thread(resume_account)),
+    Route(
+        "POST",
+        "/console/api/accounts/{id}/end-sessions",
+        "operator",
+        in_books_thread(end_sessions),
+    ),
     Route("POST", "/console/api/accounts/{id}/signin-link", "operator", make_signin_link),
 )

@@ -19,7 +19,7 @@ async def list_models(request: ConsoleRequest) -> Answer:
         _describe_model(model, is_on=model.id in served)
         | ({"routes": _describe_routes(model, gateway)} if is_operator else {})
         for model in gateway.config.models.values()
-        if is_operator or model.id in served
+        if is_operator or (model.id in served and request.account.terms.allows(model.id))
     ]
     currency = gateway.config.billing.currency
     return Answer({"count": len(models), "currency": currency, "models": models})

@@ -97,7 +97,7 @@ def describe_session(
         "currency": config.billing.currency,
         "base_url": None if public_url is None else f"{public_url}/v1",
         "version": find_version(),
-        "models": list(request.gateway.routes.models),
+        "models": [m for m in request.gateway.routes.models if session.account.terms.allows(m)],
         "top_up_text": config.billing.top_up_text,
         **describe_amount("low_balance", config.billing.low_balance_nano),
     }

@@ -69,10 +69,24 @@ export async function account(context) {
       h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(one.balance)), h("p", { class: "badges" }, badges(one))),
       figures([["Held", amount(one.held)], ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { none: "never" })],
         ["Open sessions", count(one.sessions)], ["Created", time(one.created, { day: true })]])),
+    section("Limits", h("p", { class: "hint" }, "For all keys together. Holders can narrow their keys, never widen this."), limitFigures(one)),
     section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => keyActions(key, context)) : empty("No keys yet. The holder makes them, or you: python -m gateway key add.")),
     section("Movements", entryTable(moves.entries), pager(moves.count, "movement", moves.next_cursor)),
   ];
 }
+
+const LIMITS = [
+  { name: "requests_per_minute", label: "Requests per minute", none: "no limit" },
+  { name: "tokens_per_minute", label: "Tokens per minute", none: "no limit" },
+  { name: "concurrency", label: "Requests at once", none: "its share" },
+];
+
+const showLimit = (value, none) => (value === null ? dim(none) : value === 0 ? "no limit" : count(value));
+
+const limitFigures = (one) => figures([
+  ...LIMITS.map(({ name, label, none }) => [label, showLimit(one[name], none)]),
+  ["Models", one.models ? one.models.join(", ") : dim("all")],
+]);
 
 const keyActions = (key, { reload }) =>
   (isDead(key) ? dim("–")
@@ -82,11 +96,18 @@ function accountActions(one, context) {
   return [
     button("Credit", () => askCredit(one, context), "primary"),
     button("Correct", () => askCorrect(one, context)),
+    button("Limits", () => askLimits(one, context)),
     button("Sign-in link", () => askLink(one, context)),
-    one.suspended ? button("Resume", () => askResume(one, context))
-      : one.id !== context.session.account.id && button("Suspend", () => askSuspend(one, context), "red"),
+    ...(one.id === context.session.account.id ? [] : othersActions(one, context)),
   ];
 }
+
+/** What operators cannot do to themselves, so that one is always left. */
+const othersActions = (one, context) => [
+  one.sessions > 0 && button("Sign out", () => askSignOut(one, context)),
+  one.operator ? button("Demote", () => askRole(one, context), "red") : button("Make operator", () => askRole(one, context)),
+  one.suspended ? button("Resume", () => askResume(one, context)) : button("Suspend", () => askSuspend(one, context), "red"),
+];
 
 const move = (verb, one, { reload }) => async ({ request_id: request, ...values }, idempotencyKey) => {
   await api("POST", `/accounts/${one.id}/${verb}`, { body: request ? { ...values, request_id: request } : values, idempotencyKey });
@@ -110,6 +131,46 @@ const askCorrect = (one, context) => ask({
   ],
   submit: "Post correction",
   run: move("correct", one, context),
+});
+
+const askLimits = (one, { session, reload }) => ask({
+  title: `Limits of ${one.name}`,
+  intro: "They count from the next call on, for all keys together.",
+  fields: [
+    ...LIMITS.map(({ name, label, none }) => ({
+      name, label, value: one[name], inputmode: "numeric", pattern: "[0-9]*", placeholder: none, hint: `Empty: ${none}. 0: no limit.`,
+    })),
+    { name: "models", label: "Models", type: "checks", options: [...new Set([...session.models, ...(one.models ?? [])])],
+      value: one.models ?? [], hint: "None chosen: all models, also those added later." },
+  ],
+  submit: "Set limits",
+  run: async ({ models, ...limits }) => {
+    const body = Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, value === "" ? null : Number(value)]));
+    await api("PATCH", `/accounts/${one.id}`, { body: { ...body, models: models.length ? models : null } });
+    return reload;
+  },
+});
+
+const askRole = (one, { reload }) => ask({
+  title: one.operator ? `Demote ${one.name}?` : `Make ${one.name} an operator?`,
+  intro: `${one.operator ? "It keeps its balance and keys, and manages other accounts no longer."
+    : "It will see and manage all accounts, codes and the log."} It has to sign in again.`,
+  submit: one.operator ? "Demote" : "Make operator",
+  danger: one.operator,
+  run: async () => {
+    await api("PATCH", `/accounts/${one.id}`, { body: { operator: !one.operator } });
+    return reload;
+  },
+});
+
+const askSignOut = (one, { reload }) => ask({
+  title: `Sign out ${one.name}?`,
+  intro: "Ends all its sessions in the console, and an unused sign-in link. Password and keys stay.",
+  submit: "Sign out",
+  run: async () => {
+    await api("POST", `/accounts/${one.id}/end-sessions`);
+    return reload;
+  },
 });
 
 const askSuspend = (one, { reload }) => ask({

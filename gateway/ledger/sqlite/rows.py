@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from itertools import chain
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import orjson
 
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.key_records import KeyTerms, Terms
 
 Id = TypeVar("Id", int, str)
 Row = tuple[int | str | None, ...]
-TermsColumns = tuple[str, str | None, int | None, int | None, int | None, int | None, int | None]
-"""The fields of `KeyTerms`, in their order, with the models as a JSON array."""
+TermsColumns = tuple[str | None, int | None, int | None, int | None]
+"""What `TERMS` selects: the fields of `Terms`, with the models as a JSON array."""
+KeyTermsColumns = tuple[*TermsColumns, str, int | None, int | None]
+"""What `KEY_TERMS` selects: the fields of `KeyTerms`."""
+TERMS: Final = ", ".join(f"accounts.{field.name}" for field in fields(Terms))
+KEY_TERMS: Final = ", ".join(f"keys.{field.name}" for field in fields(KeyTerms))
+KEY_LIVES: Final = "revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)"
+"""The condition under which `KeyView.status` is neither revoked nor expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +57,27 @@ def read_numbers(
     return dict(orjson.loads(pairs))
 
 
-def read_terms(columns: TermsColumns) -> KeyTerms:
-    """Return a key's terms from its columns."""
-    name, models, *numbers = columns
-    return KeyTerms(name, None if models is None else tuple(orjson.loads(models)), *numbers)
+def read_terms(columns: TermsColumns) -> Terms:
+    models, *limits = columns
+    return Terms(_read_models(models), *limits)
+
+
+def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
+    models, requests, tokens, concurrency, name, cap_nano, expires_ms = columns
+    limits = (requests, tokens, concurrency)
+    return KeyTerms(_read_models(models), *limits, name, cap_nano, expires_ms)
+
+
+def write_terms(terms: Terms) -> dict[str, int | str | None]:
+    """Return the columns of terms by name."""
+    columns = asdict(terms)
+    if terms.models is not None:
+        columns["models"] = orjson.dumps(terms.models).decode()
+    return columns
+
+
+def _read_models(column: str | None) -> tuple[str, ...] | None:
+    return None if column is None else tuple(orjson.loads(column))
 
 
 def _execute(

@@ -13,7 +13,7 @@ from typing import Final
 from gateway.ledger.base import LedgerError, LedgerLocked
 from gateway.ledger.sqlite.files import FILE_MODE, check_absence, check_names, take_lock
 
-MIGRATIONS: Final = ("schema.sql", "console.sql", "prices.sql")
+MIGRATIONS: Final = ("schema.sql", "console.sql", "prices.sql", "limits.sql")
 """Script n migrates version n to version n + 1; `PRAGMA user_version` is the version."""
 
 OLDEST_SQLITE: Final = (3, 37, 0)

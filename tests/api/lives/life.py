@@ -13,7 +13,7 @@ from gateway.api import Call, Gateway
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
 from gateway.api.lifecycle import Case
-from gateway.api.limits import make_rates
+from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.api.relay import Relay
 from gateway.api.sink import JsonSink
@@ -110,7 +110,7 @@ def _admit(
     context = ReplyContext(request, "req_1", expected)
     key = Key("k", Account(1, "a", False, 10**12), KeyTerms())
     loop = asyncio.get_running_loop()
-    rates = make_rates(requests_per_minute=0, tokens_per_minute=0, concurrency=0, now=0.0)
+    rates = Rates()
     call = Call("req_1", dialect, loop.time(), 0, key=key, rates=rates)
     provider = make_provider(
         first_byte_timeout=4.0,

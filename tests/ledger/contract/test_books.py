@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -20,11 +21,13 @@ from gateway.ledger import (
     InvalidCode,
     KeyTerms,
     NotFound,
+    Opening,
     OtherRequest,
     Refused,
     RepeatableRequest,
     StoredReply,
     StoredSecret,
+    Terms,
     UsageFilter,
 )
 from gateway.times import DAY_MS
@@ -146,13 +149,95 @@ def test_changes_are_noted_under_who_acts(place: Place) -> None:
     with place.open_books() as books:
         books.actor = Actor("boss", "192.0.2.7")
         books.accounts.suspend("a", reason="unpaid")
-        create_key(books, "a", KeyTerms("laptop"))
+        create_key(books, "a", KeyTerms(name="laptop"))
         key, suspension, *_ = books.events.read_page(None, None, 10)
         assert (suspension.actor, suspension.address) == ("boss", "192.0.2.7")
         assert (suspension.action, suspension.account) == ("account.suspend", "a")
         assert (suspension.detail, suspension.at_ms) == ("unpaid", NOW_MS)
         assert (key.action, key.detail) == ("key.add", "laptop")
         assert [one.id for one in books.events.read_page("suspend", None, 10)] == [suspension.id]
+
+
+def test_an_account_is_edited_and_the_event_counts_its_models(place: Place) -> None:
+    """Events are kept for ever, so they do not repeat what may be long."""
+    place.add_account()
+    with place.open_books() as books:
+        made = books.accounts.create("b", credit_nano=0, operator=False, terms=Terms(("m",), 7))
+        assert books.accounts.edit("a", {"models": ("m", "n"), "concurrency": 0}).terms == Terms(
+            ("m", "n"), None, None, 0
+        )
+        assert (
+            books.events.read_page("edit", None, 1)[0].detail == "2 models; concurrency unlimited"
+        )
+        books.accounts.edit("a", {"models": None, "requests_per_minute": None})
+        books.keys.edit(create_key_id(books), {"models": ("m",)})
+        key, account, *_ = books.events.read_page("edit", None, 2)
+        assert (key.detail, account.detail) == (
+            "1 model",
+            "all models; requests_per_minute default",
+        )
+        assert books.accounts.read("a").terms == Terms(concurrency=0)
+        assert books.accounts.read("b").terms == made.terms == Terms(("m",), 7)
+
+
+def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
+    """Of all who demote each other at once, one is left."""
+    names = [f"op{number}" for number in range(3)]
+    with place.open_books() as books:
+        for name in names:
+            books.accounts.create(name, credit_nano=0, operator=True)
+        books.accounts.suspend("op2")
+
+    def demote(books: Books) -> object:
+        return [books.accounts.edit(name, {}, operator=False) for name in names[:2]]
+
+    assert set(map(str, race(place, demote))) == {str(Conflict)}
+    with place.open_books() as books:
+        assert [one.operator for one in books.accounts.read_all()] == [False, True, True]
+        with pytest.raises(Conflict, match="'op1' is the last operator") as refused:
+            books.accounts.edit("op1", {"concurrency": 1}, operator=False)
+        assert (refused.value.code, books.accounts.read("op1").terms) == ("last_operator", Terms())
+        books.accounts.resume("op2")
+        assert not books.accounts.edit("op1", {}, operator=False).operator
+
+
+def test_a_new_role_ends_sessions_and_links(place: Place) -> None:
+    """Else a session that ended as an operator's would be a holder's, who may pause for longer."""
+    place.add_account("b")
+    place.add_account()
+    with place.open_books() as books:
+        for operator in (True, False):
+            sign_in(books, "a")
+            books.signins.set_link("a", b"l" * 32, NOW_MS + 1000)
+            books.accounts.edit("a", {"concurrency": 1})
+            assert len(books.signins.read_sessions(books.accounts.find_id("a"))) == 1
+            if operator:
+                books.accounts.edit("b", {}, operator=True)
+            books.accounts.edit("a", {}, operator=operator)
+            assert books.signins.read_sessions(books.accounts.find_id("a")) == []
+            assert books.signins.open_by_link(b"l" * 32, make_opening()) is None
+        sign_in(books, "a")
+        sign_in(books, "a")
+        sign_in(books, "b")
+        books.signins.set_link("a", b"l" * 32, NOW_MS + 1000)
+        assert books.signins.end_all_sessions("a") == 2
+        assert books.signins.open_by_link(b"l" * 32, make_opening()) is None
+        assert len(books.signins.read_sessions(books.accounts.find_id("b"))) == 1
+        assert books.events.read_page("session.end", None, 1)[0].detail == "2 sessions"
+
+
+def sign_in(books: Books, account: str) -> None:
+    books.signins.set_link(account, b"s" * 32, NOW_MS + 1000)
+    assert books.signins.open_by_link(b"s" * 32, make_opening()) is not None
+
+
+def make_opening() -> Opening:
+    digest = os.urandom(32)
+    return Opening(f"ses_{digest.hex()[:16]}", digest, "Firefox", "192.0.2.7")
+
+
+def create_key_id(books: Books) -> str:
+    return key_id_of(create_key(books, "a"))
 
 
 def test_the_key_of_another_account_is_unknown(place: Place) -> None:

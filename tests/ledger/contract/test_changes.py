@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gateway.ledger import KeyTerms, StoredSecret
+from gateway.ledger import EndedKey, KeyTerms, StoredSecret, TermChanges, Terms
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,
     WAIT_SECONDS,
     Place,
+    admission,
     charge,
     create_key,
     find_key,
     key_id_of,
+    settlement,
     until,
 )
 
@@ -78,38 +80,92 @@ async def test_changes_are_in_force_while_the_server_is_busy(place: Place) -> No
 
 async def test_a_key_has_its_terms_and_keeps_its_identity(place: Place) -> None:
     """All terms reach the server, when the key is created and when they are edited."""
-    terms = KeyTerms("laptop", ("m", "n"), 3, 4, 5, 900, NOW_MS + DAY_MS)
+    terms = KeyTerms(("m", "n"), 3, 4, 5, "laptop", 900, NOW_MS + DAY_MS)
     digest = place.seed(terms=terms)
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
         assert (key.id, key.terms) == (key_id_of(digest), terms)
-        assert [key.terms.allows(model) for model in "mnx"] == [True, True, False]
+        assert [key.allows(model) for model in "mnx"] == [True, True, False]
         with place.open_books() as books:
             edited = books.keys.edit(key.id, {"name": "", "models": None, "cap_nano": 7})
         await ledger.refresh()
         assert find_key(ledger, digest) is key
-        assert key.terms == edited.terms == KeyTerms("", None, 3, 4, 5, 7, NOW_MS + DAY_MS)
+        assert key.terms == edited.terms == KeyTerms(None, 3, 4, 5, "", 7, NOW_MS + DAY_MS)
+
+
+async def test_an_account_s_terms_reach_the_server(place: Place) -> None:
+    """They are the same record as long as nothing in them changes, since limits are made from it."""
+    digest, terms = place.seed(), Terms(("m",), 1, 2, 3)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        assert key.account.terms == Terms()
+        with place.open_books() as books:
+            changes = TermChanges(
+                models=("m",), requests_per_minute=1, tokens_per_minute=2, concurrency=3
+            )
+            edited = books.accounts.edit("a", changes)
+        await ledger.refresh()
+        assert key.account.terms == edited.terms == terms
+        assert [key.allows(model) for model in "mn"] == [True, False]
+        known = key.terms, key.account.terms
+        with place.open_books() as books:
+            books.entries.post("a", "credit", 1, note="")
+            books.keys.edit(key.id, {"name": ""})
+        await ledger.refresh()
+        assert key.terms is known[0]
+        assert key.account.terms is known[1]
+        with place.open_books() as books:
+            books.accounts.edit("a", {"concurrency": None, "models": None})
+    async with place.serve() as ledger:
+        assert find_key(ledger, digest).account.terms == Terms(None, 1, 2, None)
+
+
+async def test_keys_that_ended_are_not_kept_in_memory(place: Place) -> None:
+    """Revoked ones go at once, expired ones when the keys have doubled; none is loaded at a start."""
+    digest = place.seed()
+    brief = place.add_key(terms=KeyTerms(expires_ms=NOW_MS + 10))
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, admission())
+        with place.open_books() as books:
+            books.keys.revoke(key.id)
+        await ledger.refresh()
+        assert ledger.find_key(digest) is None
+        assert not key.is_live(NOW_MS), "a request in flight learns of it"
+        assert await ledger.read_ended_key(digest) == EndedKey(NOW_MS, None)
+        assert await ledger.read_ended_key(b"?" * 32) is None
+        await ledger.settle(hold, settlement(5))
+    assert place.read_balance() == 10**12 - 5
+    async with place.serve(now_ms=NOW_MS + 9) as ledger:
+        find_key(ledger, brief)
+        assert ledger.find_key(digest) is None
+    async with place.serve(now_ms=NOW_MS + 10) as ledger:
+        assert ledger.find_key(brief) is None
+        assert await ledger.read_ended_key(brief) == EndedKey(None, NOW_MS + 10)
 
 
 async def test_a_key_expires_by_the_clock(place: Place) -> None:
-    """An expired or revoked key is still found, so that its holder can be told."""
+    """An expired key is found as long as it is in memory, so that its holder can be told."""
     digest = place.seed(terms=KeyTerms(expires_ms=NOW_MS + 10))
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
         assert key.is_live(NOW_MS + 9)
         assert not key.is_live(NOW_MS + 10)
         with place.open_books() as books:
+            books.entries.post("a", "credit", 1, note="")
+        await ledger.refresh()
+        assert ledger.find_key(digest) is key
+        with place.open_books() as books:
             first = books.keys.revoke(key.id)
         with place.open_books(now_ms=NOW_MS + 5) as books:
             assert books.keys.revoke(key.id) == first, "a revoked key keeps its time"
         await ledger.refresh()
         assert not key.is_live(NOW_MS)
-        assert ledger.find_key(digest) is key
 
 
 async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
     """The new one has the old one's terms and the rest of its cap."""
-    digest, new = place.seed(terms=KeyTerms("n", ("m",), cap_nano=100)), b"n" * 32
+    digest, new = place.seed(terms=KeyTerms(("m",), name="n", cap_nano=100)), b"n" * 32
     async with place.serve() as ledger:
         old = find_key(ledger, digest)
         await charge(ledger, old, 30)
@@ -118,7 +174,7 @@ async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
             books.keys.replace(old.id, stored, grace_ms=60_000)
         await ledger.refresh()
         assert old.terms.expires_ms == NOW_MS + 60_000
-        assert find_key(ledger, new).terms == KeyTerms("n", ("m",), cap_nano=70)
+        assert find_key(ledger, new).terms == KeyTerms(("m",), name="n", cap_nano=70)
         assert find_key(ledger, new).spent_nano == 0
 
 

@@ -1,12 +1,15 @@
-"""Accounts: created, suspended, and looked up by id, by name and by a part of the name."""
+"""Accounts: created, edited, suspended, and looked up by id, by name and by a part of the name."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import orjson
 
+from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountView, Conflict, NotFound, StandingView
 from gateway.ledger.sqlite.batch import Draft, post_entries
 from gateway.ledger.sqlite.books.database import (
@@ -17,10 +20,14 @@ from gateway.ledger.sqlite.books.database import (
     Database,
     Value,
     append_change,
+    describe_models,
+    insert,
     read_account,
     read_account_name,
     view_account,
 )
+from gateway.ledger.sqlite.books.signins import end_sessions
+from gateway.ledger.sqlite.rows import write_terms
 from gateway.money import format_amount
 
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"
@@ -39,7 +46,14 @@ _STANDINGS: Final = f"""
     ))
     FROM accounts WHERE id IN (SELECT value FROM json_each(:ids))
 """  # noqa: S608 - built from constants
-_INSERT: Final = "INSERT INTO accounts (name, operator, created_ms) VALUES (?, ?, ?) RETURNING id"
+_EDIT: Final = """
+    UPDATE accounts SET models = :models, concurrency = :concurrency,
+        requests_per_minute = :requests_per_minute, tokens_per_minute = :tokens_per_minute
+    WHERE id = :id
+"""
+_SET_ROLE: Final = "UPDATE accounts SET operator = ? WHERE id = ?"
+_OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator AND NOT suspended AND id <> ?"
+_NO_TERMS: Final = Terms()
 
 
 class AccountBook:
@@ -87,14 +101,23 @@ class AccountBook:
         views = [_make_standing(row) for row in self._database.read_rows(_STANDINGS, wanted)]
         return sorted(views, key=lambda view: view.account.name)
 
-    def create(self, name: str, *, credit_nano: int, operator: bool, note: str = "") -> AccountView:
+    def create(
+        self,
+        name: str,
+        *,
+        credit_nano: int,
+        operator: bool,
+        note: str = "",
+        terms: Terms = _NO_TERMS,
+    ) -> AccountView:
         with self._database.changing() as connection:
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise Conflict(
                     f"there is an account '{name}' already", code="name_taken", field="name"
                 )
             now_ms = self._database.clock()
-            (account_id,) = connection.execute(_INSERT, (name, operator, now_ms)).fetchone()
+            row = {"name": name, "operator": operator, "created_ms": now_ms, **write_terms(terms)}
+            account_id = insert(connection, "accounts", row)
             if credit_nano:
                 draft = Draft(account_id, "credit", credit_nano, now_ms, note=note)
                 post_entries(connection, [draft])
@@ -102,6 +125,32 @@ class AccountBook:
             credited = f"with a credit of {format_amount(credit_nano)}" if credit_nano else ""
             self._database.note("account.add", account=name, detail=credited)
             return read_account(connection, name)
+
+    def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
+        with self._database.changing() as connection:
+            account = read_account(connection, name)
+            said = _describe_changes(changes)
+            if operator is not None and operator != account.operator:
+                self._require_operators(connection, account)
+                end_sessions(connection, account.id)
+                connection.execute(_SET_ROLE, (operator, account.id))
+                said.append("made an operator" if operator else "no longer an operator")
+            columns = write_terms(replace(account.terms, **changes))
+            connection.execute(_EDIT, {"id": account.id, **columns})
+            append_change(connection, "account", account.id)
+            self._database.note("account.edit", account=name, detail="; ".join(said))
+            return read_account(connection, name)
+
+    def _require_operators(self, connection: sqlite3.Connection, account: AccountView) -> None:
+        """Raise Conflict if nobody else could manage accounts in the console."""
+        others = connection.execute(_OTHER_OPERATORS, (account.id,)).fetchone()
+        if account.operator and others is None:
+            raise Conflict(
+                f"'{account.name}' is the last operator, and without one nobody can manage"
+                " accounts in the console; make another account an operator first",
+                code="last_operator",
+                field="operator",
+            )
 
     def suspend(self, name: str, *, reason: str = "") -> AccountView:
         return self._set_suspended(name, "account.suspend", reason, suspended=True)
@@ -122,8 +171,23 @@ class AccountBook:
             return read_account(connection, name)
 
 
+def _describe_changes(changes: TermChanges) -> list[str]:
+    """Say what the terms are, for the event."""
+    said = [describe_models(changes["models"])] if "models" in changes else []
+    terms = replace(_NO_TERMS, **changes)
+    for name, limit in (
+        ("requests_per_minute", terms.requests_per_minute),
+        ("tokens_per_minute", terms.tokens_per_minute),
+        ("concurrency", terms.concurrency),
+    ):
+        if name in changes:
+            said.append(f"{name} {'default' if limit is None else limit or 'unlimited'}")
+    return said
+
+
 def _make_standing(
     row: tuple[*AccountColumns, int, int, int | None, int],
 ) -> StandingView:
-    spent_nano, keys, last_used_ms, has_password = row[7:]
-    return StandingView(view_account(row[:7]), spent_nano, keys, last_used_ms, bool(has_password))
+    spent_nano, keys, last_used_ms, has_password = row[11:]
+    view = view_account(row[:11])
+    return StandingView(view, spent_nano, keys, last_used_ms, bool(has_password))

@@ -16,12 +16,13 @@ import orjson
 
 from gateway.ledger.base import LedgerError
 from gateway.ledger.records import CLI, AccountView, NotFound
+from gateway.ledger.sqlite.rows import KEY_LIVES, TERMS, TermsColumns, read_terms
 from gateway.ledger.sqlite.schema import set_busy_timeout, transaction
 
 Value = str | bytes | int | None
 """What a column of ours can hold: there are no floats in the ledger."""
 Values = Sequence[Value] | Mapping[str, Value]
-AccountColumns = tuple[int, str, int, int, int, int, int]
+AccountColumns = tuple[int, str, int, int, int, int, int, *TermsColumns]
 """What `ACCOUNT_COLUMNS` selects."""
 
 _STEPS_BETWEEN_LOOKS: Final = 1_000_000
@@ -32,17 +33,14 @@ _NOTE: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 
-ACCOUNT_COLUMNS: Final = """
+ACCOUNT_COLUMNS: Final = f"""
     accounts.id, accounts.name, operator, suspended, balance_nano, coalesce((
         SELECT sum(hold_nano) FROM requests
         WHERE requests.account_id = accounts.id AND state = 'pending'
-    ), 0), accounts.created_ms
-"""
+    ), 0), accounts.created_ms, {TERMS}
+"""  # noqa: S608 - built from constants
 """The columns that `view_account` takes."""
 EACH_ACCOUNT: Final = "SELECT" + ACCOUNT_COLUMNS + "FROM accounts"
-
-KEY_LIVES: Final = "revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)"
-"""The condition under which `KeyView.status` is neither revoked nor expired."""
 
 KEY_WORKS: Final = f"{KEY_LIVES} AND (cap_nano IS NULL OR spent_nano < cap_nano)"
 """The condition under which `KeyView.status` is active."""
@@ -106,10 +104,11 @@ class Database:
             connection.execute(_NOTE, row)
 
 
-def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> None:
-    """Insert a row. The names of table and columns are the program's own, never input."""
+def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> int:
+    """Insert a row, return its number. Table and columns have the program's own names, never input."""
     columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
-    connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})", row)  # noqa: S608
+    sql = f"INSERT INTO {table} ({columns}) VALUES ({values})"  # noqa: S608
+    return connection.execute(sql, row).lastrowid or 0
 
 
 def append_change(
@@ -142,10 +141,15 @@ def read_account_name(connection: sqlite3.Connection, account_id: int) -> str:
 
 
 def view_account(row: AccountColumns) -> AccountView:
-    account_id, name, operator, suspended, balance_nano, held_nano, created_ms = row
-    return AccountView(
-        account_id, name, bool(operator), bool(suspended), balance_nano, held_nano, created_ms
-    )
+    id_, name, operator, suspended, balance_nano, held_nano, created_ms = row[:7]
+    figures = (balance_nano, held_nano, created_ms)
+    return AccountView(id_, name, bool(operator), bool(suspended), *figures, read_terms(row[7:]))
+
+
+def describe_models(models: Sequence[str] | None) -> str:
+    """Say how many models for an event: events are kept for ever, and a holder may name many."""
+    count = "all" if models is None else len(models)
+    return f"{count} model{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -6,29 +6,32 @@ import sqlite3
 from dataclasses import asdict, replace
 from typing import Final
 
-import orjson
-
 from gateway import apikeys
 from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.sqlite.books.database import (
-    KEY_LIVES,
     Database,
     append_change,
+    describe_models,
     insert,
     read_account,
 )
-from gateway.ledger.sqlite.rows import TermsColumns, read_terms
+from gateway.ledger.sqlite.rows import (
+    KEY_LIVES,
+    KEY_TERMS,
+    KeyTermsColumns,
+    read_key_terms,
+    write_terms,
+)
 from gateway.money import format_amount
 from gateway.times import format_moment
 
-_EACH_KEY: Final = """
+_EACH_KEY: Final = f"""
     SELECT keys.id, accounts.name, last4, spent_nano, keys.created_ms, revoked_ms, last_used_ms,
-        replaced_by, keys.name, models, requests_per_minute, tokens_per_minute, concurrency,
-        cap_nano, expires_ms
+        replaced_by, {KEY_TERMS}
     FROM keys JOIN accounts ON accounts.id = keys.account_id
-"""
-KeyColumns = tuple[str, str, str, int, int, int | None, int | None, str | None, *TermsColumns]
+"""  # noqa: S608 - built from constants
+KeyColumns = tuple[str, str, str, int, int, int | None, int | None, str | None, *KeyTermsColumns]
 _KEYS: Final = (
     _EACH_KEY + " WHERE accounts.name = coalesce(?, accounts.name)"
     " ORDER BY accounts.name, keys.created_ms, keys.id"
@@ -41,7 +44,10 @@ _KEY_PAGE: Final = (
 )
 _EVERY_KEY: Final = "SELECT count(*) FROM keys"
 _COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
-_EDIT: Final = "UPDATE keys SET name = ?, models = ?, cap_nano = ?, expires_ms = ? WHERE id = ?"
+_EDIT: Final = (
+    "UPDATE keys SET name = :name, models = :models, cap_nano = :cap_nano,"
+    " expires_ms = :expires_ms WHERE id = :id"
+)
 
 
 class KeyBook:
@@ -91,10 +97,7 @@ class KeyBook:
                     code="already_replaced",
                 )
             terms = replace(key.terms, **changes)
-            connection.execute(
-                _EDIT,
-                (terms.name, _to_json(terms.models), terms.cap_nano, terms.expires_ms, key_id),
-            )
+            connection.execute(_EDIT, {"id": key_id, **write_terms(terms)})
             append_change(connection, "key", key_id)
             detail = _describe_changes(changes)
             self._database.note("key.edit", account=key.account, target=key_id, detail=detail)
@@ -156,14 +159,10 @@ def _insert_key(
     new: StoredSecret,
     now_ms: int,
 ) -> None:
-    columns = {**asdict(terms), "models": _to_json(terms.models)}
-    row = {**asdict(new), "created_ms": now_ms, "account_id": account_id, **columns}
+    ids = {"created_ms": now_ms, "account_id": account_id}
+    row = {**asdict(new), **ids, **write_terms(terms)}
     insert(connection, "keys", row)
     append_change(connection, "key", new.id)
-
-
-def _to_json(models: tuple[str, ...] | None) -> str | None:
-    return None if models is None else orjson.dumps(models).decode()
 
 
 def _rest_of(old: KeyView) -> KeyTerms:
@@ -193,7 +192,7 @@ def _describe_changes(changes: KeyChanges) -> str:
             f"expires {'never' if expires_ms is None else f'{format_moment(expires_ms)} UTC'}"
         )
     if "models" in changes:
-        said.append(f"models {', '.join(changes['models'] or ['all'])}")
+        said.append(describe_models(changes["models"]))
     return "; ".join(said)
 
 
@@ -203,7 +202,7 @@ def _view(row: KeyColumns) -> KeyView:
         id=key_id,
         account=account,
         display=apikeys.display(last4),
-        terms=read_terms(row[8:]),
+        terms=read_key_terms(row[8:]),
         spent_nano=spent_nano,
         created_ms=created_ms,
         revoked_ms=revoked_ms,

@@ -176,6 +176,14 @@ class SignInBook:
                 self._database.note("session.end", account=account.name, detail=_count(len(others)))
             return len(others)
 
+    def end_all_sessions(self, account: str) -> int:
+        with self._database.changing() as connection:
+            account_id = read_account(connection, account).id
+            ended = len(self.read_sessions(account_id))
+            end_sessions(connection, account_id)
+            self._database.note("session.end", account=account, detail=_count(ended))
+            return ended
+
     def note_failure(self, account: str | None, how: OpenedBy) -> None:
         with self._database.changing() as connection:
             known = connection.execute(
@@ -188,8 +196,7 @@ class SignInBook:
     ) -> int:
         open_ids = [one.id for one in self.read_sessions(account_id)]
         connection.execute(_SET_HASH, (account_id, password_hash, self._database.clock()))
-        connection.execute("DELETE FROM signin_links WHERE account_id = ?", (account_id,))
-        connection.execute("DELETE FROM sessions WHERE account_id = ?", (account_id,))
+        end_sessions(connection, account_id)
         self._database.note(
             "account.password", account=account, detail=f"ended {_count(len(open_ids))}"
         )
@@ -241,6 +248,12 @@ class SignInBook:
         connection.executemany(_END, [(one,) for one in session_ids])
 
 
+def end_sessions(connection: sqlite3.Connection, account_id: int) -> None:
+    """End all sessions of an account, and the link that would open another one."""
+    connection.execute("DELETE FROM signin_links WHERE account_id = ?", (account_id,))
+    connection.execute(f"{_DELETE} WHERE account_id = ?", (account_id,))
+
+
 def _count(sessions: int) -> str:
     return f"{sessions} session{'' if sessions == 1 else 's'}"
 
@@ -248,8 +261,8 @@ def _count(sessions: int) -> str:
 def _session_view(
     row: tuple[*AccountColumns, str, OpenedBy, str, str, int, int, int],
 ) -> SessionView:
-    session_id, opened_by, device, address, created_ms, seen_ms, expires_ms = row[7:]
-    owner = view_account(row[:7])
+    session_id, opened_by, device, address, created_ms, seen_ms, expires_ms = row[11:]
+    owner = view_account(row[:11])
     return SessionView(
         session_id,
         replace(owner, operator=owner.operator and not owner.suspended),

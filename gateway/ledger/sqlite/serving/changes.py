@@ -6,15 +6,21 @@ import sqlite3
 from typing import Final
 
 from gateway.ledger.base import Account
-from gateway.ledger.sqlite.rows import TermsColumns, read_terms
+from gateway.ledger.sqlite.rows import (
+    KEY_LIVES,
+    KEY_TERMS,
+    TERMS,
+    KeyTermsColumns,
+    TermsColumns,
+    read_key_terms,
+    read_terms,
+)
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.serving.memory import KeyRow, Snapshot
 
-_ACCOUNTS: Final = "SELECT id, name, suspended, balance_nano FROM accounts"
-_KEYS: Final = (
-    "SELECT id, account_id, digest, revoked_ms, spent_nano, name, models, requests_per_minute,"
-    " tokens_per_minute, concurrency, cap_nano, expires_ms FROM keys"
-)
+_ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants
+_KEYS: Final = f"SELECT id, account_id, digest, revoked_ms, spent_nano, {KEY_TERMS} FROM keys"  # noqa: S608
+_LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
 _CHANGED_ACCOUNTS: Final = (
     " WHERE id IN (SELECT CAST(id AS INTEGER) FROM changes"
     " WHERE kind = 'account' AND seq > ? AND seq <= ?)"
@@ -31,14 +37,14 @@ class ChangeFeed:
         self._data_version = -1
         self._seq = 0
 
-    def read_all(self, connection: sqlite3.Connection) -> Snapshot:
-        """Read everything, once at the start, and clear `changes`, which is of no use before it."""
+    def read_all(self, connection: sqlite3.Connection, now_ms: int) -> Snapshot:
+        """Read all accounts and live keys at the start, and clear `changes`, of no use before it."""
         with transaction(connection):
             self._data_version = _read_data_version(connection)
             self._seq = _read_last_seq(connection)
             snapshot = Snapshot(
                 tuple(_account_row(row) for row in connection.execute(_ACCOUNTS)),
-                tuple(_key_row(row) for row in connection.execute(_KEYS)),
+                tuple(_key_row(row) for row in connection.execute(_LIVE_KEYS, {"now": now_ms})),
             )
             connection.execute("DELETE FROM changes")
         return snapshot
@@ -72,13 +78,13 @@ def _read_last_seq(connection: sqlite3.Connection) -> int:
     return int(seq)
 
 
-def _account_row(row: tuple[int, str, int, int]) -> Account:
-    account_id, name, suspended, balance_nano = row
-    return Account(account_id, name, bool(suspended), balance_nano)
+def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
+    account_id, name, suspended, balance_nano = row[:4]
+    return Account(account_id, name, bool(suspended), balance_nano, terms=read_terms(row[4:]))
 
 
 def _key_row(
-    row: tuple[str, int, bytes, int | None, int, *TermsColumns],
+    row: tuple[str, int, bytes, int | None, int, *KeyTermsColumns],
 ) -> KeyRow:
     key_id, account_id, digest, revoked_ms, spent_nano = row[:5]
-    return KeyRow(key_id, account_id, digest, read_terms(row[5:]), revoked_ms, spent_nano)
+    return KeyRow(key_id, account_id, digest, read_key_terms(row[5:]), revoked_ms, spent_nano)

@@ -46,6 +46,7 @@ class SqliteLedger:
         self.accounts = memory.accounts
         self.refresh = writer.refresh
         self.read_spent = reader.read_spent
+        self.read_ended_key = reader.read_ended_key
 
     @classmethod
     @asynccontextmanager
@@ -69,7 +70,7 @@ class SqliteLedger:
             connector = partial(connect, path, create=create, is_locked=True)
             async with open_on_thread(connector) as database:
                 mark_lock(lock, path)
-                memory, feed = Memory(), ChangeFeed()
+                memory, feed = Memory(clock), ChangeFeed()
                 memory.apply(await _load(database, feed, path, clock))
                 writer = Writer(
                     database,

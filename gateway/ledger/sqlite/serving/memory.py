@@ -1,14 +1,22 @@
-"""Accounts, keys and holds in memory. No I/O: a request reads no row."""
+"""Accounts, live keys and holds in memory. No I/O: a request reads no row.
+
+Keys that end are dropped, since holders may make new ones all day: revoked ones at once, expired
+ones whenever the number of keys has doubled. Requests in flight keep theirs.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Admission, Hold, Key, Settlement
 from gateway.ledger.key_records import KeyTerms
+
+KEYS_BEFORE_SWEEP: Final = 1024
+"""With fewer keys in memory, expired ones do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +31,7 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Committed accounts and keys: all of them, or those that other processes changed."""
+    """Committed accounts and keys: all that matter, or those that other processes changed."""
 
     accounts: tuple[Account, ...]
     keys: tuple[KeyRow, ...]
@@ -47,10 +55,12 @@ class QueuedHold(Hold):
 class Memory:
     """The state that holds are decided on. Balances are assigned from commits, never computed."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
         self._accounts: dict[int, Account] = {}
         self._keys: dict[str, Key] = {}
         self._keys_by_digest: dict[bytes, Key] = {}
+        self._sweep_above = KEYS_BEFORE_SWEEP
 
     def accounts(self) -> Iterable[Account]:
         return self._accounts.values()
@@ -64,30 +74,45 @@ class Memory:
             self._apply_account(account)
         for key in snapshot.keys:
             self._apply_key(key)
+        if len(self._keys) > self._sweep_above:
+            self._sweep()
 
     def assign(self, balances_nano: Mapping[int, int], spent_nano: Mapping[str, int]) -> None:
         for account_id, balance in balances_nano.items():
             self._accounts[account_id].balance_nano = balance
         for key_id, spent in spent_nano.items():
-            self._keys[key_id].spent_nano = spent
+            if key_id in self._keys:  # else it ended while the request was in flight
+                self._keys[key_id].spent_nano = spent
 
     def _apply_account(self, row: Account) -> None:
         account = self._accounts.setdefault(row.id, row)
         account.name = row.name
         account.suspended = row.suspended
         account.balance_nano = row.balance_nano
+        if account.terms != row.terms:
+            account.terms = row.terms
 
     def _apply_key(self, row: KeyRow) -> None:
         key = self._keys.get(row.id)
         if key is None:
-            account = self._accounts[row.account_id]
-            key = Key(row.id, account, row.terms, row.revoked_ms, row.spent_nano)
+            if row.revoked_ms is not None:
+                return
+            key = Key(row.id, self._accounts[row.account_id], row.terms)
             self._keys[row.id] = key
             self._keys_by_digest[row.digest] = key
-            return
-        key.terms = row.terms
+        elif row.revoked_ms is not None:
+            del self._keys[row.id], self._keys_by_digest[row.digest]
+        if key.terms != row.terms:
+            key.terms = row.terms
         key.revoked_ms = row.revoked_ms
         key.spent_nano = row.spent_nano
+
+    def _sweep(self) -> None:
+        now_ms = self._clock()
+        live = {digest: key for digest, key in self._keys_by_digest.items() if key.is_live(now_ms)}
+        self._keys_by_digest = live
+        self._keys = {key.id: key for key in live.values()}
+        self._sweep_above = max(2 * len(live), KEYS_BEFORE_SWEEP)
 
 
 def take_hold(key: Key, admission: Admission) -> QueuedHold:

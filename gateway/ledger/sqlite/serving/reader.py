@@ -1,4 +1,4 @@
-"""Receipts and spending, read on a connection beside the writer's.
+"""Receipts, spending and keys that ended, read on a connection beside the writer's.
 
 A long read keeps the write-ahead log from being cut back, so all rows are fetched at once.
 """
@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeVar
 import aiosqlite
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Correction, Hold, Key, Outcome, Receipt, Spent
+from gateway.ledger.base import Correction, EndedKey, Hold, Key, Outcome, Receipt, Spent
 from gateway.ledger.sqlite.schema import connect_reader
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
 from gateway.money import Price, Tokens
@@ -39,6 +39,7 @@ _SPENT: Final = """
         coalesce(sum(cost_nano), 0)
     FROM daily WHERE account_id = :account AND day > :today - 30 AND key_id = :key
 """
+_ENDED_KEY: Final = "SELECT revoked_ms, expires_ms FROM keys WHERE digest = ?"
 _Prices = tuple[int, int, int, int, int, int, int]
 _Tokens = tuple[int, int, int, int, int]
 _ReceiptColumns = tuple[
@@ -75,6 +76,10 @@ class ReceiptReader:
             partial(_read_spent, account_id=key.account.id, key_id=key.id, today=today)
         )
 
+    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
+        """Raises LedgerUnavailable."""
+        return await self._run(partial(_read_ended_key, digest=digest))
+
     async def _run(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
         try:
             return await run_on_thread(self._database, read)
@@ -97,6 +102,11 @@ def make_pending_receipt(hold: Hold) -> Receipt:
         hold_nano=admission.hold_nano,
         started_ms=admission.started_ms,
     )
+
+
+def _read_ended_key(connection: sqlite3.Connection, *, digest: bytes) -> EndedKey | None:
+    row = connection.execute(_ENDED_KEY, (digest,)).fetchone()
+    return None if row is None else EndedKey(*row)
 
 
 def _read_receipt(connection: sqlite3.Connection, *, request_id: str) -> Receipt | None:

@@ -49,7 +49,7 @@ def recover_and_read(
             " `audit` lists them",
             interrupted,
         )
-    snapshot = feed.read_all(connection)
+    snapshot = feed.read_all(connection, now_ms)
     set_busy_timeout(connection, SERVING_BUSY_MS)
     return snapshot
 

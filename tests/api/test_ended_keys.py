@@ -1,0 +1,98 @@
+"""A key that ended: its holder is told when, and made-up keys do not keep the ledger busy."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, cast
+
+import pytest
+
+from gateway import apikeys
+from gateway.api import ended_keys
+from gateway.api.ended_keys import EndedKeys
+from gateway.errors import LedgerUnavailable
+from gateway.ledger import EndedKey
+from tests.support.chat import check_error, say
+from tests.support.seed import Caller
+from tests.support.stage import Stage
+
+UNKNOWN = "Incorrect API key provided. Its header is "
+WAIT_SECONDS = 30.0
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC\. Its header"
+
+
+class FakeLedger:
+    def __init__(self, ended: EndedKey | Exception | None) -> None:
+        self.ended = ended
+        self.lookups = 0
+
+    async def read_ended_key(self, _: bytes) -> EndedKey | None:
+        self.lookups += 1
+        if isinstance(self.ended, Exception):
+            raise self.ended
+        return self.ended
+
+
+async def explain(ledger: object, ended: EndedKeys | None = None) -> str:
+    return (await (ended or EndedKeys()).explain(cast("Any", ledger), b"")).message
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        (
+            EndedKey(60_000, None),
+            "Incorrect API key provided: it was revoked 1970-01-01 00:01 UTC.",
+        ),
+        (EndedKey(60_000, 1), "Incorrect API key provided: it was revoked 1970-01-01 00:01 UTC."),
+        (EndedKey(None, 120_000), "Incorrect API key provided: it expired 1970-01-01 00:02 UTC."),
+        (None, UNKNOWN),
+        (LedgerUnavailable(), UNKNOWN),
+    ],
+)
+async def test_a_key_s_end_is_told(ended: EndedKey | Exception | None, told: str) -> None:
+    assert (await explain(FakeLedger(ended))).startswith(told)
+
+
+async def test_many_made_up_keys_ask_the_ledger_seldom() -> None:
+    ledger, ended = FakeLedger(EndedKey(0, None)), EndedKeys()
+    told = [await explain(ledger, ended) for _ in range(3 * ended_keys.LOOKUPS_PER_MINUTE)]
+    assert ended_keys.LOOKUPS_PER_MINUTE <= ledger.lookups < 2 * ended_keys.LOOKUPS_PER_MINUTE
+    assert "revoked" in told[0]
+    assert told[-1].startswith(UNKNOWN)
+
+
+async def test_a_ledger_that_hangs_holds_up_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(FakeLedger):
+        async def read_ended_key(self, _: bytes) -> EndedKey | None:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr(ended_keys, "LOOKUP_SECONDS", 0)
+    assert (await explain(Hanging(None))).startswith(UNKNOWN)
+
+
+@pytest.mark.parametrize(("account", "end"), [("revoked", "was revoked"), ("expired", "expired")])
+async def test_a_caller_is_told_when_the_key_ended(stage: Stage, account: str, end: str) -> None:
+    reply = await stage.chat(say("plain/0"), key=stage.callers[account].key)
+    message = check_error(reply, 401, "invalid_api_key")
+    assert re.match(f"Incorrect API key provided: it {end} {TIME}", message)
+
+
+async def test_a_key_revoked_while_it_is_used_is_told(stage: Stage, spare: Caller) -> None:
+    """It leaves the memory with the revocation, which the ledger still knows."""
+    assert (await stage.gateway.ask("GET", "/v1/models", key=spare.key)).status == 200
+    assert (await stage.gateway.run("key", "revoke", spare.key_id)).code == 0
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (await stage.gateway.ask("GET", "/v1/models", key=spare.key)).status != 401:
+            pass
+    reply = await stage.gateway.ask("GET", "/v1/models", key=spare.key)
+    assert re.match(
+        f"Incorrect API key provided: it was revoked {TIME}", reply.json["error"]["message"]
+    )
+
+
+async def test_an_unknown_key_gets_no_more(stage: Stage) -> None:
+    reply = await stage.chat(say("plain/0"), key=apikeys.make_key())
+    assert check_error(reply, 401, "invalid_api_key").startswith(UNKNOWN)
