@@ -1,4 +1,4 @@
-"""Hash the passwords of the console's tests at little cost; test_passwords.py has the real one."""
+"""Hash the passwords of the console's tests at little cost; test_password_hashing.py has the real one."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from gateway.ledger import (
 )
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.ledger.sqlite.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
-from tests.console.signin import (
+from tests.admin.visits import (
     HASH,
     NAME,
     OPERATOR,

@@ -13,7 +13,7 @@ from gateway.admin import accounts, signin
 from gateway.admin.passwords import verify_password
 from gateway.admin.signin import LINK_MS, NewSession
 from gateway.ledger import Books, Conflict, NotFound, Refused, open_books
-from tests.console.signin import (
+from tests.admin.visits import (
     HASH,
     NAME,
     OPERATOR,
