@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api import Gateway
-from gateway.api.body import hold_body, release_body
 from gateway.api.limits import Bucket, KeyRates, make_rates
 from gateway.dialects import CALLERS
-from gateway.errors import Overloaded, RateLimited
-from gateway.ledger.base import Account, Key
-from gateway.ledger.key_records import KeyTerms
+from gateway.errors import RateLimited
 from tests.support.fuzz import fuzz
 
 EPSILON = 1e-6
@@ -208,92 +201,3 @@ def test_messages_headers_say_when_as_a_time() -> None:
         "anthropic-ratelimit-requests-remaining": "0",
         "anthropic-ratelimit-requests-reset": "2026-01-01T12:01:00Z",
     }
-
-
-def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
-    """Requests in flight release the object that counted them."""
-    services = make_services(requests=1)
-    first = services.find_rates(KEY, 0.0)
-    first.admit(0.0)
-    with pytest.raises(RateLimited):
-        first.admit(0.0)
-    assert services.find_rates(KEY, 0.0) is first, "nothing was changed"
-    changed = replace(KEY, terms=KeyTerms(requests_per_minute=2, concurrency=2))
-    second = services.find_rates(changed, 0.0)
-    assert second is first
-    second.admit(0.0)
-    with pytest.raises(RateLimited, match="2 requests in flight"):
-        second.admit(0.0)
-    second.release()
-    second.admit(0.0)
-    second.release()
-    with pytest.raises(RateLimited, match="2 requests per minute"):
-        second.admit(0.0)
-
-
-def test_keys_have_rates_of_their_own() -> None:
-    services = make_services(requests=1)
-    services.find_rates(KEY, 0.0).admit(0.0)
-    services.find_rates(replace(KEY, id="other"), 0.0).admit(0.0)
-
-
-@pytest.mark.parametrize("own", [None, 0, 7])
-def test_a_key_without_limits_has_the_configured_ones(own: int | None) -> None:
-    """0 is a limit of its own: none."""
-    key = replace(KEY, terms=KeyTerms(requests_per_minute=own))
-    requests = make_services(requests=5).find_rates(key, 0.0).requests
-    assert (requests and requests.limit) == {None: 5, 0: None, 7: 7}[own]
-
-
-KEY = Key("k", Account(1, "a", False, 10**9), KeyTerms())
-
-
-def make_services(*, requests: int) -> Gateway:
-    limits = SimpleNamespace(requests_per_minute=requests, tokens_per_minute=0, concurrency=0)
-    nothing = cast("Any", None)
-    config = cast("Any", SimpleNamespace(limits=limits))
-    return Gateway(config, nothing, nothing, nothing, nothing)
-
-
-def make_call(account_id: int) -> Any:
-    key = SimpleNamespace(account=SimpleNamespace(id=account_id))
-    return SimpleNamespace(body_bytes=0, key=key)
-
-
-def make_bodies(max_bodies_mb: int) -> Gateway:
-    services = make_services(requests=0)
-    services.config = cast(
-        "Any", SimpleNamespace(server=SimpleNamespace(max_bodies_mb=max_bodies_mb))
-    )
-    return services
-
-
-def test_bodies_have_a_budget_that_all_share() -> None:
-    services, first, second = make_bodies(2), make_call(1), make_call(2)
-    hold_body(services, first, 2**20)
-    hold_body(services, second, 2**20)
-    with pytest.raises(Overloaded):
-        hold_body(services, second, 1)
-    assert (services.body_bytes, first.body_bytes, second.body_bytes) == (2**21, 2**20, 2**20)
-    release_body(services, first)
-    hold_body(services, make_call(3), 1)
-    release_body(services, second)
-    assert (services.body_bytes, services.account_body_bytes) == (1, {3: 1})
-
-
-def test_one_account_has_half_of_the_budget() -> None:
-    services, other = make_bodies(4), make_call(2)
-    hold_body(services, make_call(1), 2**20)
-    hold_body(services, make_call(1), 2**20)
-    with pytest.raises(Overloaded):
-        hold_body(services, make_call(1), 1)
-    hold_body(services, other, 2**21)
-
-
-def test_a_body_that_is_alone_always_has_room() -> None:
-    """A large one is held three times, which may be more than the whole budget."""
-    services, call = make_bodies(2), make_call(1)
-    hold_body(services, call, 2**20)
-    hold_body(services, call, 2**21)
-    with pytest.raises(Overloaded):
-        hold_body(services, make_call(2), 1)
