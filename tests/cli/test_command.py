@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 from pathlib import Path
 
 import pytest
 
-from gateway.cli.command import Command
+from gateway.cli.command import Command, Options
 from gateway.cli.output import Output
 from gateway.cli.tables import CODES
 from gateway.ledger import CodeView, NotFound
@@ -18,7 +17,9 @@ from tests.support.settings import load
 
 def make_command(folder: Path, *, json: bool) -> Command:
     config = load(folder, '[billing]\ncurrency = "EUR"\n')
-    return Command(argparse.Namespace(json=json), config, Output(io.StringIO(), io.StringIO()))
+    options = Options()
+    options.json = json
+    return Command(options, config, Output(io.StringIO(), io.StringIO()))
 
 
 def read(command: Command) -> tuple[str, str]:

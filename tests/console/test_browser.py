@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http.cookies import Morsel
 from pathlib import Path
+from typing import cast
 
 import pytest
 from aiohttp import web
@@ -21,6 +22,7 @@ from gateway.console.browser import (
     read_session_token,
     write_session_cookie,
 )
+from gateway.ledger import Ledger
 from tests.support.settings import load
 
 HTTPS = 'public_url = "https://llm.example.com"'
@@ -63,7 +65,9 @@ def test_only_the_cookie_of_the_configured_address_is_read(
 ) -> None:
     """A page on plain http could set the one without the prefix."""
     app = web.Application()
-    gateway = app[GATEWAY] = make_gateway(configure(tmp_path, server), None, lambda _c, _s: None)  # type: ignore[arg-type]
+    gateway = app[GATEWAY] = make_gateway(
+        configure(tmp_path, server), cast("Ledger", None), lambda _call, _status: None
+    )
     headers = {"Cookie": f"{NAME}=plain; {SECURE_NAME}=secure"}
     assert read_session_token(make_mocked_request("GET", "/", headers=headers, app=app)) == token
     assert read_session_token(make_mocked_request("GET", "/", app=app)) is None

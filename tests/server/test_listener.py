@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -14,6 +15,8 @@ from aiohttp import web
 from gateway.config import Config
 from gateway.server.listener import CannotListen, Listener, bind
 from tests.support.settings import load
+
+Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def configure(folder: Path, port: int = 0) -> Config:
@@ -33,8 +36,8 @@ async def listening(config: Config, *passed: socket.socket) -> AsyncIterator[Lis
     await server.shutdown()
 
 
-async def ask(connecting: object) -> bytes:
-    reader, writer = await connecting  # type: ignore[misc]
+async def ask(connecting: Coroutine[Any, Any, Connected]) -> bytes:
+    reader, writer = await connecting
     writer.write(b"GET / HTTP/1.0\r\n\r\n")
     async with asyncio.timeout(60):
         reply: bytes = await reader.read()

@@ -8,15 +8,13 @@ from typing import Any, Final, cast
 import orjson
 import pytest
 
-from gateway.config import Provider
 from gateway.dialects import EXCHANGES
 from gateway.errors import Overloaded
 from gateway.upstream import Attempt, DemoForwarder
 from gateway.upstream.demo import GREETING, iter_chunks, make_completion
+from tests.support.records import make_provider
 
-PROVIDER: Final = Provider(
-    "demo", "demo", "", "", None, 5.0, 5.0, 5.0, 5.0, 0, "drain", True, "max_tokens", {}
-)  # fmt: skip
+PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]
 
 
