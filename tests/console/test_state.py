@@ -12,7 +12,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin import accounts
 from gateway.console.books_thread import BooksThread
-from gateway.console.state import Answer, ConsoleRequest, find_local, in_books_thread
+from gateway.console.state import Answer, ConsoleRequest, ConsoleState, find_local, in_books_thread
 from gateway.ledger import Actor, Books
 from tests.console.handler_kit import make_post, open_books_thread
 
@@ -50,3 +50,11 @@ def test_no_secret_is_in_the_representation(request_: ConsoleRequest) -> None:
     assert "gws_secret" not in shown
     assert "kept" not in shown
     assert "laptop" not in repr(replace(request_, session=None))
+
+
+def test_a_holder_may_make_600_changes_an_hour(tmp_path: Path) -> None:
+    """test_adversary.py has what follows beyond them."""
+    changes = ConsoleState(BooksThread(tmp_path / "gateway.db")).changes
+    waits = [changes.take(1) for _ in range(601)]
+    assert waits[:600] == [0] * 600
+    assert 0 < waits[600] <= 3600
