@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,24 +31,6 @@ from tests.admin.visits import (
     read,
     read_events,
 )
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "gateway.db"
-
-
-@pytest.fixture
-def books(path: Path, clock: Clock) -> Iterator[SqliteBooks]:
-    with SqliteBooks(path, create=True, clock=clock) as books:
-        accounts.add_account(books, NAME)
-        accounts.add_account(books, OPERATOR, operator=True)
-        yield books
 
 
 @pytest.mark.parametrize(

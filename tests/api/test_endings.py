@@ -14,6 +14,7 @@ import json
 import random
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -49,7 +50,7 @@ from tests.support.config import Kind, Places
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
 from tests.support.running import Running
 from tests.support.stage import Stage
-from tests.support.upstream import Drip, Exchange, ScriptedUpstream
+from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
 RECEIVE_BYTES: Final = 4096
@@ -60,16 +61,37 @@ CLOSED_SECONDS: Final = 10.0
 NOTICED_SECONDS: Final = 0.25
 """Time for the gateway to notice that its caller left, which it checks ten times a second."""
 TABLE: Final = [
-    pytest.param(caller, stream, ending, id=f"{caller} {'stream' if stream else 'json'}: {name}")
-    for caller in ("chat", "messages")
+    pytest.param(stream, ending, id=f"{'stream' if stream else 'json'}: {name}")
     for stream, endings in ((False, JSON), (True, STREAM))
     for name, ending in endings.items()
 ]
 
 
-async def follow(call: Call, ending: Ending, stage: Stage, seen: asyncio.Event) -> Reply:
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One caller of a row. Its model is of a provider that nobody else uses."""
+
+    stage: Stage
+    scripts: dict[str, Script]
+    """What the provider plays, by the prompt."""
+    caller: str
+    model: str
+
+    @property
+    def prompt(self) -> str:
+        return f"{PROMPT} {self.model}"
+
+    async def find_exchange(self, prompt: str) -> Exchange:
+        def find() -> list[Exchange]:
+            return [one for one in self.stage.alpha.exchanges if find_prompt(one) == prompt]
+
+        await until(find, "the request at the provider")
+        (exchange,) = find()
+        return exchange
+
+
+async def follow(call: Call, ending: Ending, seen: asyncio.Event) -> Reply:
     """Play the caller; set `seen` where the provider waits for it. Return what the caller got."""
-    await stage.alpha.wait_for(1)
     reply = Reply(0, {}, complete=False)
     if ending.leaves == "before":
         await asyncio.sleep(0.05)  # what the provider says at once is on its way; nothing tells
@@ -110,12 +132,14 @@ def find_ids(books: Books, model: str) -> list[str]:
     return [str(one) for (one,) in books._all("SELECT id FROM requests WHERE model = ?", model)]
 
 
-async def check_connection(stage: Stage, exchange: Exchange, caller: str, model: str) -> None:
+async def check_connection(case: Case, exchange: Exchange) -> None:
     """Check the connection: if it is kept, the next request uses it too."""
-    stage.alpha.play(json_reply(completion()))
-    answer = await stage.gateway.post(PATHS[caller], stage.key, ASKS[caller](model))
+    prompt = f"Once more, {case.model}"
+    case.scripts[prompt] = json_reply(completion())
+    body = ASKS[case.caller](case.model, prompt)
+    answer = await case.stage.gateway.post(PATHS[case.caller], case.stage.key, body)
     assert answer.status == 200
-    assert stage.alpha.last.connection == exchange.connection
+    assert (await case.find_exchange(prompt)).connection == exchange.connection
     assert not exchange.closed.is_set()
 
 
@@ -145,24 +169,31 @@ async def check_row(books: Books, model: str, ending: Ending, exchange: Exchange
     return request_id
 
 
-@pytest.mark.parametrize(("caller", "stream", "ending"), TABLE)
+@pytest.mark.parametrize(("stream", "ending"), TABLE)
 async def test_an_ending_leaves_nothing_behind(
-    stage: Stage, caller: str, ending: Ending, *, stream: bool
+    stage: Stage, ending: Ending, *, stream: bool
 ) -> None:
-    seen = asyncio.Event()
-    model = stage.fresh(ending.kind)
-    stage.alpha.play(ending.write(seen))
-    body = ASKS[caller](model, PROMPT, stream=stream)
+    """Callers of both dialects wait beside each other."""
+    scripts: dict[str, Script] = {}
+    stage.alpha.always(lambda exchange: scripts[find_prompt(exchange)])
+    cases = [Case(stage, scripts, caller, stage.fresh(ending.kind)) for caller in PATHS]
+    await asyncio.gather(*(play_ending(case, ending, stream=stream) for case in cases))
+
+
+async def play_ending(case: Case, ending: Ending, *, stream: bool) -> None:
+    stage, caller, model, seen = case.stage, case.caller, case.model, asyncio.Event()
+    case.scripts[case.prompt] = ending.write(seen)
+    body = ASKS[caller](model, case.prompt, stream=stream)
     async with stage.gateway.chatting(stage.key, body, PATHS[caller]) as call:
-        reply = await follow(call, ending, stage, seen)
-        exchange = stage.alpha.exchanges[0]
+        exchange = await case.find_exchange(case.prompt)
+        reply = await follow(call, ending, seen)
         if not ending.kept:
             await asyncio.wait_for(exchange.closed.wait(), CLOSED_SECONDS)
     check_last(reply, ending, caller, model, stream=stream)
     request_id = await check_row(stage.books, model, ending, exchange)
     await check_log(stage, request_id, ending)
     if ending.kept:
-        await check_connection(stage, exchange, caller, model)
+        await check_connection(case, exchange)
 
 
 @pytest.mark.parametrize("name", GATEWAY)

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admin import passwords
-from tests.console.session import LOG2_N, P
-
-
-@pytest.fixture
-def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash as `session.STORED` is hashed."""
-    monkeypatch.setattr(passwords, "LOG2_N", LOG2_N)
-    monkeypatch.setattr(passwords, "P", P)
-
 
 @pytest.fixture(autouse=True)
 def password_cost(cheap_passwords: None) -> None:
