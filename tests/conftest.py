@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from gateway.admin import passwords
+
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support import config  # noqa: E402 - after the rewriting is switched on
+from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting is switched on
+from tests.support import config  # noqa: E402
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
@@ -143,3 +146,10 @@ def launch(tmp_path: Path, places: config.Places) -> Iterator[Launch]:
 @pytest.fixture
 def stage(running: Running, alpha: ScriptedUpstream, beta: ScriptedUpstream) -> Stage:
     return Stage(running, alpha, beta)
+
+
+@pytest.fixture
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash as `session.STORED` is hashed."""
+    monkeypatch.setattr(passwords, "LOG2_N", LOG2_N)
+    monkeypatch.setattr(passwords, "P", P)

@@ -53,6 +53,16 @@ MAY_IMPORT: Final = {
 }
 """The import table: what each place at the top level may use. It has no cycle."""
 
+WITHOUT_TESTS: Final = {
+    "__main__": "it runs `cli.main`; tests of whole processes start by it",
+    "cli/account_grammar": "a table: test_grammar.py types every example of it",
+    "config/settings": "a table: test_load.py sets each of its rows, test_readme.py reads them all",
+    "dialects/base": "protocols",
+    "dialects/records": "records without rules",
+    "exit_codes": "a table: test_readme.py compares it with README",
+}
+"""Modules with nothing to test by themselves, and why. A folder's `__init__` has names alone."""
+
 CORE: Final = {
     *(LEAVES - {"tasks"}),
     "api/lifecycle",
@@ -200,6 +210,19 @@ def test_the_core_names_nothing_that_does_io(name: str) -> None:
         "dialects",
         "ledger",
     }
+
+
+def test_every_module_has_a_test_file_of_its_name() -> None:
+    """Tests of a module are found without a search: `api/relay` has `tests/api/test_relay.py`."""
+    modules = {name for name in MODULES if not name.endswith("__init__")}
+    tests = Path(__file__).parent
+    lacking = {
+        name
+        for name in modules
+        if not (tests / name).with_name(f"test_{Path(name).name}.py").exists()
+    }
+    beneath_ledger = {name for name in lacking if name.startswith("ledger/")}
+    assert lacking - beneath_ledger == set(WITHOUT_TESTS)
 
 
 def test_every_module_can_be_imported_first() -> None:

@@ -1,251 +1,145 @@
-"""Every way a request can end, and that none leaves anything behind.
+"""Every way a request can end, and that none leaves anything behind. The rows are in `endings`.
 
 For each: the provider's connection is closed, or kept if it can serve again; the hold is resolved,
-the row has its outcome, the ledger its entries; and the log has one line. Callers of both dialects
-use the same provider.
-
-Other tests cover a stop (test_drain.py), a caller who reads nothing (test_slow.py), a ledger that
-cannot be written, and a crash.
+the row has its outcome, the ledger its entries; the caller got its last bytes; and the log has one
+line. Callers of both dialects use the same provider.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+import json
 import random
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from pathlib import Path
+from typing import Final
 
 import pytest
 
-from tests.api.scene import ASKS, PATHS, at_most, read_all_settled, set_stage
-from tests.support.chat import MAX_OUTPUT_TOKENS, NOTHING, SENT, Used, estimate
-from tests.support.client import Call, Cut
-from tests.support.config import Kind
-from tests.support.replies import (
-    DONE,
-    LAST_CHUNK,
-    chunk,
-    chunked,
-    completion,
-    dumps,
-    error_reply,
-    head,
-    json_reply,
-    sse,
-    sse_reply,
-    sse_start,
-    stream_chunks,
-    stream_head,
-    text_chunks,
+from tests.api.endings import (
+    GATEWAY,
+    HOLD,
+    JSON,
+    LONG_PIECES,
+    LONG_TEXT,
+    PIECES,
+    PROMPT,
+    STREAM,
+    UNREAD,
+    Ending,
+    play,
 )
+from tests.api.heard import LAST_EVENTS, check_last
+from tests.api.in_flight import (
+    HAPPENINGS,
+    find_prompt,
+    in_flight,
+    nothing,
+    open_process,
+    open_scene,
+)
+from tests.api.scene import ASKS, PATHS, at_most, read_all_settled, set_stage
+from tests.support.books import Books
+from tests.support.client import Call, Cut, Reply, request
+from tests.support.config import Kind, Places
+from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
+from tests.support.running import Running
 from tests.support.stage import Stage
-from tests.support.upstream import Drip, End, Exchange, Script, Step, Wait
+from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
-PROMPT: Final = "Erzähl mir was."
-PIECES: Final = ["Es war ", "einmal"]
-TEXT: Final = "".join(PIECES)
-BODY: Final = dumps(completion(TEXT))
-REPORTED: Final = Used(11, 7)
-DELIVERED: Final = Used(SENT, estimate(TEXT))
-HOLD: Final = Used(SENT, MAX_OUTPUT_TOKENS)
-"""Stands for what was held."""
-BEGUN: Final = sse_start(text_chunks(PIECES, finish=None))
-FINISHED: Final = sse_start(text_chunks(PIECES))
-USAGE_AND_END: Final = (
-    chunked(sse(stream_chunks([])[-1])),
-    chunked(DONE),
-    LAST_CHUNK,
-)
-UNFRAMED: Final = [stream_head(framing="close"), *map(sse, text_chunks(PIECES))]
-"""A stream up to the finish, without chunks: the connection's end ends the body."""
-UNFRAMED_USAGE: Final = sse(stream_chunks([])[-1])
-ERROR: Final = {"error": {"message": "the model crashed", "type": "server_error", "code": "x"}}
+RECEIVE_BYTES: Final = 4096
+ESTABLISHED: Final = "01"
+"""A state in /proc/net/tcp."""
 CLOSED_SECONDS: Final = 10.0
 """Less than an idle connection is kept."""
 NOTICED_SECONDS: Final = 0.25
 """Time for the gateway to notice that its caller left, which it checks ten times a second."""
-
-Leaves = Literal["never", "before", "during", "finished"]
-"""When the caller leaves: never, before a byte came, with the text, or with the finish."""
-Write = Callable[[asyncio.Event], Script]
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The provider's script, where it waits for the caller, and the expected result."""
-
-    write: Write
-    outcome: str
-    status: int
-    charge: Used = NOTHING
-    kept: bool = False
-    """Whether the provider's connection can serve again."""
-    leaves: Leaves = "never"
-    kind: str = "brisk"
-    """The kind of the model."""
-
-
-def play(*steps: bytes | End) -> Write:
-    return lambda _: steps
-
-
-def then(start: Sequence[Step], *steps: bytes | End) -> Write:
-    """Begin a stream, and play these steps once the caller has seen the beginning."""
-    return lambda seen: [*start, Wait(seen), *steps]
-
-
-def reply(script: Script) -> Write:
-    return lambda _: script
-
-
-def late(script: Script) -> Write:
-    """Play a reply that waits for the caller."""
-    return lambda seen: [Wait(seen), *script]
-
-
-HEAD: Final = head(200) + b"Content-Length: %d\r\n\r\n" % len(BODY)
-BEFORE_ANY_BYTE: Final = {
-    "refused by the provider": Ending(reply(error_reply(500)), "upstream_error", 502, kept=True),
-    "rejected by the provider": Ending(reply(error_reply(400)), "rejected", 400, kept=True),
-    "the provider closes": Ending(play(End.FIN), "upstream_error", 502),
-    "the provider resets": Ending(play(End.RST), "upstream_error", 502),
-    "the provider is no HTTP": Ending(play(b"\x00\x01\r\n\r\n"), "upstream_error", 502),
-    "the provider is silent": Ending(play(End.HANG), "upstream_timeout", 502),
-}
-JSON: Final = BEFORE_ANY_BYTE | {
-    "complete": Ending(
-        reply(json_reply(completion(TEXT))), "complete", 200, REPORTED, kept=True
-    ),
-    "closed within the body": Ending(play(HEAD + BODY[:50], End.FIN), "upstream_error", 502),
-    "reset within the body": Ending(play(HEAD + BODY[:50], End.RST), "upstream_error", 502),
-    "silence within the body": Ending(play(HEAD + BODY[:50], End.HANG), "upstream_timeout", 502),
-    "the caller leaves before the head": Ending(
-        lambda gone: [Wait(gone), HEAD + BODY], "complete", 200, REPORTED, kept=True, leaves="before"
-    ),
-    "the caller leaves within the body": Ending(
-        lambda gone: [HEAD + BODY[:50], Wait(gone), BODY[50:]],
-        "complete", 200, REPORTED, kept=True, leaves="before",
-    ),
-    "refused once the caller left": Ending(
-        late(error_reply(500)), "upstream_error", 502, kept=True, leaves="before", kind="drain"
-    ),
-    "rejected once the caller left": Ending(
-        late(error_reply(400)), "rejected", 400, kept=True, leaves="before", kind="drain"
-    ),
-}  # fmt: skip
-STREAM: Final = BEFORE_ANY_BYTE | {
-    "complete": Ending(reply(sse_reply(stream_chunks(PIECES))), "complete", 200, REPORTED, kept=True),
-    "closed before any event": Ending(play(stream_head(), End.FIN), "upstream_error", 502),
-    "silence before any event": Ending(play(stream_head(), End.HANG), "upstream_timeout", 502),
-    "the first event is an error": Ending(reply(sse_reply([ERROR])), "upstream_error", 502),
-    "the caller leaves before any byte": Ending(
-        play(End.HANG), "caller_left", 499, HOLD, leaves="before"
-    ),
-    "the caller leaves before any event": Ending(
-        play(stream_head(), End.HANG), "caller_left", 499, HOLD, leaves="before"
-    ),
-    "closed": Ending(then(BEGUN, End.FIN), "upstream_error", 200, DELIVERED),
-    "reset": Ending(then(BEGUN, End.RST), "upstream_error", 200, DELIVERED),
-    "broken framing": Ending(then(BEGUN, b"zz\r\n"), "upstream_error", 200, DELIVERED),
-    "silence": Ending(then(BEGUN, End.HANG), "upstream_timeout", 200, DELIVERED),
-    "a clean end too soon": Ending(
-        then(BEGUN, LAST_CHUNK), "upstream_error", 200, DELIVERED, kept=True
-    ),
-    "an error event": Ending(
-        then(BEGUN, chunked(sse(ERROR)), LAST_CHUNK), "upstream_error", 200, DELIVERED
-    ),
-    "closed before any text": Ending(
-        then(sse_start([chunk({"role": "assistant", "content": ""})]), End.FIN),
-        "upstream_error", 200,
-    ),
-    "closed after the finish": Ending(then(FINISHED, End.FIN), "upstream_error", 200, DELIVERED),
-    "complete, then reset": Ending(
-        then([*UNFRAMED, UNFRAMED_USAGE], DONE, End.RST), "complete", 200, REPORTED
-    ),
-    "complete, closed without its last event": Ending(
-        then([*UNFRAMED, UNFRAMED_USAGE], End.FIN), "complete", 200, REPORTED
-    ),
-    "reset after the finish": Ending(
-        then([*UNFRAMED, UNFRAMED_USAGE], End.RST), "upstream_error", 200, REPORTED
-    ),
-    "the caller leaves": Ending(
-        then(BEGUN, End.HANG), "caller_left", 200, HOLD, leaves="during"
-    ),
-    "the caller leaves after the finish": Ending(
-        then(FINISHED, *USAGE_AND_END), "caller_left", 200, REPORTED, kept=True, leaves="finished"
-    ),
-    "the caller leaves and no usage comes": Ending(
-        then(FINISHED, End.FIN), "caller_left", 200, DELIVERED, leaves="finished"
-    ),
-    "refused once the caller left": Ending(
-        late(error_reply(500)), "caller_left", 499, kept=True, leaves="before", kind="drain"
-    ),
-    "rejected once the caller left": Ending(
-        late(error_reply(400)), "caller_left", 499, kept=True, leaves="before", kind="drain"
-    ),
-    "an error event once the caller left": Ending(
-        late(sse_reply([ERROR])), "caller_left", 499, leaves="before", kind="drain"
-    ),
-}  # fmt: skip
 TABLE: Final = [
-    pytest.param(caller, stream, ending, id=f"{caller} {'stream' if stream else 'json'}: {name}")
-    for caller in ("chat", "messages")
+    pytest.param(stream, ending, id=f"{'stream' if stream else 'json'}: {name}")
     for stream, endings in ((False, JSON), (True, STREAM))
     for name, ending in endings.items()
 ]
 
 
-async def follow(call: Call, ending: Ending, stage: Stage, seen: asyncio.Event) -> None:
-    """Play the caller; set `seen` where the provider waits for it."""
-    await stage.alpha.wait_for(1)
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One caller of a row. Its model is of a provider that nobody else uses."""
+
+    stage: Stage
+    scripts: dict[str, Script]
+    """What the provider plays, by the prompt."""
+    caller: str
+    model: str
+
+    @property
+    def prompt(self) -> str:
+        return f"{PROMPT} {self.model}"
+
+    async def find_exchange(self, prompt: str) -> Exchange:
+        def find() -> list[Exchange]:
+            return [one for one in self.stage.alpha.exchanges if find_prompt(one) == prompt]
+
+        await until(find, "the request at the provider")
+        (exchange,) = find()
+        return exchange
+
+
+async def follow(call: Call, ending: Ending, seen: asyncio.Event) -> Reply:
+    """Play the caller; set `seen` where the provider waits for it. Return what the caller got."""
+    reply = Reply(0, {}, complete=False)
     if ending.leaves == "before":
         await asyncio.sleep(0.05)  # what the provider says at once is on its way; nothing tells
-        call.reset()
-        await asyncio.sleep(NOTICED_SECONDS)
-        seen.set()
-        return
+        await leave(call, seen)
+        return reply
     await call.read_head()
-    body = b""
+    reply.status, reply.headers = call.status, call.headers
     try:
         while piece := await call.read_piece():
-            body += piece
-            if _has_come(body, ending):
-                break
-        else:
-            return
-        if ending.leaves != "never":
-            call.reset()
-            await asyncio.sleep(NOTICED_SECONDS)
-        seen.set()
-        while ending.leaves == "never" and await call.read_piece():
-            pass
+            reply.body += piece
+            if not seen.is_set() and _has_come(reply.body, ending):
+                if ending.leaves != "never":
+                    await leave(call, seen)
+                    return reply
+                seen.set()
+        reply.complete = True
     except Cut:
-        return
+        pass
+    return reply
+
+
+async def leave(call: Call, seen: asyncio.Event) -> None:
+    call.reset()
+    await asyncio.sleep(NOTICED_SECONDS)
+    seen.set()
 
 
 def _has_come(body: bytes, ending: Ending) -> bool:
     """Return whether the finish is in the bytes: the choice's end in chat, else the block's."""
     if ending.leaves == "finished":
         return b'"stop"' in body or b"content_block_stop" in body
-    return (PIECES[-1].encode() if ending.charge.completion else b'"role"') in body
+    text_has_come = ending.charge.completion or ending.leaves == "during"
+    return (PIECES[-1].encode() if text_has_come else b'"role"') in body
 
 
-def find_ids(stage: Stage, model: str) -> list[str]:
+def find_ids(books: Books, model: str) -> list[str]:
     """Find the requests of a model, which no other test uses."""
-    return [
-        str(one) for (one,) in stage.books._all("SELECT id FROM requests WHERE model = ?", model)
-    ]
+    return [str(one) for (one,) in books._all("SELECT id FROM requests WHERE model = ?", model)]
 
 
-async def check_connection(stage: Stage, exchange: Exchange, caller: str, model: str) -> None:
+async def check_connection(case: Case, exchange: Exchange) -> None:
     """Check the connection: if it is kept, the next request uses it too."""
-    stage.alpha.play(json_reply(completion()))
-    answer = await stage.gateway.post(PATHS[caller], stage.key, ASKS[caller](model))
+    prompt = f"Once more, {case.model}"
+    case.scripts[prompt] = json_reply(completion())
+    body = ASKS[case.caller](case.model, prompt)
+    answer = await case.stage.gateway.post(PATHS[case.caller], case.stage.key, body)
     assert answer.status == 200
-    assert stage.alpha.last.connection == exchange.connection
+    assert (await case.find_exchange(prompt)).connection == exchange.connection
     assert not exchange.closed.is_set()
 
 
@@ -256,32 +150,154 @@ async def check_log(stage: Stage, request_id: str, ending: Ending) -> None:
     assert f"status={ending.status} " in line
 
 
-@pytest.mark.parametrize(("caller", "stream", "ending"), TABLE)
+async def check_row(books: Books, model: str, ending: Ending, exchange: Exchange | None) -> str:
+    """Check the request's row, and that the entries are what it says; return its id."""
+    await until(lambda: find_ids(books, model), "the request's row")
+    (request_id,) = find_ids(books, model)
+    cost_nano = await books.charge_nano(request_id)
+    assert exchange is not None
+    if ending.charge is not HOLD:
+        assert cost_nano == ending.charge.of(exchange.body).cost_nano
+    elif ending.told is None:
+        assert cost_nano == books.hold_nano(request_id)
+    else:
+        assert cost_nano >= books.hold_nano(request_id), "or what was delivered, if that is more"
+    row = await books.settled(request_id)
+    ((status,),) = books._all("SELECT status FROM requests WHERE id = ?", request_id)
+    assert (row.outcome, status) == (ending.outcome, ending.status)
+    assert row.state == ("posted" if cost_nano else "voided")
+    return request_id
+
+
+@pytest.mark.parametrize(("stream", "ending"), TABLE)
 async def test_an_ending_leaves_nothing_behind(
-    stage: Stage, caller: str, ending: Ending, *, stream: bool
+    stage: Stage, ending: Ending, *, stream: bool
 ) -> None:
-    seen = asyncio.Event()
-    model = stage.fresh(ending.kind)
-    stage.alpha.play(ending.write(seen))
-    body = ASKS[caller](model, PROMPT, stream=stream)
+    """Callers of both dialects wait beside each other."""
+    scripts: dict[str, Script] = {}
+    stage.alpha.always(lambda exchange: scripts[find_prompt(exchange)])
+    cases = [Case(stage, scripts, caller, stage.fresh(ending.kind)) for caller in PATHS]
+    await asyncio.gather(*(play_ending(case, ending, stream=stream) for case in cases))
+
+
+async def play_ending(case: Case, ending: Ending, *, stream: bool) -> None:
+    stage, caller, model, seen = case.stage, case.caller, case.model, asyncio.Event()
+    case.scripts[case.prompt] = ending.write(seen)
+    body = ASKS[caller](model, case.prompt, stream=stream)
     async with stage.gateway.chatting(stage.key, body, PATHS[caller]) as call:
-        await follow(call, ending, stage, seen)
-        exchange = stage.alpha.exchanges[0]
+        exchange = await case.find_exchange(case.prompt)
+        reply = await follow(call, ending, seen)
         if not ending.kept:
             await asyncio.wait_for(exchange.closed.wait(), CLOSED_SECONDS)
-    await until(lambda: find_ids(stage, model), "the request's row")
-    (request_id,) = find_ids(stage, model)
-    cost_nano = await stage.books.charge_nano(request_id)
-    if ending.charge is HOLD:
-        assert cost_nano == stage.books.hold_nano(request_id)
-    else:
-        assert cost_nano == ending.charge.of(exchange.body).cost_nano
-    row = await stage.books.settled(request_id)
-    assert row.outcome == ending.outcome
-    assert row.state == ("posted" if cost_nano else "voided")
+    check_last(reply, ending, caller, model, stream=stream)
+    request_id = await check_row(stage.books, model, ending, exchange)
     await check_log(stage, request_id, ending)
     if ending.kept:
-        await check_connection(stage, exchange, caller, model)
+        await check_connection(case, exchange)
+
+
+@pytest.mark.parametrize("name", GATEWAY)
+async def test_what_happens_to_the_gateway_leaves_nothing_behind(
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream, name: str
+) -> None:
+    """All forms of requests are in flight at once."""
+    happening = HAPPENINGS[name]
+    async with open_scene(happening, tmp_path, places, alpha) as scene:
+        await happening.before(scene)
+        read = happening.before is nothing
+        async with in_flight(scene, GATEWAY[name], read=read) as requests:
+            await happening.during(scene)
+            await asyncio.gather(*(one.end() for one in requests))
+            for one in requests:
+                check_last(one.reply, one.ending, one.caller, one.model, stream=one.stream)
+                await check_exchange(one.exchange, one.ending)
+            await happening.after(scene)
+            for one in requests:
+                request_id = await check_row(scene.books, one.model, one.ending, one.exchange)
+                if scene.process is not None and one.ending.outcome != "interrupted":
+                    assert scene.process.log.count(request_id) == 1
+
+
+async def check_exchange(exchange: Exchange | None, ending: Ending) -> None:
+    assert exchange is not None
+    if ending.kept:
+        assert not exchange.closed.is_set()
+    else:
+        await asyncio.wait_for(exchange.closed.wait(), CLOSED_SECONDS)
+
+
+UNREAD_KINDS: Final = {
+    "plain": Kind(("alpha",), 4),
+    "abort": Kind(("alpha",), 2, 'on_disconnect = "abort"'),
+}
+
+
+async def test_a_caller_who_stops_reading_leaves_nothing_behind(
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream
+) -> None:
+    """The connection is cut when no byte was taken for `stall_seconds`."""
+    numbers = {kind: itertools.count() for kind in UNREAD_KINDS}
+    cases = {
+        f"{ending.kind}/{next(numbers[ending.kind])}": (caller, ending)
+        for caller in PATHS
+        for ending in UNREAD.values()
+    }
+    alpha.always(lambda exchange: cases[find_prompt(exchange)][1].write(asyncio.Event()))
+    with open_process(tmp_path, places, UNREAD_KINDS, "stall_seconds = 0.5") as running:
+        await asyncio.gather(
+            *(read_nothing(running, alpha, model, *case) for model, case in cases.items())
+        )
+        running.prove_books()
+
+
+async def read_nothing(
+    running: Running, alpha: ScriptedUpstream, model: str, caller: str, ending: Ending
+) -> None:
+    """Play one caller; its prompt is the model's name."""
+    key, port = running.callers["rich"].key, running.gateway.port
+    body = json.dumps(ASKS[caller](model, model, stream=ending.outcome != "complete")).encode()
+    headers = {"Content-Type": "application/json", "x-api-key": key}
+    loop = asyncio.get_running_loop()
+    async with connect_narrowly(port) as one:
+        await loop.sock_sendall(one, request("POST", PATHS[caller], headers, body))
+        caller_port = one.getsockname()[1]
+        await until(lambda: find_ids(running.books, model), "the request's row")
+        await until(lambda: not is_connected(port, caller_port), "the connection to be cut")
+        (exchange,) = [each for each in alpha.exchanges if find_prompt(each) == model]
+        await check_row(running.books, model, ending, exchange)
+        await check_exchange(exchange, ending)
+        got = await read_to_end(one)
+    assert got.startswith(b"HTTP/1.1 200 ")
+    assert not any(last in got for last in (*LAST_EVENTS, b"\r\n0\r\n\r\n"))
+    assert len(got) < len(LONG_TEXT) * LONG_PIECES
+
+
+@contextlib.asynccontextmanager
+async def connect_narrowly(port: int) -> AsyncIterator[socket.socket]:
+    """Connect with a small buffer, so that few bytes are taken unread."""
+    with socket.socket() as one:
+        one.setblocking(False)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        await asyncio.get_running_loop().sock_connect(one, ("127.0.0.1", port))
+        yield one
+
+
+def is_connected(port: int, caller_port: int) -> bool:
+    """Return whether the gateway's end of a connection is open; a caller who reads nothing cannot tell."""
+    ends = [f":{one:04X}" for one in (port, caller_port)]
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        _, own, other, state, *_ = line.split()
+        if own.endswith(ends[0]) and other.endswith(ends[1]):
+            return state == ESTABLISHED
+    return False
+
+
+async def read_to_end(one: socket.socket) -> bytes:
+    got = b""
+    with contextlib.suppress(ConnectionError):
+        while data := await asyncio.get_running_loop().sock_recv(one, 2**16):
+            got += data
+    return got
 
 
 REFUSED: Final[dict[str, tuple[bytes, dict[str, str], int]]] = {

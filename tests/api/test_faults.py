@@ -1,6 +1,6 @@
 """Upstreams that fail before the first byte: status, code, no charge, no secret revealed.
 
-Faults of a stream that has begun are in tests/api/test_faults_midstream.py.
+Faults of a stream that has begun are in tests/api/test_relay.py.
 """
 
 from __future__ import annotations

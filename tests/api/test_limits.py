@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any, Literal, cast
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api import Gateway
-from gateway.api.body import hold_body, release_body
 from gateway.api.limits import Bucket, Rates
-from gateway.config import Limits
 from gateway.dialects import CALLERS
-from gateway.errors import Overloaded, RateLimited
-from gateway.ledger.base import Account, Key
-from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.errors import RateLimited
 from tests.support.fuzz import fuzz
 
 EPSILON = 1e-6
@@ -220,81 +214,6 @@ def test_messages_headers_say_when_as_a_time() -> None:
     }
 
 
-def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
-    """Requests in flight release the object that counted them."""
-    services, key = make_services(requests=1), make_key()
-    first = services.find_rates(key, 0.0)
-    first.admit(0.0)
-    with pytest.raises(RateLimited):
-        first.admit(0.0)
-    key.terms = KeyTerms(name="renamed")
-    with pytest.raises(RateLimited):
-        services.find_rates(key, 0.0).admit(0.0)
-    key.terms = KeyTerms(requests_per_minute=2, concurrency=2)
-    second = services.find_rates(key, 0.0)
-    assert second is first
-    second.admit(0.0)
-    with pytest.raises(RateLimited, match="2 requests in flight"):
-        second.admit(0.0)
-    second.release()
-    second.admit(0.0)
-    second.release()
-    with pytest.raises(RateLimited, match="2 requests per minute"):
-        second.admit(0.0)
-
-
-def test_keys_have_rates_of_their_own() -> None:
-    services = make_services(requests=1)
-    account = Account(1, "a", False, 10**9)
-    services.find_rates(make_key(account), 0.0).admit(0.0)
-    services.find_rates(make_key(account), 0.0).admit(0.0)
-
-
-@pytest.mark.parametrize("own", [None, 0, 7])
-def test_a_key_without_limits_has_the_configured_ones(own: int | None) -> None:
-    """0 is a limit of its own: none."""
-    key = make_key(terms=KeyTerms(requests_per_minute=own))
-    requests = make_services(requests=5).find_rates(key, 0.0).requests
-    assert (requests and requests.limit) == {None: 5, 0: None, 7: 7}[own]
-
-
-def test_an_account_limits_all_its_keys_together() -> None:
-    """What the account refuses counts nowhere; what the key refuses does not count for the account."""
-    services, account = make_services(share=3), Account(1, "a", False, 10**9)
-    account.terms = Terms(requests_per_minute=3)
-    busy = make_key(account, KeyTerms(requests_per_minute=1))
-    first, other = (services.find_rates(key, 0.0) for key in (busy, make_key(account)))
-    first.admit(0.0)
-    with pytest.raises(RateLimited, match="This key may make 1 requests per minute"):
-        first.admit(0.0)
-    other.admit(0.0)
-    other.admit(0.0)
-    with pytest.raises(RateLimited, match="This account has 3 requests in flight, its share"):
-        other.admit(0.0)
-    first.release()
-    with pytest.raises(RateLimited, match="This account may make 3 requests per minute") as refused:
-        other.admit(0.0)
-    assert refused.value.retry_after_seconds == pytest.approx(20)
-    assert first.above is not None
-    assert first.above is other.above
-    assert (first.in_flight, other.in_flight, first.above.in_flight) == (0, 2, 2)
-    other.admit(20.001)
-
-
-def test_an_account_s_own_concurrency_takes_the_place_of_its_share() -> None:
-    services, account = make_services(share=1), Account(1, "a", False, 10**9)
-    key = make_key(account)
-    services.find_rates(key, 0.0).admit(0.0)
-    with pytest.raises(RateLimited, match="its share of what the gateway takes"):
-        services.find_rates(key, 0.0).admit(0.0)
-    account.terms = Terms(concurrency=2)
-    services.find_rates(key, 0.0).admit(0.0)
-    with pytest.raises(RateLimited, match="2 requests in flight, as many as it may have at once"):
-        services.find_rates(key, 0.0).admit(0.0)
-    account.terms = Terms(concurrency=0)
-    services.find_rates(key, 0.0).admit(0.0)
-
-
 def test_an_account_s_tokens_are_counted_once_by_whichever_key() -> None:
     account = rates(tokens=100, owner="account")
     one, other = rates(tokens=1000, above=account), rates(above=account)
@@ -312,58 +231,3 @@ def test_an_account_s_tokens_are_counted_once_by_whichever_key() -> None:
     assert (tell(one, 0.0)["x-ratelimit-remaining-tokens"], one.tokens.level(0.0)) == ("5", 990)
     one.take_tokens(988, 60.0)
     assert tell(one, 60.0)["x-ratelimit-limit-tokens"] == "100", "the account has less left"
-
-
-def make_key(account: Account | None = None, terms: KeyTerms | None = None) -> Key:
-    return Key("k", account or Account(1, "a", False, 10**9), terms or KeyTerms())
-
-
-def make_services(*, requests: int = 0, share: int = 0) -> Gateway:
-    nothing = cast("Any", None)
-    limits, account_limits = Limits(requests, 0, 0), Limits(0, 0, share)
-    config = cast("Any", SimpleNamespace(limits=limits, account_limits=account_limits))
-    return Gateway(config, nothing, nothing, nothing, nothing)
-
-
-def make_call(account_id: int) -> Any:
-    key = SimpleNamespace(account=SimpleNamespace(id=account_id))
-    return SimpleNamespace(body_bytes=0, key=key)
-
-
-def make_bodies(max_bodies_mb: int) -> Gateway:
-    services = make_services(requests=0)
-    services.config = cast(
-        "Any", SimpleNamespace(server=SimpleNamespace(max_bodies_mb=max_bodies_mb))
-    )
-    return services
-
-
-def test_bodies_have_a_budget_that_all_share() -> None:
-    services, first, second = make_bodies(2), make_call(1), make_call(2)
-    hold_body(services, first, 2**20)
-    hold_body(services, second, 2**20)
-    with pytest.raises(Overloaded):
-        hold_body(services, second, 1)
-    assert (services.body_bytes, first.body_bytes, second.body_bytes) == (2**21, 2**20, 2**20)
-    release_body(services, first)
-    hold_body(services, make_call(3), 1)
-    release_body(services, second)
-    assert (services.body_bytes, services.account_body_bytes) == (1, {3: 1})
-
-
-def test_one_account_has_half_of_the_budget() -> None:
-    services, other = make_bodies(4), make_call(2)
-    hold_body(services, make_call(1), 2**20)
-    hold_body(services, make_call(1), 2**20)
-    with pytest.raises(Overloaded):
-        hold_body(services, make_call(1), 1)
-    hold_body(services, other, 2**21)
-
-
-def test_a_body_that_is_alone_always_has_room() -> None:
-    """A large one is held three times, which may be more than the whole budget."""
-    services, call = make_bodies(2), make_call(1)
-    hold_body(services, call, 2**20)
-    hold_body(services, call, 2**21)
-    with pytest.raises(Overloaded):
-        hold_body(services, make_call(2), 1)

@@ -173,16 +173,22 @@ async def test_slow_body_is_a_408(launch: Launch, stage: Stage) -> None:
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
         "Content-Type: application/json\r\nContent-Length: 500\r\n\r\n"
     ).encode()
-    async with running.gateway.connect() as silent:
-        await silent.send(head + b'{"model"')
-        check_error(await silent.read_all(), 408, "request_timeout")
-        await silent.read_to_close()
-    async with running.gateway.connect() as dripping:
-        await dripping.send(head)
-        for _ in range(12):
-            await dripping.send(b" ")
-            await asyncio.sleep(0.08)
-        check_error(await dripping.read_all(), 408, "request_timeout")
+
+    async def fall_silent() -> None:
+        async with running.gateway.connect() as silent:
+            await silent.send(head + b'{"model"')
+            check_error(await silent.read_all(), 408, "request_timeout")
+            await silent.read_to_close()
+
+    async def drip() -> None:
+        async with running.gateway.connect() as dripping:
+            await dripping.send(head)
+            for _ in range(12):
+                await dripping.send(b" ")
+                await asyncio.sleep(0.08)
+            check_error(await dripping.read_all(), 408, "request_timeout")
+
+    await asyncio.gather(fall_silent(), drip())
     assert stage.alpha.connections == 0
 
 

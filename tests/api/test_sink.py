@@ -139,6 +139,6 @@ async def test_a_caller_that_takes_nothing_is_given_up() -> None:
     sink.tick(now + STALL_SECONDS - 0.1, mid_event=False)
     assert not sink.lost
     assert KEEP_ALIVE not in transport.written, "a comment would only queue up"
-    sink.tick(now + STALL_SECONDS, mid_event=False)
+    sink.tick(now + STALL_SECONDS + 0.1, mid_event=False)
     assert sink.lost
     assert transport.aborted

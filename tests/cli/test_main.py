@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import sqlite3
 import subprocess
@@ -15,105 +14,8 @@ from pathlib import Path
 import pytest
 
 from gateway import apikeys
-from gateway.cli.grammar import GROUPS, VERBS
-from gateway.cli.parser import PROGRAM, Verb, parse
 from tests import ROOT
-from tests.support.cli import Cli, make_cli
-
-VERB_PATHS = [verb.path for verb in VERBS]
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return make_cli(tmp_path, capsys)
-
-
-# ---- grammar and help ----------------------------------------------------------------------------
-
-
-def test_these_verbs_and_no_others_exist() -> None:
-    assert VERB_PATHS == [
-        "serve", "check", "audit", "backup", "unit",
-        "account add", "account edit", "account list", "account show", "account credit", "account correct",
-        "account suspend", "account resume", "account passwd", "account signin-link",
-        "account end-sessions",
-        "key add", "key edit", "key list", "key rotate", "key revoke",
-        "code make", "code list", "code void",
-        "usage",
-    ]  # fmt: skip
-
-
-def test_no_verb_serves() -> None:
-    for words in ([], ["--config", "x.toml"]):
-        assert parse(words, VERBS, GROUPS).verb.path == "serve"
-
-
-@pytest.mark.parametrize("path", [*VERB_PATHS, *GROUPS, ""])
-def test_help_begins_with_what_it_is_for_and_examples(cli: Cli, path: str) -> None:
-    answer = cli.done(*path.split(), "--help")
-    lines = answer.out.splitlines()
-    assert lines[0].endswith(".")
-    assert lines[2] == "examples:"
-    assert lines[3].startswith(f"  {PROGRAM} ")
-    assert answer.out.index("examples:") < answer.out.index("usage:")
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=VERB_PATHS)
-def test_every_example_can_be_typed(verb: Verb) -> None:
-    for example in verb.examples:
-        command = re.sub(r"^\w+=\$\((.*)\)$", r"\1", example).removeprefix(f"{PROGRAM} ")
-        words = shlex.split(re.split(" [<>] ", command)[0])
-        assert parse(words, VERBS, GROUPS).verb is verb
-
-
-def test_every_reading_verb_answers_in_json() -> None:
-    reading = {"check", "audit", "account list", "account show", "key list", "code list", "usage"}
-    for path in reading:
-        words = [*path.split(), *(["x"] if path == "account show" else []), "--json"]
-        assert parse(words, VERBS, GROUPS).json is True
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["nonsense"],
-        ["account"],
-        ["account", "nonsense"],
-        ["account", "add"],
-        ["account", "add", ""],
-        ["account", "add", "a", "--credit", "-1"],
-        ["account", "add", "a", "--credit", "1e3"],
-        ["account", "credit", "a", "-5"],
-        ["account", "credit", "a", "0"],
-        ["account", "credit", "a", "0.0000000001"],
-        ["account", "correct", "a", "five", "--note", "n"],
-        ["account", "correct", "a", "1", "--note", ""],
-        ["account", "li"],
-        ["account", "list", "--js"],
-        ["key", "add", "a", "--expires", "2001-01-01"],
-        ["key", "add", "a", "--models", ","],
-        ["key", "add", "a", "--rpm", "-1"],
-        ["key", "add", "a", "--cap", "0"],
-        ["key", "rotate", "k", "--grace", "soon"],
-        ["key", "edit", "k", "--cap", "0"],
-        ["key", "edit", "k", "--expires", "2001-01-01"],
-        ["code", "make"],
-        ["code", "make", "--amount", "0"],
-        ["code", "make", "--amount", "1", "--count", "many"],
-        ["code", "list", "--status", "lost"],
-        ["code", "void"],
-        ["usage", "--by", "moon"],
-        ["usage", "--since", "yesterday"],
-        ["serve", "now"],
-        ["check", "\udcff"],
-    ],
-)
-def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
-    answer = cli.run(*words)
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("usage: ")
-    assert not cli.database.exists()
-
+from tests.support.cli import Cli
 
 # ---- exit codes ----------------------------------------------------------------------------------
 

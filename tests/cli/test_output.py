@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-import re
 
-import pytest
-
-from gateway.admin.csv_text import render_csv
 from gateway.cli.output import Column, Output, render_fields, render_table
 
 
@@ -33,20 +28,6 @@ def test_nothing_in_a_cell_moves_the_cursor() -> None:
     shown = render_table((Column("A"),), [("x\x1b[2J\r\n\u202ey",)])
     assert shown == "A\nx\ufffd[2J\ufffd\ufffd\ufffdy"
     assert "\x1b" not in render_fields([("name", "\x1b]0;title\x07")])
-
-
-@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_no_text_cell_of_a_csv_is_a_formula(cell: str) -> None:
-    rendered = render_csv(("name", "cost"), [(cell, -5)])
-    assert list(csv.reader(io.StringIO(rendered, newline=""))) == [
-        ["name", "cost"],
-        ["'" + re.sub(r"[\t\r]", "\ufffd", cell), "-5"],
-    ]
-
-
-def test_a_csv_keeps_commas_and_quotes() -> None:
-    rendered = render_csv(("name",), [('a "b", c',)])
-    assert list(csv.reader(io.StringIO(rendered))) == [["name"], ['a "b", c']]
 
 
 def test_json_is_the_same_bytes_in_every_locale() -> None:

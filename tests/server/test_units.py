@@ -13,35 +13,16 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.cli.unit import explain, warn
-from gateway.config import Server, load_config
+from gateway.cli.unit import explain
+from gateway.config import Server
 from gateway.server.units import Installation, make_service, make_socket
-from tests.support.cli import Cli, make_cli
+from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.settings import SHIPPED
 
 README: Final = SHIPPED.with_name("README.md")
-SERVER: Final = load_config(SHIPPED, {}).server
-PLACE: Final = Installation(
-    python=Path("/opt/gateway/.venv/bin/python"),
-    config=Path("/etc/gateway/gateway.toml"),
-    folder=Path("/opt/gateway"),
-    database=Path("/srv/books/gateway.db"),
-    owner="keeper",
-)
-STATE: Final = Path("/var/lib/gateway/gateway.db")
 WORST_EXPOSURE: Final = 3.0
 ANALYZE: Final = shutil.which("systemd-analyze")
 needs_systemd: Final = pytest.mark.skipif(ANALYZE is None, reason="there is no systemd-analyze")
-
-
-def read_unit(text: str) -> dict[str, list[str]]:
-    """Read all settings with their values, in order."""
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        if line and line[0] not in "#[":
-            name, _, value = line.partition("=")
-            found.setdefault(name, []).append(value)
-    return found
 
 
 def service_of(changes: Mapping[str, Any] | None = None, **server: Any) -> dict[str, list[str]]:
@@ -202,75 +183,6 @@ def test_systemd_would_say_what_is_wrong(tmp_path: Path) -> None:
     assert ANALYZE is not None
     done = subprocess.run([ANALYZE, "verify", service], capture_output=True, text=True, check=False)
     assert "ProtectClok" in done.stderr
-
-
-# ---- the verb ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return make_cli(tmp_path, capsys)
-
-
-def test_the_verb_prints_this_installation(cli: Cli) -> None:
-    """The unit alone goes to stdout, the instructions to stderr."""
-    answer = cli.done("unit")
-    unit = read_unit(answer.out)
-    assert unit["ExecStart"] == [f"{sys.executable} -m gateway serve --config {cli.config}"]
-    assert unit["WorkingDirectory"] == [str(SHIPPED.parent)]
-    assert unit["ReadWritePaths"] == [str(cli.folder)]
-    assert answer.out.startswith("[Unit]\n")
-    assert "sudo systemctl enable --now gateway.socket gateway.service" in answer.err
-    assert not cli.database.exists()
-
-
-def test_a_relative_configuration_becomes_absolute(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(cli.folder)
-    unit = read_unit(cli.run("unit", environ={}).out)
-    assert unit["ExecStart"][0].endswith(f" --config {cli.config}")
-
-
-@pytest.mark.parametrize(
-    ("host", "port", "expected"),
-    [
-        ("127.0.0.1", 8080, ["127.0.0.1:8080"]),
-        ("::1", 81, ["[::1]:81"]),
-        ("0.0.0.0", 8080, ["0.0.0.0:8080"]),
-    ],
-)
-def test_the_socket_is_where_the_configuration_says(
-    cli: Cli, host: str, port: int, expected: list[str]
-) -> None:
-    cli.config.write_text(f'[server]\nhost = "{host}"\nport = {port}\n', encoding="utf-8")
-    answer = cli.done("unit", "--socket")
-    assert read_unit(answer.out)["ListenStream"] == expected
-    assert answer.err == ""
-
-
-def test_a_name_becomes_numbers(cli: Cli) -> None:
-    cli.config.write_text('[server]\nhost = "localhost"\n', encoding="utf-8")
-    assert "127.0.0.1:8080" in read_unit(cli.done("unit", "--socket").out)["ListenStream"]
-
-
-@pytest.mark.parametrize("server", ["port = 0", 'host = "no-such-host.invalid"'])
-def test_a_socket_needs_an_address(cli: Cli, server: str) -> None:
-    cli.config.write_text(f"[server]\n{server}\n", encoding="utf-8")
-    answer = cli.run("unit", "--socket")
-    assert (answer.code, answer.out) == (1, "")
-
-
-def test_a_service_of_roots_is_no_surprise() -> None:
-    for changes, word in (
-        ({"owner": ""}, "useradd"),
-        ({"owner": "", "database": STATE}, "sudo"),
-    ):
-        place = dataclasses.replace(PLACE, **changes)
-        note = warn(make_service(place, SERVER), place)
-        assert note is not None
-        assert word in note
-    assert warn(make_service(PLACE, SERVER), PLACE) is None
 
 
 def test_the_readme_has_the_commands() -> None:

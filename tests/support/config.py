@@ -28,6 +28,11 @@ BRISK: Final = (
     f"idle_timeout = {BRISK_SECONDS}\ntotal_timeout = {TOTAL_SECONDS}\n"
     'on_disconnect = "abort"'
 )
+HASTY: Final = (
+    f"connect_timeout = 2\nfirst_byte_timeout = {TOTAL_SECONDS}\nidle_timeout = {TOTAL_SECONDS}\n"
+    "total_timeout = 0.5"
+)
+"""The total deadline comes first."""
 
 
 Dialect = Literal["chat", "messages", "demo"]
@@ -56,7 +61,8 @@ KINDS: Final[dict[str, Kind]] = {
     "nameless": Kind(("nameless",), 2, BRISK),
     "black-hole": Kind(("black-hole",), 2, BRISK),
     "tls": Kind(("tls",), 2, BRISK),
-    "drain": Kind(("alpha",), 16, PATIENT),
+    "drain": Kind(("alpha",), 24, PATIENT),
+    "hasty": Kind(("alpha",), 8, HASTY),
     "abort": Kind(("alpha",), 40, PATIENT + '\non_disconnect = "abort"'),
     "no-usage": Kind(("alpha",), 6, PATIENT + "\nstream_usage = false"),
     "messages": Kind(("alpha",), 450, dialects=("messages",)),

@@ -12,6 +12,7 @@ from tests.support.process import MESSAGES, GatewayProcess
 from tests.support.running import Running
 from tests.support.seed import Caller
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +71,11 @@ class Stage:
 
     async def settled(self, reply: Reply) -> RequestRow:
         return await self.books.settled(reply.request_id)
+
+    async def check_log(self, reply: Reply) -> None:
+        """Check that one line reports the request, without its content."""
+        gateway = self.gateway
+        await until(lambda: reply.request_id in gateway.log, "a line in the log")
+        (line,) = [one for one in gateway.log.splitlines() if reply.request_id in one]
+        assert len(line) < 1000
+        assert "Traceback" not in gateway.log

@@ -1,17 +1,131 @@
-"""The embedded provider: what it answers."""
+"""The embedded provider repeats what it hears, in the chat dialect."""
 
 from __future__ import annotations
 
-from gateway.upstream.demo import make_completion
+import asyncio
+from typing import Any, Final, cast
+
+import orjson
+import pytest
+
+from gateway.dialects import EXCHANGES
+from gateway.errors import Overloaded
+from gateway.upstream import Attempt, DemoForwarder
+from gateway.upstream.demo import GREETING, iter_chunks, make_completion
+from tests.support.records import make_provider
+
+PROVIDER: Final = make_provider(name="demo", dialect="demo")
+Json = dict[str, Any]
 
 
-def answer(text: str) -> str:
-    body = {"model": "echo", "messages": [{"role": "user", "content": text}]}
-    said = make_completion(body)["choices"][0]["message"]["content"]
-    assert isinstance(said, str)
-    return said
+def ask(content: Any = "one two  three", **fields: Any) -> Json:
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": content}]
+    return {"model": "echo", "messages": messages, **fields}
+
+
+def answer(body: Json) -> tuple[str, str, int]:
+    """Return the text, the finish reason and the completion tokens."""
+    reply = make_completion(body)
+    choice = reply["choices"][0]
+    return (
+        choice["message"]["content"],
+        choice["finish_reason"],
+        reply["usage"]["completion_tokens"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (ask(), ("one two  three", "stop", 3)),
+        (ask(max_tokens=2), ("one two  ", "length", 2)),
+        (ask(max_tokens=3), ("one two  three", "stop", 3)),
+        (ask(max_tokens=9, max_completion_tokens=1), ("one ", "length", 1)),
+        (ask(max_completion_tokens=0, max_tokens=9), ("", "length", 0)),
+        (ask(stop="two"), ("one ", "stop", 1)),
+        (ask(stop=["three", "", "two"]), ("one ", "stop", 1)),
+        (ask([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}]), ("a b", "stop", 2)),
+        (ask(" "), (GREETING, "stop", len(GREETING.split()))),
+        (ask(None), (GREETING, "stop", len(GREETING.split()))),
+        ({"model": "echo", "messages": []}, (GREETING, "stop", len(GREETING.split()))),
+    ],
+)  # fmt: skip
+def test_the_users_last_words_come_back(body: Json, expected: tuple[str, str, int]) -> None:
+    assert answer(body) == expected
 
 
 def test_an_answer_has_at_most_16_384_characters() -> None:
-    assert answer("x" * 16_384) == "x" * 16_384
-    assert answer("x" * 16_385) == "x" * 16_384
+    assert answer(ask("x" * 16_384))[0] == "x" * 16_384
+    assert answer(ask("x" * 16_385))[0] == "x" * 16_384
+
+
+def test_every_choice_is_counted() -> None:
+    reply = make_completion(ask(n=2))
+    assert [one["index"] for one in reply["choices"]] == [0, 1]
+    assert reply["usage"] == {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11}
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_stream_says_the_same(n: int) -> None:
+    chunks = list(iter_chunks(ask(n=n, stream_options={"include_usage": True})))
+    *said, usage = chunks
+    for index in range(n):
+        choices = [one["choices"][0] for one in said if one["choices"][0]["index"] == index]
+        assert choices[0]["delta"] == {"role": "assistant", "content": ""}
+        assert "".join(one["delta"].get("content", "") for one in choices) == "one two  three"
+        assert [one["finish_reason"] for one in choices[-2:]] == [None, "stop"]
+    assert (usage["choices"], usage["usage"]["completion_tokens"]) == ([], 3 * n)
+    assert all("usage" not in one for one in iter_chunks(ask()))
+    assert len({one["id"] for one in chunks}) == 1
+
+
+class Taker:
+    """A receiver that asks to be waited for after each piece."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.waits = 0
+
+    def receive(self, data: bytes) -> bool:
+        self.pieces.append(data)
+        return False
+
+    async def ready(self) -> None:
+        self.waits += 1
+
+
+async def deliver(body: Json, attempt: Attempt) -> Taker:
+    forwarder, taker = DemoForwarder(PROVIDER), Taker()
+    exchange = EXCHANGES["chat"]["demo"]
+    reply = await forwarder.open(exchange, orjson.dumps(body), {}, attempt)
+    await reply.deliver(taker)
+    return taker
+
+
+async def test_it_waits_for_a_slow_caller_and_ends_like_a_provider() -> None:
+    sent: list[str] = []
+    attempt = Attempt(PROVIDER, on_sent=lambda: sent.append("sent"))
+    taker = await deliver(ask(stream=True), attempt)
+    assert sent == ["sent"]
+    assert taker.waits == len(taker.pieces)
+    assert taker.pieces[-1] == b"data: [DONE]\n\n"
+    whole = await deliver(ask(), Attempt(PROVIDER))
+    assert [orjson.loads(one)["object"] for one in whole.pieces] == ["chat.completion"]
+
+
+async def test_it_stops_when_the_attempt_is_given_up() -> None:
+    attempt, error = Attempt(PROVIDER), Overloaded("stopping")
+
+    class Leaver(Taker):
+        async def ready(self) -> None:
+            await asyncio.sleep(0)
+            attempt.fail(error)
+
+    taker = Leaver()
+    exchange = EXCHANGES["chat"]["demo"]
+    reply = await DemoForwarder(PROVIDER).open(
+        exchange, orjson.dumps(ask(stream=True)), {}, attempt
+    )
+    with pytest.raises(Overloaded):
+        await reply.deliver(cast("Any", taker))
+    assert len(taker.pieces) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +11,16 @@ from gateway.errors import BadRequest
 from tests.dialects.chat_over_messages.kit import (
     TARGET,
     check_request,
+    refuse,
+    text,
+    tool,
     translate,
     translate_messages,
 )
 
-PNG = base64.b64encode(b"\x89PNG picture").decode()
-PDF = base64.b64encode(b"%PDF-1.7 text").decode()
 USER = {"role": "user", "content": "Hi"}
 
 Json = dict[str, Any]
-
-
-def text(said: str) -> Json:
-    return {"type": "text", "text": said}
 
 
 def call(identity: str = "c1", name: str = "f", arguments: str | None = "{}") -> Json:
@@ -43,22 +39,6 @@ def result(identity: str = "c1", content: Any = None) -> Json:
 
 def calls(*made: Json) -> Json:
     return {"role": "assistant", "content": None, "tool_calls": list(made)}
-
-
-def tool(identity: str, content: Any) -> Json:
-    return {"role": "tool", "tool_call_id": identity, "content": content}
-
-
-def refuse(*messages: Json) -> str | None:
-    """Return the field that a refusal names."""
-    with pytest.raises(BadRequest) as caught:
-        translate_messages(*messages)
-    assert str(caught.value.param) in caught.value.message
-    return caught.value.param
-
-
-def refuse_part(part: Json, role: str = "user") -> str | None:
-    return refuse({"role": role, "content": [part]})
 
 
 @pytest.mark.parametrize(
@@ -205,76 +185,6 @@ def test_all_instructions_are_the_system_where_the_provider_takes_no_others() ->
 
 def test_blank_instructions_are_no_system() -> None:
     assert "system" not in translate(messages=[{"role": "system", "content": " "}, USER])
-
-
-@pytest.mark.parametrize(
-    ("url", "source"),
-    [
-        (
-            f"data:image/png;base64,{PNG}",
-            {"type": "base64", "media_type": "image/png", "data": PNG},
-        ),
-        (
-            f"DATA:Image/JPEG;base64,{PNG}",
-            {"type": "base64", "media_type": "image/jpeg", "data": PNG},
-        ),
-        (
-            f"data:image/jpg;base64,{PNG}",
-            {"type": "base64", "media_type": "image/jpeg", "data": PNG},
-        ),
-        (
-            f"data:image/gif;a=b;base64,{PNG}",
-            {"type": "base64", "media_type": "image/gif", "data": PNG},
-        ),
-        (
-            f"data:image/webp;base64,{PNG}",
-            {"type": "base64", "media_type": "image/webp", "data": PNG},
-        ),
-        ("https://example.com/a.png", {"type": "url", "url": "https://example.com/a.png"}),
-        ("HTTPS://example.com/a.svg", {"type": "url", "url": "HTTPS://example.com/a.svg"}),
-    ],
-)
-def test_pictures(url: str, source: Json) -> None:
-    part = {"type": "image_url", "image_url": {"url": url, "detail": "high"}}
-    made = translate(messages=[{"role": "user", "content": [text("See"), part]}])
-    check_request(made)
-    assert made["messages"][0]["content"] == [text("See"), {"type": "image", "source": source}]
-    assert translate_messages(tool("c", [part]))[0]["content"][0]["content"] == [
-        {"type": "image", "source": source}
-    ]
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com/a.png",
-        "ftp://example.com/a.png",
-        "file:///etc/passwd",
-        "data:image/svg+xml;base64,AAAA",
-        "data:image/png,AAAA",
-        "data:image/png;base64,",
-        "data:;base64,AAAA",
-        PNG,
-    ],
-)
-def test_pictures_that_the_upstream_cannot_take_are_refused(url: str) -> None:
-    part = {"type": "image_url", "image_url": {"url": url}}
-    assert refuse_part(part) == "messages[0].content[0].image_url.url"
-
-
-def test_documents() -> None:
-    held = f"data:application/pdf;base64,{PDF}"
-    source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
-    content = [
-        {"type": "file", "file": {"file_data": held, "filename": "a.pdf"}},
-        {"type": "file", "file": {"file_data": held, "file_id": None}},
-    ]
-    made = translate(messages=[{"role": "user", "content": content}])
-    check_request(made)
-    assert made["messages"][0]["content"] == [
-        {"type": "document", "source": source, "title": "a.pdf"},
-        {"type": "document", "source": source},
-    ]
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
 @given(
     st.dictionaries(
         st.sampled_from(["messages", "system", "tools", "max_tokens", "stop_sequences", "top_k"]),
-        json_values | st.lists(st.dictionaries(st.sampled_from(["role", "content", "type", "text", "input"]), json_values)),
+        json_values | st.lists(st.dictionaries(st.sampled_from(["role", "content", "type", "text", "input"]), json_values), max_size=3),
     )
 )  # fmt: skip
 def test_no_json_breaks_the_validation(fields: Json) -> None:

@@ -1,19 +1,75 @@
-"""The list of models in the messages dialect: its pages."""
+"""Pages of the list of models, with cursors as in Anthropic's API."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import pytest
 
-from gateway.dialects import CALLERS, ListedModel
+from gateway.dialects import ListedModel
+from gateway.dialects.messages.models import make_page, show_model
 from gateway.errors import BadRequest
 
-MODELS = [ListedModel(f"m{number}", "vendor", 0, 1, 1) for number in range(1001)]
+MODELS: Final = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(25)]
 
 
-def test_a_page_has_20_models_and_at_most_1000() -> None:
-    messages = CALLERS["messages"]
-    assert len(messages.list_models(MODELS, {})["data"]) == 20
-    page = messages.list_models(MODELS, {"limit": ["1000"]})
-    assert (len(page["data"]), page["has_more"], page["last_id"]) == (1000, True, "m999")
-    with pytest.raises(BadRequest):
-        messages.list_models(MODELS, {"limit": ["1001"]})
+def page(**query: str | Sequence[str]) -> tuple[list[str], bool]:
+    """Return the ids of a page, and whether there are more."""
+    asked = {name: [value] if isinstance(value, str) else value for name, value in query.items()}
+    made = make_page(MODELS, asked)
+    ids = [one["id"] for one in made["data"]]
+    ends = (made["first_id"], made["last_id"])
+    assert ends == ((ids[0], ids[-1]) if ids else (None, None))
+    return ids, made["has_more"]
+
+
+def ids_of(first: int, last: int) -> list[str]:
+    return [f"m{n}" for n in range(first, last)]
+
+
+def test_pages_lead_through_the_list_and_back() -> None:
+    assert page() == (ids_of(0, 20), True)
+    assert page(after_id="m19") == (ids_of(20, 25), False)
+    assert page(limit="3", after_id="m3") == (ids_of(4, 7), True)
+    assert page(limit="3", before_id="m4") == (ids_of(1, 4), True)
+    assert page(limit="3", before_id="m2") == (ids_of(0, 2), False)
+    assert page(after_id="m24") == ([], False)
+    assert page(limit="2", after_id="m3", before_id="m9") == (ids_of(4, 6), True)
+
+
+def test_a_page_has_at_most_1000_models() -> None:
+    assert page(limit="1") == (["m0"], True)
+    many = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(1001)]
+    made = make_page(many, {"limit": ["1000"]})
+    assert (len(made["data"]), made["has_more"], made["last_id"]) == (1000, True, "m999")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"limit": "-1"},
+        {"limit": "ten"},
+        {"limit": "٣"},
+        {"after_id": "none"},
+        {"before_id": "none"},
+    ],
+)
+def test_a_bad_query_is_refused_by_name(query: dict[str, str]) -> None:
+    with pytest.raises(BadRequest) as refused:
+        page(**query)
+    assert [refused.value.param] == list(query)
+
+
+def test_all_that_is_served_is_active() -> None:
+    assert page(lifecycle=["active", "retired"], limit="1") == (["m0"], True)
+    assert page(**{"lifecycle[]": ["retired"]}) == ([], False)
+
+
+def test_what_is_unknown_of_a_model_is_null() -> None:
+    shown = show_model(ListedModel("m", "us", 86_400, 10, 20))
+    assert (shown["id"], shown["created_at"]) == ("m", "1970-01-02T00:00:00Z")
+    assert (shown["max_input_tokens"], shown["max_tokens"]) == (10, 20)
+    assert [shown[name] for name in ("capabilities", "deprecated_at", "retires_at")] == [None] * 3

@@ -16,6 +16,11 @@ PDF: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}
 PDF_URL = "data:application/pdf;base64,JVBE"
 PNG: Json = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
 PNG_PART: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
+CACHED: Json = {"cache_control": {"type": "ephemeral"}}
+BILLING: Json = {
+    "type": "text",
+    "text": "x-anthropic-billing-header: cc_version=2.1; cch=1",
+}
 
 
 def write(target: Target = TARGET, **fields: Any) -> Json:

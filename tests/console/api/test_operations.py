@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -12,11 +10,7 @@ from typing import Final
 import pytest
 
 from gateway.admin import accounts
-from gateway.api import Call
 from gateway.apikeys import digest
-from gateway.console.process_state import MAX_ERRORS, ProcessState
-from gateway.dialects import CALLERS
-from gateway.tasks import spawn
 from tests.admin.kit import add_key, get
 from tests.console.kit import API, HOLDER, MODEL, OPERATOR, Console, open_console
 
@@ -179,37 +173,6 @@ async def test_health_knows_the_last_backup(console: Console, tmp_path: Path) ->
         await get(console, f"{API}/audit/log?search=backup"),
     )
     assert health["backup"] == log["events"][0]["at"]
-
-
-# ---- process state -------------------------------------------------------------------------------
-
-
-def note(process: ProcessState, status: int, number: int = 0) -> None:
-    process.note_call(Call(f"req_{number}", CALLERS["chat"], time.monotonic(), 0), status)
-
-
-def test_vitals_keep_the_latest_failures() -> None:
-    process = ProcessState()
-    for status in (200, 204, 304, 400, 404, 429, 499):
-        note(process, status)
-    assert process.failures == []
-    for number in range(MAX_ERRORS + 5):
-        note(process, 500, number)
-    ids = [one.request_id for one in process.failures]
-    assert ids == [f"req_{number}" for number in range(MAX_ERRORS + 4, 4, -1)]
-
-
-async def test_vitals_see_a_loop_that_was_blocked() -> None:
-    process = ProcessState(tick_seconds=0.01)
-    assert process.loop_lag_ms is None
-    running = spawn(process.measure_loop_lag(), name="lag")
-    await asyncio.sleep(0.005)
-    time.sleep(0.1)  # noqa: ASYNC251 - the fault that is looked for
-    async with asyncio.timeout(60):
-        while process.loop_lag_ms is None:  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0.005)
-    running.cancel()
-    assert process.loop_lag_ms >= 80
 
 
 # ---- secrets -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from gateway.ledger import (
 )
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.ledger.sqlite.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
-from tests.console.signin import (
+from tests.admin.visits import (
     HASH,
     NAME,
     OPERATOR,
@@ -32,24 +31,6 @@ from tests.console.signin import (
     read,
     read_events,
 )
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "gateway.db"
-
-
-@pytest.fixture
-def books(path: Path, clock: Clock) -> Iterator[SqliteBooks]:
-    with SqliteBooks(path, create=True, clock=clock) as books:
-        accounts.add_account(books, NAME)
-        accounts.add_account(books, OPERATOR, operator=True)
-        yield books
 
 
 @pytest.mark.parametrize(

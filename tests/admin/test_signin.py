@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts, signin
+from gateway.admin import signin
 from gateway.admin.passwords import verify_password
 from gateway.admin.signin import LINK_MS, NewSession
 from gateway.ledger import Books, Conflict, NotFound, Refused, open_books
-from tests.console.signin import (
+from tests.admin.visits import (
     HASH,
     NAME,
     OPERATOR,
@@ -26,23 +25,7 @@ from tests.console.signin import (
     read_events,
 )
 
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "gateway.db"
-
-
-@pytest.fixture
-def books(path: Path, clock: Clock) -> Iterator[Books]:
-    with open_books(path, create=True, clock=clock) as books:
-        accounts.add_account(books, NAME)
-        accounts.add_account(books, OPERATOR, operator=True)
-        yield books
+pytestmark = pytest.mark.usefixtures("cheap_passwords")
 
 
 # ---- passwords ------------------------------------------------------------------------------------

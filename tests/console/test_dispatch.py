@@ -13,17 +13,7 @@ from gateway.admin import keys
 from gateway.console.api import ROUTES
 from gateway.console.browser import API_HEADERS
 from gateway.console.state import Route
-from tests import ROOT
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
-
-CONTRACT: Final = ROOT / "gateway/console/API.md"
-OPERATORS: Final = ("accounts", "codes", "providers", "health", "audit")
-"""First path segments of operators' routes; all other routes are about one's own account."""
-OPEN: Final = {
-    ("POST", f"{API}/session"),
-    ("POST", f"{API}/session/link"),
-    ("DELETE", f"{API}/session"),
-}
 
 
 def each(routes: Iterable[Route]) -> pytest.MarkDecorator:
@@ -47,22 +37,6 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 def fill(path: str) -> str:
     """Fill a path with ids that do not exist."""
     return re.sub(r"\{\w+\}", "123456", path)
-
-
-def test_the_routes_are_those_of_the_contract() -> None:
-    text = CONTRACT.read_text(encoding="utf-8")
-    told = re.findall(
-        r"\b(GET|POST|PATCH|DELETE)\b(?: \*\*\[I\]\*\*)?[ |]*`(/console/api/[^`? ]*)", text
-    )
-    assert {(route.method, route.path) for route in ROUTES} == set(told)
-    assert len(ROUTES) == len(told)
-
-
-@every_route
-def test_roles_are_those_of_the_contract(route: Route) -> None:
-    subject = route.path.removeprefix(f"{API}/").split("/")[0]
-    wanted = "operator" if subject in OPERATORS else "any"
-    assert route.role == ("none" if (route.method, route.path) in OPEN else wanted)
 
 
 @on_one_loop

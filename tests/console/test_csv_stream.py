@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import csv
-import io
 import socket
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,43 +21,19 @@ from gateway.api import CALL, Call
 from gateway.console.api import activity as activity_api
 from gateway.console.api import billing as billing_api
 from gateway.console.browser import API_HEADERS
-from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
+from gateway.console.csv_stream import Chunk, stream_csv
 from gateway.dialects import CALLERS
 from gateway.ledger import Books, KeyTerms, LedgerError
 from gateway.ledger.sqlite.books.books import SqliteBooks
-from gateway.times import DAY_MS, HOUR_MS
-from tests.console.calls import NOON_MS, Past, add_calls, end_call
+from gateway.times import DAY_MS
+from tests.console.calls import NOON_MS, Past, add_calls
 from tests.console.handler_kit import make_request, open_books_thread
-from tests.console.kit import API, HOLDER, OTHER, Console, Reply, open_console
+from tests.console.history import guard, open_history, read_csv
+from tests.console.kit import API, HOLDER, Console, open_console
 from tests.ledger.kit import until
 
-NAMES: Final = (
-    "=1+1",
-    "+1",
-    "-1+1",
-    "-5",
-    "@SUM(A1)",
-    '=HYPERLINK("http://x","y")',
-    "a,b",
-    'say "hi"',
-    "Größe 🎉 ٣",
-    "'quoted'",
-    "x" * 100,
-    "",
-)
 STORED: Final = {"\tTAB()": "'�TAB()", "two\nlines\r": "two�lines�", "\r=1": "'�=1"}
 """Texts that no verb accepts, and the cell that each becomes."""
-
-
-def guard(name: str) -> str:
-    """Repeat the rule: a text that might be a formula gets an apostrophe."""
-    return f"'{name}" if name[:1] in {"=", "+", "-", "@"} else name
-
-
-def read_csv(reply: Reply) -> list[dict[str, str]]:
-    assert reply.status == 200
-    text = reply.body.decode()
-    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
 
 def to_cell(value: object) -> str:
@@ -86,25 +59,7 @@ async def read_json(console: Console, path: str, name: str) -> list[dict[str, An
 
 @pytest.fixture
 async def console(tmp_path: Path) -> AsyncIterator[Console]:
-    def seed(books: SqliteBooks) -> None:
-        books.clock = iter(range(NOON_MS - 10**6, NOON_MS)).__next__
-        with books.changing():  # one fsync for all
-            made = [keys.add_key(books, HOLDER, KeyTerms(name=name)).key.id for name in NAMES]
-            for number, name in enumerate(NAMES):
-                accounts.credit(books, HOLDER, 10**9 + number, note=name)
-                if name:
-                    accounts.correct(books, HOLDER, -number or 1, note=name)
-            accounts.credit(books, OTHER, 5, note="not yours")
-            other = keys.add_key(books, OTHER).key.id
-        calls = [
-            Past(made[n % len(made)], NOON_MS - n * HOUR_MS // 4, NOON_MS + 5, cost_nano=n)
-            for n in range(2 * CHUNK_ROWS + 7)
-        ]
-        path = tmp_path / "gateway.db"
-        add_calls(path, books.accounts.read(HOLDER).id, calls)
-        add_calls(path, books.accounts.read(OTHER).id, [Past(other, NOON_MS, NOON_MS + 1)])
-
-    async with open_console(tmp_path, seed=seed) as console:
+    async with open_history(tmp_path) as console:
         yield console
 
 
@@ -169,60 +124,6 @@ async def test_a_bad_filter_is_an_ordinary_refusal(
     reply = await console.get(f"{API}/{target}")
     assert reply.refusal == (400, "invalid_field", field)
     assert reply.headers["Content-Type"] == "application/json"
-
-
-async def test_days_of_entries_are_those_they_were_made_on(console: Console) -> None:
-    day = "2024-10-04"
-    inside = read_csv(await console.get(f"{API}/billing.csv?from={day}&to={day}"))
-    outside = read_csv(await console.get(f"{API}/billing.csv?from=2024-10-05"))
-    everything = read_csv(await console.get(f"{API}/billing.csv"))
-    assert len(inside) > 2 * CHUNK_ROWS
-    assert {row["created"][:10] for row in inside} == {day}
-    assert len(outside) == 1  # what the account began with
-    assert sorted(int(row["id"]) for row in outside + inside) == sorted(
-        int(row["id"]) for row in everything
-    )
-    assert read_csv(await console.get(f"{API}/billing.csv?to=2024-10-03")) == []
-
-
-@pytest.mark.parametrize("sent", ["%00", "%FF", "%ED%A0%80", "%22", "'", "x" * 2000])
-async def test_odd_filters_find_nothing(console: Console, sent: str) -> None:
-    for name in ("request_id", "key", "model"):
-        reply = await console.get(f"{API}/activity?{name}={sent}")
-        assert (reply.status, reply.json["count"], reply.json["calls"]) == (200, 0, [])
-
-
-async def test_billing_shows_the_balance_and_what_is_held(console: Console) -> None:
-    with console.open_books() as books:
-        key = books.keys.read_all(HOLDER)[0].id
-    pending = Past(key, NOON_MS, None)
-    (request_id,) = add_calls(console.database, console.account_id(HOLDER), [pending])
-    body = (await console.get(f"{API}/billing?limit=1")).json
-    (entry,) = body["entries"]
-    assert body["balance_nano"] == entry["balance_after_nano"]
-    assert body["held_nano"] == 1000
-    assert body["available_nano"] == body["balance_nano"] - 1000
-    (call,) = (await console.get(f"{API}/activity?request_id=+{request_id}+")).json["calls"]
-    assert (call["state"], call["ended"], call["status"], call["total_ms"]) == (
-        "pending",
-        None,
-        None,
-        None,
-    )
-    rows = read_csv(await console.get(f"{API}/activity.csv?request_id={request_id}"))
-    assert [(row["request_id"], row["ended"]) for row in rows] == [(request_id, "")]
-    end_call(
-        console.database, console.account_id(HOLDER), request_id, replace(pending, ended_ms=NOON_MS)
-    )
-
-
-async def test_what_another_account_did_is_not_found(console: Console) -> None:
-    theirs = (await console.get(f"{API}/activity", as_=OTHER)).json["calls"]
-    assert len(theirs) == 1
-    for query in (f"request_id={theirs[0]['request_id']}", f"key={theirs[0]['key']}"):
-        assert (await console.get(f"{API}/activity?{query}")).json["count"] == 0
-        assert (await console.get(f"{API}/activity?{query}", as_=OTHER)).json["count"] == 1
-        assert read_csv(await console.get(f"{API}/activity.csv?{query}")) == []
 
 
 async def test_control_characters_never_reach_a_cell(tmp_path: Path) -> None:

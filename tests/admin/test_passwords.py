@@ -1,0 +1,69 @@
+"""Passwords are hashed by scrypt with stored parameters."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import pytest
+
+from gateway.admin.passwords import hash_password, make_nobodys_hash, needs_rehash, verify_password
+
+PASSWORD = "correct horse battery"
+STORED = hash_password(PASSWORD)
+
+
+def test_a_password_is_known_again() -> None:
+    assert verify_password(PASSWORD, STORED)
+    assert not verify_password(PASSWORD + "x", STORED)
+    assert not verify_password("", STORED)
+
+
+def test_what_is_stored_is_scrypt_with_its_parameters_and_salt() -> None:
+    """Another implementation of scrypt with the same parameters gives the same 32 bytes."""
+    assert re.fullmatch(r"scrypt\$15\$8\$3\$[\w-]{22}==\$[\w-]{43}=", STORED)
+    *_, salt, hashed = STORED.split("$")
+    expected = hashlib.scrypt(
+        PASSWORD.encode(),
+        salt=base64.urlsafe_b64decode(salt),
+        n=2**15,
+        r=8,
+        p=3,
+        maxmem=2**26,
+        dklen=32,
+    )
+    assert base64.urlsafe_b64decode(hashed) == expected
+
+
+def test_two_hashes_of_one_password_differ() -> None:
+    assert hash_password(PASSWORD) != STORED
+
+
+def test_the_stored_hash_is_no_password() -> None:
+    assert not verify_password(STORED, STORED)
+
+
+def test_letters_are_the_same_however_they_are_composed() -> None:
+    assert verify_password("cafe\u0301 au lait", hash_password("caf\u00e9 au lait"))
+
+
+def test_other_parameters_are_understood_and_renewed() -> None:
+    salt = b"s" * 16
+    weak = hashlib.scrypt(PASSWORD.encode(), salt=salt, n=2**4, r=8, p=1, dklen=32)
+    texts = [base64.urlsafe_b64encode(one).decode() for one in (salt, weak)]
+    stored = "$".join(("scrypt", "4", "8", "1", *texts))
+    assert verify_password(PASSWORD, stored)
+    assert needs_rehash(stored)
+    assert not needs_rehash(STORED)
+
+
+@pytest.mark.parametrize("stored", ["", "x", "bcrypt$15$8$3$AAAA$AAAA", "scrypt$15$8$AAAA$AAAA"])
+def test_another_form_is_an_error_that_tells_nothing(stored: str) -> None:
+    with pytest.raises(ValueError, match="no known form"):
+        verify_password(PASSWORD, stored)
+
+
+def test_nobodys_hash_costs_the_same() -> None:
+    assert not needs_rehash(make_nobodys_hash())
+    assert make_nobodys_hash() != make_nobodys_hash()

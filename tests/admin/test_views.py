@@ -1,0 +1,49 @@
+"""Records as JSON: units by their suffix, amounts twice, and never a secret."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from gateway.admin import views
+from gateway.ledger import KeyTerms, KeyView, Usage
+
+
+def test_the_suffix_of_a_name_tells_its_unit() -> None:
+    record = SimpleNamespace(
+        id="x", cap_nano=1_500_000_000, open_nano=None, ended_ms=0, left_ms=None
+    )
+    assert views.describe(record, "id", "cap_nano", "open_nano", "ended_ms", "left_ms") == {
+        "id": "x",
+        "cap": "1.50",
+        "cap_nano": 1_500_000_000,
+        "open": None,
+        "open_nano": None,
+        "ended": "1970-01-01T00:00:00.000Z",
+        "left": None,
+    }
+
+
+def test_a_key_is_shown_with_its_terms_and_its_models_in_order() -> None:
+    terms = KeyTerms(("b", "a"), 1, 2, 3, "laptop", 4, 5)
+    shown = views.describe_key(KeyView("key_1", "alice", "sk-ru-…a1b2", terms, 6, 7, None, 8, None))
+    assert list(shown) == [
+        "id", "account", "name", "display", "models", "requests_per_minute", "tokens_per_minute",
+        "concurrency", "cap", "cap_nano", "spent", "spent_nano", "created", "expires", "revoked",
+        "last_used", "replaced_by",
+    ]  # fmt: skip
+    assert shown["models"] == ["a", "b"]
+    assert (shown["requests_per_minute"], shown["cap_nano"], shown["spent_nano"]) == (1, 4, 6)
+    anything = KeyView("key_1", "alice", "sk-ru-…a1b2", KeyTerms(), 0, 0, None, None, None)
+    assert views.describe_key(anything)["models"] is None
+
+
+def test_usage_is_counted_and_priced() -> None:
+    assert views.describe_usage(Usage(2, 1, 3, 4, 5, 6)) == {
+        "requests": 2,
+        "input_tokens": 1,
+        "cached_input_tokens": 3,
+        "cache_write_tokens": 4,
+        "output_tokens": 5,
+        "cost": "0.000000006",
+        "cost_nano": 6,
+    }

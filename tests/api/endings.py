@@ -1,0 +1,274 @@
+"""The table of endings: every way a request can end, as rows that `test_endings` plays.
+
+The provider's script tells what the provider does; a row tells what the ledger records, what is
+charged, whether the provider's connection can serve again, and the last thing that the caller gets.
+
+    JSON, STREAM   what providers and callers do, on the gateway that all tests share
+    GATEWAY        what happens to the gateway itself: a stop, a crash, an outage of its ledger
+    UNREAD         callers who stop reading
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from tests.support.chat import MAX_OUTPUT_TOKENS, NOTHING, SENT, Used, estimate
+from tests.support.replies import (
+    DONE,
+    LAST_CHUNK,
+    chunk,
+    chunked,
+    completion,
+    dumps,
+    error_reply,
+    head,
+    json_reply,
+    sse,
+    sse_reply,
+    sse_start,
+    stream_chunks,
+    stream_head,
+    text_chunks,
+)
+from tests.support.upstream import Drip, End, Script, Step, Wait
+
+PROMPT: Final = "Erzähl mir was."
+PIECES: Final = ["Es war ", "einmal"]
+TEXT: Final = "".join(PIECES)
+BODY: Final = dumps(completion(TEXT))
+REPORTED: Final = Used(11, 7)
+DELIVERED: Final = Used(SENT, estimate(TEXT))
+HOLD: Final = Used(SENT, MAX_OUTPUT_TOKENS)
+"""Stands for what was held."""
+BEGUN: Final = sse_start(text_chunks(PIECES, finish=None))
+FINISHED: Final = sse_start(text_chunks(PIECES))
+USAGE_AND_END: Final = (
+    chunked(sse(stream_chunks([])[-1])),
+    chunked(DONE),
+    LAST_CHUNK,
+)
+REST: Final = (chunked(sse(text_chunks([])[-1])), *USAGE_AND_END)
+UNFRAMED: Final = [stream_head(framing="close"), *map(sse, text_chunks(PIECES))]
+"""A stream up to the finish, without chunks: the connection's end ends the body."""
+UNFRAMED_USAGE: Final = sse(stream_chunks([])[-1])
+ERROR: Final = {"error": {"message": "the model crashed", "type": "server_error", "code": "x"}}
+
+Leaves = Literal["never", "before", "during", "finished"]
+"""When the caller leaves: never, before a byte came, with the text, or with the finish."""
+Last = Literal["reply", "error", "cut", "nothing"]
+"""A whole reply; one error, as a status or as the last event; a broken connection; or it is gone."""
+Write = Callable[[asyncio.Event], Script]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The provider's script, where it waits for the caller, and the expected result."""
+
+    write: Write
+    outcome: str
+    status: int | None
+    """None where nobody knows what the caller got."""
+    charge: Used = NOTHING
+    kept: bool = False
+    """Whether the provider's connection can serve again."""
+    leaves: Leaves = "never"
+    kind: str = "brisk"
+    """The kind of the model."""
+    told: Last | None = None
+
+    @property
+    def last(self) -> Last:
+        """The last thing that the caller gets."""
+        if self.told is not None or self.leaves != "never":
+            return self.told or "nothing"
+        return "reply" if self.outcome == "complete" else "error"
+
+
+def play(*steps: Step) -> Write:
+    return lambda _: steps
+
+
+def then(start: Sequence[Step], *steps: Step) -> Write:
+    """Begin a stream, and play these steps once the caller has seen the beginning."""
+    return lambda seen: [*start, Wait(seen), *steps]
+
+
+def reply(script: Script) -> Write:
+    return lambda _: script
+
+
+def late(script: Script) -> Write:
+    """Play a reply that waits for the caller."""
+    return lambda seen: [Wait(seen), *script]
+
+
+ENDLESS: Final = Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)
+"""Never silent, never whole: only the total deadline ends it."""
+CHUNKED_HEAD: Final = head(200) + b"Transfer-Encoding: chunked\r\n\r\n"
+HEAD: Final = head(200) + b"Content-Length: %d\r\n\r\n" % len(BODY)
+BEFORE_ANY_BYTE: Final = {
+    "refused by the provider": Ending(reply(error_reply(500)), "upstream_error", 502, kept=True),
+    "rejected by the provider": Ending(reply(error_reply(400)), "rejected", 400, kept=True),
+    "the provider closes": Ending(play(End.FIN), "upstream_error", 502),
+    "the provider resets": Ending(play(End.RST), "upstream_error", 502),
+    "the provider is no HTTP": Ending(play(b"\x00\x01\r\n\r\n"), "upstream_error", 502),
+    "the provider is silent": Ending(play(End.HANG), "upstream_timeout", 502),
+}
+JSON: Final = BEFORE_ANY_BYTE | {
+    "complete": Ending(
+        reply(json_reply(completion(TEXT))), "complete", 200, REPORTED, kept=True
+    ),
+    "closed within the body": Ending(play(HEAD + BODY[:50], End.FIN), "upstream_error", 502),
+    "reset within the body": Ending(play(HEAD + BODY[:50], End.RST), "upstream_error", 502),
+    "silence within the body": Ending(play(HEAD + BODY[:50], End.HANG), "upstream_timeout", 502),
+    "no end within the total time": Ending(
+        play(CHUNKED_HEAD, ENDLESS), "upstream_timeout", 502, kind="hasty"
+    ),
+    "the caller leaves before the head": Ending(
+        lambda gone: [Wait(gone), HEAD + BODY], "complete", 200, REPORTED, kept=True, leaves="before"
+    ),
+    "the caller leaves within the body": Ending(
+        lambda gone: [HEAD + BODY[:50], Wait(gone), BODY[50:]],
+        "complete", 200, REPORTED, kept=True, leaves="before",
+    ),
+    "refused once the caller left": Ending(
+        late(error_reply(500)), "upstream_error", 502, kept=True, leaves="before", kind="drain"
+    ),
+    "rejected once the caller left": Ending(
+        late(error_reply(400)), "rejected", 400, kept=True, leaves="before", kind="drain"
+    ),
+}  # fmt: skip
+STREAM: Final = BEFORE_ANY_BYTE | {
+    "complete": Ending(reply(sse_reply(stream_chunks(PIECES))), "complete", 200, REPORTED, kept=True),
+    "closed before any event": Ending(play(stream_head(), End.FIN), "upstream_error", 502),
+    "silence before any event": Ending(play(stream_head(), End.HANG), "upstream_timeout", 502),
+    "no event within the total time": Ending(
+        play(stream_head(), ENDLESS), "upstream_timeout", 502, kind="hasty"
+    ),
+    "the first event is an error": Ending(reply(sse_reply([ERROR])), "upstream_error", 502),
+    "the caller leaves before any byte": Ending(
+        play(End.HANG), "caller_left", 499, HOLD, leaves="before"
+    ),
+    "the caller leaves before any event": Ending(
+        play(stream_head(), End.HANG), "caller_left", 499, HOLD, leaves="before"
+    ),
+    "closed": Ending(then(BEGUN, End.FIN), "upstream_error", 200, DELIVERED),
+    "reset": Ending(then(BEGUN, End.RST), "upstream_error", 200, DELIVERED),
+    "broken framing": Ending(then(BEGUN, b"zz\r\n"), "upstream_error", 200, DELIVERED),
+    "silence": Ending(then(BEGUN, End.HANG), "upstream_timeout", 200, DELIVERED),
+    "no end within the total time": Ending(
+        then(BEGUN, ENDLESS), "upstream_timeout", 200, DELIVERED, kind="hasty"
+    ),
+    "a clean end too soon": Ending(
+        then(BEGUN, LAST_CHUNK), "upstream_error", 200, DELIVERED, kept=True
+    ),
+    "an error event": Ending(
+        then(BEGUN, chunked(sse(ERROR)), LAST_CHUNK), "upstream_error", 200, DELIVERED
+    ),
+    "closed before any text": Ending(
+        then(sse_start([chunk({"role": "assistant", "content": ""})]), End.FIN),
+        "upstream_error", 200,
+    ),
+    "closed after the finish": Ending(then(FINISHED, End.FIN), "upstream_error", 200, DELIVERED),
+    "complete, then reset": Ending(
+        then([*UNFRAMED, UNFRAMED_USAGE], DONE, End.RST), "complete", 200, REPORTED
+    ),
+    "complete, closed without its last event": Ending(
+        then([*UNFRAMED, UNFRAMED_USAGE], End.FIN), "complete", 200, REPORTED
+    ),
+    "reset after the finish": Ending(
+        then([*UNFRAMED, UNFRAMED_USAGE], End.RST), "upstream_error", 200, REPORTED
+    ),
+    "the caller leaves": Ending(
+        then(BEGUN, End.HANG), "caller_left", 200, HOLD, leaves="during"
+    ),
+    "the caller leaves and the rest is read": Ending(
+        then(BEGUN, *REST), "caller_left", 200, REPORTED, kept=True, leaves="during", kind="drain"
+    ),
+    "the caller leaves and the rest breaks off": Ending(
+        then(BEGUN, End.FIN), "caller_left", 200, DELIVERED, leaves="during", kind="drain"
+    ),
+    "the caller leaves before any byte and all is read": Ending(
+        late(sse_reply(stream_chunks(PIECES))),
+        "caller_left", 499, REPORTED, kept=True, leaves="before", kind="drain",
+    ),
+    "the caller leaves after the finish": Ending(
+        then(FINISHED, *USAGE_AND_END), "caller_left", 200, REPORTED, kept=True, leaves="finished"
+    ),
+    "the caller leaves and no usage comes": Ending(
+        then(FINISHED, End.FIN), "caller_left", 200, DELIVERED, leaves="finished"
+    ),
+    "refused once the caller left": Ending(
+        late(error_reply(500)), "caller_left", 499, kept=True, leaves="before", kind="drain"
+    ),
+    "rejected once the caller left": Ending(
+        late(error_reply(400)), "caller_left", 499, kept=True, leaves="before", kind="drain"
+    ),
+    "an error event once the caller left": Ending(
+        late(sse_reply([ERROR])), "caller_left", 499, leaves="before", kind="drain"
+    ),
+}  # fmt: skip
+
+Form = Literal["json", "unbegun", "begun"]
+"""A JSON request, a stream of which the caller has nothing, and one of which it has the text."""
+FORMS: Final[tuple[Form, ...]] = ("json", "unbegun", "begun")
+
+
+def write_form(form: Form) -> Write:
+    """Reply as soon as the test lets it go on; a begun stream has sent its text before."""
+    if form == "json":
+        return late(json_reply(completion(TEXT)))
+    return then(BEGUN, *REST) if form == "begun" else late(sse_reply(stream_chunks(PIECES)))
+
+
+def forms(json: Ending, unbegun: Ending, begun: Ending) -> dict[Form, Ending]:
+    rows: dict[Form, Ending] = {"json": json, "unbegun": unbegun, "begun": begun}
+    return {form: replace(row, write=write_form(form), kind="plain") for form, row in rows.items()}
+
+
+STOPPED: Final = forms(
+    Ending(play(), "shutdown", 503),
+    Ending(play(), "shutdown", 503),
+    Ending(play(), "shutdown", 200, DELIVERED),
+)
+GATEWAY: Final[dict[str, dict[Form, Ending]]] = {
+    "the drain ends": STOPPED,
+    "a second signal ends the drain": STOPPED,
+    "a kill and a new start": forms(
+        Ending(play(), "interrupted", None, told="cut"),
+        Ending(play(), "interrupted", None, told="cut"),
+        Ending(play(), "interrupted", None, told="cut"),
+    ),
+    "the ledger fails before the admission": forms(
+        Ending(play(), "ledger_error", 503, kept=True),
+        Ending(play(), "ledger_error", 503),
+        Ending(play(), "ledger_error", 503),
+    ),
+    "the ledger fails before the settlement": forms(
+        Ending(play(), "ledger_error", 503, kept=True),
+        Ending(play(), "complete", 200, REPORTED, kept=True, told="error"),
+        Ending(play(), "complete", 200, REPORTED, kept=True, told="error"),
+    ),
+}
+"""What happens to the gateway while such requests are in flight, and how each ends."""
+
+LONG_TEXT: Final = "word " * 1000
+LONG_PIECES: Final = 1600
+LONG: Final = sse_start(text_chunks([LONG_TEXT] * LONG_PIECES, finish=None))
+"""More than the buffers of the kernel between the gateway and a caller."""
+UNREAD: Final = {
+    "a JSON reply": Ending(
+        reply(json_reply(completion(LONG_TEXT * LONG_PIECES))), "complete", 200, REPORTED, kept=True,
+        kind="plain", told="cut",
+    ),
+    "a stream whose rest is read": Ending(
+        play(*LONG, *REST), "caller_left", 200, REPORTED, kept=True, kind="plain", told="cut"
+    ),
+    "a stream that is aborted": Ending(
+        play(*LONG, End.HANG), "caller_left", 200, HOLD, kind="abort", told="cut"
+    ),
+}  # fmt: skip
+"""Replies to a caller who stops reading."""

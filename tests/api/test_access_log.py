@@ -1,0 +1,95 @@
+"""The log line of a request: its facts, both formats, and a stderr that cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from typing import Any
+
+import pytest
+
+from gateway.api import AccessLog, Call
+from gateway.api.access_log import describe_call
+from gateway.dialects import CALLERS
+from gateway.ledger.base import Account, Key
+from gateway.ledger.key_records import KeyTerms
+from gateway.money import Tokens
+
+
+def make_call(**facts: Any) -> Call:
+    return Call("req_1", CALLERS["chat"], 0.0, 1_700_000_000_042, **facts)
+
+
+KEY = Key("key_1", Account(1, "alice smith", False, 10**9), KeyTerms())
+
+
+def test_a_request_that_was_not_admitted_has_no_facts_of_a_model() -> None:
+    facts = describe_call(make_call(), 401)
+    del facts["total_ms"]
+    assert facts == {
+        "time": "2023-11-14T22:13:20.042Z",
+        "request": "req_1",
+        "status": 401,
+        "outcome": "refused",
+    }
+    assert describe_call(make_call(), 200)["outcome"] == "served"
+
+
+def test_a_completion_has_its_key_tokens_and_cost() -> None:
+    call = make_call(
+        key=KEY, model="m", attempts=2, outcome="caller_left", cost_nano=5, first_byte_ms=0
+    )
+    call.tokens = Tokens(input=1, cached_input=2, cache_write=3, output=4)
+    facts = describe_call(call, 499)
+    assert list(facts) == [
+        "time", "request", "status", "outcome", "account", "key", "model", "provider", "attempts",
+        "input", "cached", "written", "output", "cost", "first_byte_ms", "total_ms",
+    ]  # fmt: skip
+    assert (facts["account"], facts["key"], facts["outcome"]) == (
+        "alice smith", "key_1", "caller_left",
+    )  # fmt: skip
+    assert (facts["provider"], facts["cost"], facts["first_byte_ms"]) == ("-", "0.000000005", 0)
+    assert [facts[name] for name in ("input", "cached", "written", "output")] == [1, 2, 3, 4]
+
+
+async def test_lines_are_for_people_or_for_tools() -> None:
+    human, tools = io.StringIO(), io.StringIO()
+    for log in (AccessLog("human", human), AccessLog("json", tools)):
+        log.write(make_call(key=KEY), 200)
+        log.flush()
+    assert human.getvalue().startswith(
+        '2023-11-14T22:13:20.042Z req_1 status=200 outcome=served account="alice smith" key=key_1 '
+    )
+    assert human.getvalue().count("\n") == 1
+    assert json.loads(tools.getvalue())["account"] == "alice smith"
+
+
+async def test_lines_are_collected_and_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.api.access_log.FLUSH_SECONDS", 0)
+    written: list[str] = []
+
+    class Out(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    log = AccessLog("json", Out())
+    log.write(make_call(), 200)
+    log.write(make_call(), 200)
+    assert written == [], "a write a request would cost more than the rest of its line"
+    while not written:  # noqa: ASYNC110 - a timer of the loop
+        await asyncio.sleep(0)
+    assert [text.count("\n") for text in written] == [2]
+
+
+async def test_a_broken_stderr_loses_lines_and_no_request() -> None:
+    class Broken(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    log = AccessLog("human", Broken())
+    log.write(make_call(), 200)
+    log.flush()
+    log.write(make_call(), 200)
+    log.flush()

@@ -1,0 +1,176 @@
+"""The delivery of one reply: when its head leaves, what its provider may send, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.api.delivery import Delivery
+from gateway.api.lifecycle import Lifecycle, Phase
+from gateway.api.sink import Sink
+from gateway.dialects import EXCHANGES
+from gateway.errors import LedgerUnavailable, UpstreamError
+from gateway.upstream import Receiver
+from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
+
+JSON = dump(
+    {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": "theirs",
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
+        ],
+        "usage": USAGE,
+    }
+)
+
+
+@dataclass(eq=False)
+class Scene(Sink):
+    """One reply: a provider that sends pieces, and a caller, whose parts write down what happens."""
+
+    pieces: tuple[bytes, ...]
+    stream: bool = True
+    begins: Callable[[], Awaitable[None]] | None = None
+    done: list[str] = field(default_factory=list)
+    sent: bytes = b""
+    life: Lifecycle = field(default_factory=Lifecycle)
+    delivery: Delivery = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.life.advance(Phase.SENT)
+        self.life.advance(Phase.ANSWERED)
+        context = make_context()
+        context = replace(context, request=replace(context.request, stream=self.stream))
+        bill = SimpleNamespace(raise_to=lambda _: self.done.append("raise"))
+        call = SimpleNamespace(note_first_byte=lambda: self.done.append("first byte"))
+        work = SimpleNamespace(request=context.request, bill=bill, call=call)
+        candidate = SimpleNamespace(
+            exchange=EXCHANGES["chat"]["chat"], note_alive=lambda: self.done.append("alive")
+        )
+        parts = cast("Any", (work, self, self.life, candidate, self, context, self.leave))
+        self.delivery = Delivery(*parts)
+
+    async def deliver(self, receiver: Receiver) -> None:
+        """See `Answer`."""
+        for piece in self.pieces:
+            if not receiver.receive(piece):
+                await receiver.ready()
+
+    def stop(self) -> None:
+        self.done.append("stop")
+
+    def close(self) -> None:
+        self.done.append("close")
+
+    async def begin(self) -> None:
+        if self.begins is not None:
+            await self.begins()
+        self.done.append("head")
+
+    def send(self, data: bytes) -> bool:
+        self.sent += data
+        return self.life.phase is Phase.STREAMING
+
+    async def ready(self) -> None:
+        self.done.append("ready")
+
+    def leave(self) -> None:
+        self.life.caller_gone = True
+
+    async def run(self) -> None:
+        await self.delivery.run()
+
+
+async def test_the_hold_is_raised_before_the_head_leaves() -> None:
+    """Others are refused before the caller can have read anything."""
+    scene = Scene((BEGIN, HI, END + DONE))
+    await scene.run()
+    assert scene.done == ["alive", "raise", "head", "first byte", "stop", "close"]
+    assert scene.life.phase is Phase.STREAMING
+    assert scene.sent == ours(BEGIN + HI + END), "the last bytes wait for the charge"
+    assert scene.delivery.pipeline.complete
+
+
+async def test_comments_before_the_first_event_are_dropped() -> None:
+    scene = Scene((b": wait\n\n", BEGIN, b": wait\n\n", END + DONE))
+    await scene.run()
+    assert scene.sent == ours(BEGIN) + b": wait\n\n" + ours(END)
+
+
+async def test_a_stream_that_comes_in_one_read_begins_by_hand() -> None:
+    """Nobody asks for `ready` behind the end of a body; the relay calls `begin`."""
+
+    class Rushing(Scene):
+        async def deliver(self, receiver: Receiver) -> None:
+            receiver.receive(WHOLE)
+
+    scene = Rushing(())
+    await scene.run()
+    assert "head" not in scene.done
+    for _ in range(2):
+        await scene.delivery.begin()
+    assert scene.done.count("head") == 1
+
+
+async def test_the_reply_is_read_on_when_the_caller_left() -> None:
+    async def leave() -> None:
+        raise ConnectionResetError
+
+    scene = Scene((BEGIN, HI, END + DONE), begins=leave)
+    await scene.run()
+    assert scene.life.caller_gone
+    assert scene.delivery.pipeline.complete
+    assert "first byte" not in scene.done
+
+
+async def test_a_head_that_the_ledger_forbids_ends_the_delivery() -> None:
+    async def refuse() -> None:
+        raise LedgerUnavailable
+
+    scene = Scene((BEGIN, HI), begins=refuse)
+    with pytest.raises(LedgerUnavailable):
+        await scene.run()
+    assert scene.done[-1] == "close"
+    assert scene.life.phase is Phase.ANSWERED
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param((BEGIN, HI), id="breaks off"),
+        pytest.param(
+            (BEGIN, b'data: {"error": {"message": "no GPU"}}\n\n', HI), id="says an error"
+        ),
+        pytest.param((b"<html>",), id="is no stream"),
+        pytest.param((), id="is empty"),
+    ],
+)
+async def test_no_other_route_is_tried_once_a_provider_had_begun(pieces: tuple[bytes, ...]) -> None:
+    scene = Scene(pieces)
+    with pytest.raises(UpstreamError) as failed:
+        await scene.run()
+    assert not failed.value.next_route
+    assert scene.done[-1] == "close"
+
+
+@pytest.mark.parametrize("size", [1, 7, len(JSON)])
+async def test_json_where_a_stream_was_asked_for_becomes_the_stream(size: int) -> None:
+    pieces = [b"\n ", *(JSON[at : at + size] for at in range(0, len(JSON), size))]
+    scene = Scene(tuple(pieces))
+    await scene.run()
+    assert scene.sent.startswith(b"data: {")
+    assert scene.delivery.pipeline.complete
+    assert scene.delivery.pipeline.measure().tokens.output == USAGE["completion_tokens"]
+
+
+async def test_a_json_reply_is_held_back_whole() -> None:
+    scene = Scene((JSON[:9], JSON[9:]), stream=False)
+    await scene.run()
+    assert (scene.sent, scene.done) == (b"", ["alive", "close"])
+    assert scene.delivery.pipeline.finish() == ours(JSON)

@@ -1,0 +1,100 @@
+"""The shared state: the rates of keys and accounts, and the limits in force."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.api import Gateway
+from gateway.config import Limits
+from gateway.errors import RateLimited
+from gateway.ledger.base import Account, Key
+from gateway.ledger.key_records import KeyTerms, Terms
+
+
+def make_key(account: Account | None = None, terms: KeyTerms | None = None) -> Key:
+    return Key("k", account or Account(1, "a", False, 10**9), terms or KeyTerms())
+
+
+def make_services(*, requests: int = 0, share: int = 0) -> Gateway:
+    nothing = cast("Any", None)
+    limits, account_limits = Limits(requests, 0, 0), Limits(0, 0, share)
+    config = cast("Any", SimpleNamespace(limits=limits, account_limits=account_limits))
+    return Gateway(config, nothing, nothing, nothing, nothing)
+
+
+def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
+    """Requests in flight release the object that counted them."""
+    services, key = make_services(requests=1), make_key()
+    first = services.find_rates(key, 0.0)
+    first.admit(0.0)
+    with pytest.raises(RateLimited):
+        first.admit(0.0)
+    key.terms = KeyTerms(name="renamed")
+    with pytest.raises(RateLimited):
+        services.find_rates(key, 0.0).admit(0.0)
+    key.terms = KeyTerms(requests_per_minute=2, concurrency=2)
+    second = services.find_rates(key, 0.0)
+    assert second is first
+    second.admit(0.0)
+    with pytest.raises(RateLimited, match="2 requests in flight"):
+        second.admit(0.0)
+    second.release()
+    second.admit(0.0)
+    second.release()
+    with pytest.raises(RateLimited, match="2 requests per minute"):
+        second.admit(0.0)
+
+
+def test_keys_have_rates_of_their_own() -> None:
+    services = make_services(requests=1)
+    account = Account(1, "a", False, 10**9)
+    services.find_rates(make_key(account), 0.0).admit(0.0)
+    services.find_rates(make_key(account), 0.0).admit(0.0)
+
+
+@pytest.mark.parametrize("own", [None, 0, 7])
+def test_a_key_without_limits_has_the_configured_ones(own: int | None) -> None:
+    """0 is a limit of its own: none."""
+    key = make_key(terms=KeyTerms(requests_per_minute=own))
+    requests = make_services(requests=5).find_rates(key, 0.0).requests
+    assert (requests and requests.limit) == {None: 5, 0: None, 7: 7}[own]
+
+
+def test_an_account_limits_all_its_keys_together() -> None:
+    """What the account refuses counts nowhere; what the key refuses does not count for the account."""
+    services, account = make_services(share=3), Account(1, "a", False, 10**9)
+    account.terms = Terms(requests_per_minute=3)
+    busy = make_key(account, KeyTerms(requests_per_minute=1))
+    first, other = (services.find_rates(key, 0.0) for key in (busy, make_key(account)))
+    first.admit(0.0)
+    with pytest.raises(RateLimited, match="This key may make 1 requests per minute"):
+        first.admit(0.0)
+    other.admit(0.0)
+    other.admit(0.0)
+    with pytest.raises(RateLimited, match="This account has 3 requests in flight, its share"):
+        other.admit(0.0)
+    first.release()
+    with pytest.raises(RateLimited, match="This account may make 3 requests per minute") as refused:
+        other.admit(0.0)
+    assert refused.value.retry_after_seconds == pytest.approx(20)
+    assert first.above is not None
+    assert first.above is other.above
+    assert (first.in_flight, other.in_flight, first.above.in_flight) == (0, 2, 2)
+    other.admit(20.001)
+
+
+def test_an_account_s_own_concurrency_takes_the_place_of_its_share() -> None:
+    services, account = make_services(share=1), Account(1, "a", False, 10**9)
+    key = make_key(account)
+    services.find_rates(key, 0.0).admit(0.0)
+    with pytest.raises(RateLimited, match="its share of what the gateway takes"):
+        services.find_rates(key, 0.0).admit(0.0)
+    account.terms = Terms(concurrency=2)
+    services.find_rates(key, 0.0).admit(0.0)
+    with pytest.raises(RateLimited, match="2 requests in flight, as many as it may have at once"):
+        services.find_rates(key, 0.0).admit(0.0)
+    account.terms = Terms(concurrency=0)
+    services.find_rates(key, 0.0).admit(0.0)

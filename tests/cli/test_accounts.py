@@ -1,0 +1,136 @@
+"""The verbs of accounts over a real database: their effects, and what they print on which stream."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.cli import Cli
+
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def test_an_account_is_made_with_its_database(cli: Cli) -> None:
+    answer = cli.done("account", "add", "alice", "--credit", "20")
+    assert answer.out == ""
+    assert answer.err == "Account alice added; its balance is 20.00 EUR.\n"
+    assert cli.database.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_account_in_json(cli: Cli) -> None:
+    made = cli.done("account", "add", "alice", "--credit", "0.000000001", "--operator", "--json")
+    account = made.json
+    assert ISO.fullmatch(account.pop("created"))
+    assert account == {
+        "id": 1,
+        "name": "alice",
+        "operator": True,
+        "suspended": False,
+        "balance": "0.000000001",
+        "balance_nano": 1,
+        "held": "0.00",
+        "held_nano": 0,
+        **dict.fromkeys(("models", "requests_per_minute", "tokens_per_minute", "concurrency")),
+    }
+    listed = cli.done("account", "list", "--json").json
+    assert [one["name"] for one in listed] == ["alice"]
+
+
+def test_accounts_are_listed_for_people(cli: Cli, alice: str) -> None:
+    cli.done("account", "add", "bo", "--credit", "1234.5", "--operator")
+    cli.done("account", "suspend", alice)
+    lines = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "WHEN", cli.done("account", "list").out)
+    assert lines == (
+        "NAME   BALANCE EUR  HELD EUR  STATE             LIMITS  CREATED UTC\n"
+        "alice        20.00      0.00  suspended         -       WHEN\n"
+        "bo         1234.50      0.00  active, operator  -       WHEN\n"
+    )
+
+
+def test_an_account_s_limits_are_set_edited_and_shown(cli: Cli) -> None:
+    made = cli.done("account", "add", "bo", "--rpm", "5", "--models", "demo/echo,b", "--json")
+    assert (made.json["requests_per_minute"], made.json["models"]) == (5, ["b", "demo/echo"])
+    assert "has no model b" in made.err
+    edit = ("account", "edit", "bo", "--concurrency", "0", "--rpm", "none", "--json")
+    edited = cli.done(*edit).json
+    names = ("requests_per_minute", "tokens_per_minute", "concurrency")
+    assert [edited[name] for name in names] == [None, None, 0]
+    assert edited["models"] == ["b", "demo/echo"], "what is left out does not change"
+    shown = cli.done("account", "show", "bo").out
+    assert "limits     unlimited at once\n" in shown
+    assert "models     b, demo/echo\n" in shown
+    assert cli.run("account", "edit", "bo").code == 1
+
+
+def test_a_role_changes_but_one_operator_stays(cli: Cli, alice: str) -> None:
+    cli.done("account", "edit", alice, "--role", "operator")
+    answer = cli.run("account", "edit", alice, "--role", "holder")
+    assert (answer.code, answer.out) == (1, "")
+    assert "'alice' is the last operator" in answer.err
+    cli.done("account", "add", "bo", "--operator")
+    assert not cli.done("account", "edit", alice, "--role", "holder", "--json").json["operator"]
+    assert "It was the last operator" in cli.done("account", "suspend", "bo").err
+    assert "operator" not in cli.done("account", "suspend", alice).err
+
+
+def test_an_account_is_signed_out(cli: Cli, alice: str) -> None:
+    answer = cli.done("account", "end-sessions", alice, "--json")
+    assert answer.json == {"account": "alice", "ended": 0}
+    assert answer.err.startswith("Account alice is signed out; sessions ended: 0.")
+    assert cli.run("account", "end-sessions", "nobody").code == 5
+
+
+def test_a_credit_is_added_once_per_idempotency_key(cli: Cli, alice: str) -> None:
+    for _ in range(2):
+        answer = cli.done("account", "credit", alice, "5", "--idempotency-key", "inv-1")
+        assert answer.err == "Account alice: credit 5.00; its balance is 25.00 EUR.\n"
+    entry = cli.done("account", "credit", alice, "0.1", "--note", "a gift", "--json").json
+    assert (entry["kind"], entry["note"], entry["request_id"]) == ("credit", "a gift", None)
+    assert (entry["amount"], entry["amount_nano"]) == ("0.10", 100_000_000)
+    assert (entry["balance_after"], entry["balance_after_nano"]) == ("25.10", 25_100_000_000)
+
+
+@pytest.mark.parametrize(
+    ("amount", "balance"),
+    [("-0.5", "19.50"), ("-20", "0.00"), ("-21", "-1.00"), ("+0.5", "20.50"), ("1", "21.00")],
+)
+def test_a_correction_goes_either_way(cli: Cli, alice: str, amount: str, balance: str) -> None:
+    cli.done("account", "add", "bo", "--credit", "20")
+    cli.done("account", "correct", alice, amount, "--note", "n")
+    cli.done("account", "correct", "--note", "n", "bo", amount)
+    accounts = cli.done("account", "list", "--json").json
+    assert [account["balance"] for account in accounts] == [balance, balance]
+
+
+def test_a_correction_is_made_once_per_idempotency_key(cli: Cli, alice: str) -> None:
+    words = ("account", "correct", alice, "-5", "--note", "n", "--idempotency-key", "inv-1")
+    for _ in range(2):
+        assert (
+            cli.done(*words).err == "Account alice: correction -5.00; its balance is 15.00 EUR.\n"
+        )
+    assert cli.run("account", "correct", alice, "-6", *words[4:]).code == 1
+
+
+def test_a_correction_says_why(cli: Cli, alice: str) -> None:
+    assert cli.run("account", "correct", alice, "1").code == 2
+    assert cli.run("account", "correct", alice, "0", "--note", "n").code == 1
+
+
+def test_an_account_is_suspended_and_resumed(cli: Cli, alice: str) -> None:
+    assert cli.done("account", "suspend", alice, "--json").json["suspended"] is True
+    assert cli.done("account", "show", alice, "--json").json["suspended"] is True
+    assert cli.done("account", "resume", alice, "--json").json["suspended"] is False
+
+
+def test_an_account_is_shown_with_its_keys_and_entries(cli: Cli, alice: str) -> None:
+    key_id, _ = cli.add_key(alice, "--name", "laptop")
+    cli.done("account", "correct", alice, "-0.5", "--note", "put right")
+    shown = cli.done("account", "show", alice).out
+    assert "balance    19.50 EUR\n" in shown
+    assert "available  19.50 EUR\n" in shown
+    assert re.search(rf"^{key_id}  alice    laptop  sk-ru-…\w{{4}}  active ", shown, re.MULTILINE)
+    assert re.search(r"correction +-0\.50 +19\.50  put right$", shown, re.MULTILINE)
+    detail = cli.done("account", "show", alice, "--json").json
+    assert [key["id"] for key in detail["keys"]] == [key_id]
+    assert [entry["amount"] for entry in detail["entries"]] == ["-0.50", "20.00"]

@@ -1,0 +1,75 @@
+"""`unit`: the unit files of this installation."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import pytest
+
+from gateway.cli.unit import warn
+from gateway.server.units import make_service
+from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
+from tests.support.cli import Cli
+from tests.support.settings import SHIPPED
+
+
+def test_the_verb_prints_this_installation(cli: Cli) -> None:
+    """The unit alone goes to stdout, the instructions to stderr."""
+    answer = cli.done("unit")
+    unit = read_unit(answer.out)
+    assert unit["ExecStart"] == [f"{sys.executable} -m gateway serve --config {cli.config}"]
+    assert unit["WorkingDirectory"] == [str(SHIPPED.parent)]
+    assert unit["ReadWritePaths"] == [str(cli.folder)]
+    assert answer.out.startswith("[Unit]\n")
+    assert "sudo systemctl enable --now gateway.socket gateway.service" in answer.err
+    assert not cli.database.exists()
+
+
+def test_a_relative_configuration_becomes_absolute(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(cli.folder)
+    unit = read_unit(cli.run("unit", environ={}).out)
+    assert unit["ExecStart"][0].endswith(f" --config {cli.config}")
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "expected"),
+    [
+        ("127.0.0.1", 8080, ["127.0.0.1:8080"]),
+        ("::1", 81, ["[::1]:81"]),
+        ("0.0.0.0", 8080, ["0.0.0.0:8080"]),
+    ],
+)
+def test_the_socket_is_where_the_configuration_says(
+    cli: Cli, host: str, port: int, expected: list[str]
+) -> None:
+    cli.config.write_text(f'[server]\nhost = "{host}"\nport = {port}\n', encoding="utf-8")
+    answer = cli.done("unit", "--socket")
+    assert read_unit(answer.out)["ListenStream"] == expected
+    assert answer.err == ""
+
+
+def test_a_name_becomes_numbers(cli: Cli) -> None:
+    cli.config.write_text('[server]\nhost = "localhost"\n', encoding="utf-8")
+    assert "127.0.0.1:8080" in read_unit(cli.done("unit", "--socket").out)["ListenStream"]
+
+
+@pytest.mark.parametrize("server", ["port = 0", 'host = "no-such-host.invalid"'])
+def test_a_socket_needs_an_address(cli: Cli, server: str) -> None:
+    cli.config.write_text(f"[server]\n{server}\n", encoding="utf-8")
+    answer = cli.run("unit", "--socket")
+    assert (answer.code, answer.out) == (1, "")
+
+
+def test_a_service_of_roots_is_no_surprise() -> None:
+    for changes, word in (
+        ({"owner": ""}, "useradd"),
+        ({"owner": "", "database": STATE}, "sudo"),
+    ):
+        place = dataclasses.replace(PLACE, **changes)
+        note = warn(make_service(place, SERVER), place)
+        assert note is not None
+        assert word in note
+    assert warn(make_service(PLACE, SERVER), PLACE) is None

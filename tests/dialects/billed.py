@@ -1,0 +1,46 @@
+"""Requests that may change a provider's bill, written for a provider of the same dialect."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from gateway.dialects import BILLED_NAMES, CALLERS, EXCHANGES, Target
+from gateway.errors import BadRequest
+from gateway.money import Price
+from gateway.prices import Asked, PriceList, PriceRule
+
+Json = dict[str, Any]
+
+PRICE: Final = Price(1, 1, 1, 1)
+PRICES: Final = PriceList(PRICE)
+SEARCHING: Final = PriceList(Price(1, 1, 1, 1, web_search=10))
+SAID: Final[Json] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def ruled(
+    *, service_tier: str | None = None, speed: str | None = None, geo: str | None = None
+) -> PriceList:
+    return PriceList(PRICE, (PriceRule(PRICE, None, service_tier, speed, geo),))
+
+
+def write(dialect: str, fields: Json, target: Target) -> Asked:
+    request = CALLERS[dialect].parse_request(orjson.dumps({**SAID, "max_tokens": 9, **fields}))
+    return EXCHANGES[dialect][dialect].write_request(request, target).asked
+
+
+def check_refused(dialect: str, fields: Json, param: str, name: str) -> None:
+    """Check that the field is refused by name, unless the model allows `name`."""
+    assert param in refuse(dialect, fields, param)
+    assert name in BILLED_NAMES
+    write(dialect, fields, Target("up", prices=PRICES, allow=frozenset({name})))
+
+
+def refuse(dialect: str, fields: Json, param: str) -> str:
+    """Return the words of a refusal that names `param`."""
+    with pytest.raises(BadRequest) as caught:
+        write(dialect, fields, Target("up", prices=PRICES))
+    assert caught.value.param == param
+    return caught.value.message

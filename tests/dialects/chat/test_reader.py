@@ -1,0 +1,115 @@
+"""Reading a chat upstream: what is a completion, what ends a stream, and which usage counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.chat.reader import ChatReader, read_completion
+from gateway.dialects.wire.sse import parse_event
+from gateway.errors import UpstreamError
+from gateway.prices import Terms
+from tests.dialects.chat.kit import Json, choice, chunk, dump, event, make_context, role, stop, text
+
+
+def read(*chunks: Json, n: int = 1) -> ChatReader:
+    reader = ChatReader(make_context(n=n))
+    for one in chunks:
+        reader.read(parse_event(event(one)))
+    return reader
+
+
+def test_a_completion_has_choices() -> None:
+    reply = {"choices": [{"index": 0}]}
+    assert read_completion(dump(reply)) == reply
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<html>", "not JSON"),
+        (b"[]", "not a chat completion"),
+        (b'{"choices": []}', "not a chat completion"),
+        (b'{"choices": [1]}', "not a chat completion"),
+        (b'{"error": {"message": "no GPU"}, "choices": [{}]}', "no GPU"),
+        (b'{"object": "error", "message": "no GPU"}', "no GPU"),
+        (b'{"error": {}, "object": "error"}', "answered with an error"),
+    ],
+)
+def test_what_is_no_completion_is_the_upstreams_fault(body: bytes, said: str) -> None:
+    with pytest.raises(UpstreamError, match=said):
+        read_completion(body)
+
+
+def test_a_stream_is_finished_once_every_choice_is() -> None:
+    reader = read(chunk(role(), role(1)), n=2)
+    assert (reader.begun, reader.finished, reader.ended) == (True, False, False)
+    for index, finished in ((0, False), (1, True)):
+        reader.read(parse_event(event(chunk(stop(index)))))
+        assert reader.finished is finished
+    assert not reader.ended, "its terminal event has not come"
+    assert reader.read(parse_event(b"data: [DONE]\n\n")) == []
+    assert reader.ended
+
+
+def test_choices_that_were_not_asked_for_are_waited_for_too() -> None:
+    assert not read(chunk(role(), role(1)), chunk(stop())).finished
+
+
+@pytest.mark.parametrize(
+    ("rest", "ends"),
+    [
+        (b"data: [DONE]\n", True),
+        (b"data: [DONE]\r\n", True),
+        (b"data: [DONE]", False),
+        (b"data: [DONE] \n", True),
+        (b"data: [DO", False),
+        (b": comment\n", False),
+    ],
+)
+def test_done_ends_a_stream_with_its_line(rest: bytes, *, ends: bool) -> None:
+    """Some upstreams keep the connection open behind it."""
+    assert ChatReader(make_context()).is_end(rest) is ends
+
+
+def test_finish_reasons_that_are_missing_at_done_are_made_up_for() -> None:
+    reader = read(chunk(role()), chunk(text("Hi")))
+    (last,) = reader.close()
+    assert last["id"] == chunk()["id"]
+    assert [one["finish_reason"] for one in last["choices"]] == ["stop"]
+    assert read(chunk(role()), chunk(stop())).close() == []
+
+
+def test_the_last_usage_and_the_last_tier_count() -> None:
+    expected = make_context().expected
+    first = {"prompt_tokens": 5, "completion_tokens": 1}
+    last = {"prompt_tokens": 5, "completion_tokens": 2}
+    reader = read(
+        chunk(role(), usage=first, service_tier="flex"),
+        chunk(usage=last, service_tier="priority"),
+        chunk(usage=None),
+    )
+    report = reader.read_report(expected)
+    assert report.tokens is not None
+    assert (report.tokens.input, report.tokens.output) == (5, 2)
+    assert report.terms == Terms("priority")
+
+
+def test_the_end_of_a_chunk_too_large_to_hold_is_searched() -> None:
+    reader = ChatReader(make_context())
+    told = dump({"usage": {"prompt_tokens": 5, "completion_tokens": 2}})[1:]
+    reader.read_end(b'aaa"},"finish_reason": "stop"}],' + told)
+    assert reader.finished
+    assert reader.usage == {"prompt_tokens": 5, "completion_tokens": 2}
+    in_a_text = ChatReader(make_context())
+    in_a_text.read_end(dump({"content": '"finish_reason": "stop"'}))
+    assert not in_a_text.begun, "inside a text the quotes are escaped"
+
+
+def test_a_chunk_without_choices_brings_none() -> None:
+    reader = ChatReader(make_context())
+    for one in (chunk(), {"choices": None}, {}):
+        assert reader.read(parse_event(event(one))) == []
+    assert (
+        len(reader.read(parse_event(event(chunk(choice({"role": "assistant", "content": ""}))))))
+        == 1
+    )

@@ -1,0 +1,130 @@
+"""Fields of a request: each is read with its type, or refused by a name that locates it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.dialects.wire.fields import (
+    Field,
+    Files,
+    check_integer,
+    check_number,
+    check_strings,
+    dump_request,
+    find_limit,
+    read_body,
+)
+from gateway.errors import BadRequest
+
+BODY = {"messages": [{"role": "user", "content": [{"text": 7}]}], "empty": "", "none": None}
+
+
+def refuse(read: Callable[[], object]) -> BadRequest:
+    with pytest.raises(BadRequest) as refused:
+        read()
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b" \n", "empty"),
+        (b'{"a": 1,\n "b": }', "(line 2, column 7)"),
+        (b"[1]", "not an array"),
+        (b"null", "not null"),
+        (b"1.5", "not a decimal number"),
+    ],
+)
+def test_a_body_that_is_no_object_is_refused(data: bytes, said: str) -> None:
+    assert said in refuse(lambda: read_body(data)).message
+
+
+def test_a_field_is_named_by_its_place() -> None:
+    (message,) = Field(BODY)["messages"].read_items()
+    (part,) = message["content"].read_items()
+    error = refuse(part["text"].read_string)
+    assert error.param == "messages[0].content[0].text"
+    assert error.code == "invalid_type"
+    assert error.message.endswith("expected a string, but got an integer instead.")
+
+
+def test_members_of_what_is_no_object_are_refused() -> None:
+    role = Field(BODY)["messages"].read_items()[0]["role"]
+    for read in (lambda: role["x"], lambda: role.get("x"), role.read_object, role.read_items):
+        assert refuse(read).param == "messages[0].role"
+
+
+@pytest.mark.parametrize("name", ["empty", "none", "absent"])
+def test_a_text_that_has_to_be_there_is_missed(name: str) -> None:
+    error = refuse(Field(BODY)[name].read_text)
+    assert (error.param, error.code) == (name, "missing_required_parameter")
+
+
+def test_a_refusal_says_no_content() -> None:
+    field = Field({"prompt": "a secret"})["prompt"]
+    for error in (field.refuse("It is too odd."), field.refuse_field()):
+        assert error.param == "prompt"
+        assert "secret" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (1, None),
+        (5, None),
+        (0, "integer_below_min_value"),
+        (6, "integer_above_max_value"),
+        (True, "invalid_type"),
+        (1.0, "invalid_type"),
+        ("1", "invalid_type"),
+        (None, "invalid_type"),
+    ],
+)
+def test_an_integer_is_within_its_bounds(value: Any, code: str | None) -> None:
+    check = check_integer(1, 5)
+    if code is None:
+        check("n", value)
+    else:
+        assert refuse(lambda: check("n", value)).code == code
+
+
+def test_a_number_is_no_boolean_and_no_nan() -> None:
+    for value in (0, 2, 1.5):
+        check_number(0, 2)("temperature", value)
+    wrong: list[Any] = [-0.1, 2.1, float("nan"), False, "1"]
+    for each in wrong:
+        refuse(lambda: check_number(0, 2)("temperature", each))  # noqa: B023
+
+
+def test_strings_are_all_strings() -> None:
+    check_strings("stop", ["a", ""])
+    for value in (["a", 1], "a", None):
+        refuse(lambda: check_strings("stop", value))  # noqa: B023
+
+
+def test_what_can_be_read_but_not_written_is_too_deep() -> None:
+    value: Any = []
+    for _ in range(300):
+        value = [value]
+    assert "too deeply" in refuse(lambda: dump_request(value)).message
+
+
+def test_the_largest_limit_counts_and_0_is_none() -> None:
+    assert find_limit(None, 5, 7) == 7
+    assert find_limit(None, 0) is None
+
+
+def test_only_base64_that_is_here_is_left_out_of_the_text() -> None:
+    """The rest of a body is estimated as text."""
+    files = Files()
+    files.add_url("picture", "data:image/png;base64,AAAA")
+    assert files.base64_chars == 4
+    tokens = files.tokens
+    assert tokens > 0
+    for url in ("https://x/y.png", "data:text/plain,AAAA", None, 7):
+        files.add_url("picture", url)
+    assert files.base64_chars == 4
+    assert files.tokens > tokens, "a picture elsewhere is not free"

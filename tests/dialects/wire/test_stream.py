@@ -1,0 +1,164 @@
+"""Translated streams, with a reader and a writer of the test's own: order, endings, what is owed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from gateway.dialects.records import Event, Json, Usage
+from gateway.dialects.wire.sse import parse_event
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, TranslatedStream, read_object
+from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.money import Tokens
+from gateway.usage import Expected, Reported
+from tests.dialects.chat.kit import make_context
+
+HI = b'data: {"say": "Hi"}\n\n'
+BYE = b'data: {"end": 1}\n\n'
+USAGE = b'data: {"usage": {"output": 3}}\n\n'
+"""Events of the test's own dialect; its terminal one is `end`."""
+
+
+@dataclass
+class Words:
+    """A `Reader`: `say` is text, `usage` a report, `end` the terminal event, `oops` an error."""
+
+    usage: Json | None = None
+    counted: bool = True
+    begun: bool = False
+    finished: bool = False
+    ended: bool = False
+    keeps_comments: bool = True
+
+    def read(self, event: Event) -> Sequence[Json]:
+        if event.data is None:
+            return []
+        body = read_object(event)
+        if "oops" in body:
+            raise UpstreamError(str(body["oops"]))
+        self.usage = body.get("usage", self.usage)
+        self.ended = "end" in body
+        self.finished |= self.ended or self.usage is not None
+        self.begun |= "say" in body
+        return [body] if "say" in body else []
+
+    def close(self) -> Sequence[Json]:
+        return [{"say": "!"}]
+
+    def is_end(self, _: bytes) -> bool:
+        return False
+
+    def read_report(self, _: Expected) -> Reported:
+        output = (self.usage or {}).get("output")
+        return Reported() if output is None else Reported(Tokens(input=1, output=output))
+
+
+@dataclass
+class Echo:
+    """A `Writer` of plain words."""
+
+    refuses: str = ""
+    out: list[bytes] = field(default_factory=list)
+    text_bytes: int = 0
+    delivered: bool = False
+
+    def open(self, _: Usage) -> None:
+        self.out.append(b"<")
+
+    def write(self, event: Json) -> None:
+        if event["say"] == self.refuses:
+            raise UndeliverableReply("cannot be written")
+        self.text_bytes += len(event["say"])
+        self.delivered = True
+        self.out.append(event["say"].encode())
+
+    def flush(self) -> None:
+        self.out.append(b"|")
+
+    def close(self, usage: Usage) -> None:
+        self.out.append(b"%d>" % usage.tokens.output)
+
+    def finish(self) -> bytes:
+        return b"END"
+
+    def take(self) -> bytes:
+        taken = b"".join(self.out)
+        self.out.clear()
+        return taken
+
+
+def make_stream(refuses: str = "") -> TranslatedStream:
+    return TranslatedStream(make_context(), Words(), Echo(refuses))
+
+
+def play(body: bytes, refuses: str = "", size: int | None = None) -> tuple[bytes, TranslatedStream]:
+    stream, out = make_stream(refuses), b""
+    for at in range(0, len(body), size or len(body)):
+        if not stream.complete and stream.failure is None:
+            out += stream.feed(body[at : at + (size or len(body))])
+    if not stream.complete and stream.failure is None:
+        out += stream.end()
+    return out, stream
+
+
+@pytest.mark.parametrize("size", [None, 1, 7])
+def test_the_order_is_open_write_flush_close_finish(size: int | None) -> None:
+    out, stream = play(HI + USAGE + BYE + HI, size=size)
+    assert out == b"<Hi!|3>"
+    assert (stream.complete, stream.failure, stream.finish()) == (True, None, b"END")
+    assert stream.measure().tokens.output == 3, "nothing behind the end is read"
+
+
+def test_events_leave_in_the_call_that_brings_them_and_comments_between() -> None:
+    stream = make_stream()
+    assert stream.feed(b": wait\n\n") == b": wait\n\n"
+    assert not stream.begun
+    assert stream.feed(HI[:5]) == b""
+    assert stream.feed(HI[5:] + b": wait\n\n") == b"<Hi: wait\n\n"
+    assert stream.begun
+
+
+def test_a_clean_end_stands_for_the_terminal_event_once_all_is_finished() -> None:
+    assert play(HI + USAGE)[0] == b"<Hi!|3>"
+    out, stream = play(HI)
+    assert (out, stream.complete, stream.failure) == (b"<Hi", False, None)
+
+
+def test_an_end_before_the_beginning_is_a_failure() -> None:
+    _, stream = play(BYE)
+    assert stream.failure is not None
+    assert not stream.complete
+
+
+def test_an_error_keeps_what_came_before_it() -> None:
+    out, stream = play(HI + b'data: {"oops": "no GPU"}\n\n' + HI)
+    assert out == b"<Hi"
+    assert stream.failure is not None
+    assert stream.failure.message == "no GPU"
+    assert stream.measure().tokens.output == 1, "two bytes were delivered"
+
+
+@pytest.mark.parametrize("data", [b"data: x\n\n", b"data: [1]\n\n"])
+def test_an_event_that_is_no_object_is_the_upstreams_fault(data: bytes) -> None:
+    with pytest.raises(UpstreamError):
+        read_object(parse_event(data))
+
+
+def test_what_cannot_be_written_is_owed_by_the_usage_behind_it() -> None:
+    """The provider charges us for it: the stream is read on for its usage alone."""
+    bad = b'data: {"say": "bad"}\n\n'
+    out, stream = play(HI + bad + HI + USAGE + HI, "bad")
+    assert out == b"<Hi"
+    assert isinstance(stream.failure, UndeliverableReply)
+    assert stream.measure().tokens.output == 3
+    _, stream = play(HI + bad + BYE, "bad")
+    assert isinstance(stream.failure, UndeliverableReply)
+
+
+def test_an_event_too_large_to_translate_ends_the_stream() -> None:
+    stream = make_stream()
+    stream.feed(HI)
+    assert stream.feed(b"data: " + b"x" * MAX_TRANSLATED_EVENT_BYTES) == b""
+    assert isinstance(stream.failure, UndeliverableReply)

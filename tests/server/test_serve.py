@@ -1,0 +1,147 @@
+"""The life of the process: its exit codes, what ends it, and what it tells while it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.app import make_gateway
+from gateway.config import Config
+from gateway.exit_codes import ExitCode
+from gateway.ledger import LedgerError, LedgerLocked, LedgerMismatch
+from gateway.server import serve
+from gateway.server.drain import StopSignals
+from gateway.server.first_start import find_key_file
+from gateway.server.listener import CannotListen, Listener
+from gateway.server.systemd import BadSocket
+from gateway.server.units import GRACE_SECONDS
+from tests.support.settings import load
+
+CONFIG = """
+[server]
+drain_seconds = 7
+[providers.demo]
+dialect = "demo"
+[providers.vendor]
+dialect = "chat"
+base_url = "https://api.example.com/v1"
+api_key = "env:NO_SUCH_API_KEY"
+[models.echo]
+routes = ["demo/echo"]
+price = "free"
+[models.large]
+routes = ["vendor/large"]
+price = "free"
+"""
+
+
+class Ear:
+    """A service manager that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def notify(self, *states: str) -> None:
+        self.heard += states
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LedgerMismatch("the books do not add up"), ExitCode.AUDIT_MISMATCH),
+        (LedgerLocked("another process serves"), ExitCode.UNAVAILABLE),
+        (LedgerError("no disk"), ExitCode.UNAVAILABLE),
+        (CannotListen("the address is in use"), ExitCode.UNAVAILABLE),
+        (BadSocket("it does not listen"), ExitCode.UNAVAILABLE),
+    ],
+)
+def test_a_start_that_fails_says_why_and_has_its_exit_code(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    code: ExitCode,
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    ear = Ear()
+    monkeypatch.setattr(serve, "_serve", fail)
+    monkeypatch.setattr(serve, "_set_up_logging", lambda: None)
+    monkeypatch.setattr(serve, "_raise_file_limit", lambda: None)
+    monkeypatch.setattr("gateway.server.systemd.take_manager", lambda _: ear)
+    assert serve.run(load(tmp_path, CONFIG)) == code
+    assert ear.heard == [f"STATUS={error}"]
+    assert str(error) in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def ledger_that(wait_ended: Callable[[], Awaitable[object]]) -> Any:
+    return SimpleNamespace(wait_ended=wait_ended)
+
+
+async def test_a_signal_ends_it_well() -> None:
+    stop = StopSignals(asyncio.Event(), asyncio.Event())
+    stop.note()
+    assert await serve._wait_for_end(ledger_that(asyncio.Event().wait), stop)
+    assert not stop.second.is_set(), "requests in flight may end"
+
+
+async def test_without_the_ledgers_writer_it_ends_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """No request could be charged."""
+    stop, ended = StopSignals(asyncio.Event(), asyncio.Event()), asyncio.Event()
+    ended.set()
+    assert not await serve._wait_for_end(ledger_that(ended.wait), stop)
+    assert stop.second.is_set()
+    assert [record.levelname for record in caplog.records] == ["CRITICAL"]
+
+
+def test_providers_that_are_off_are_named_with_their_models(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "gateway.serve")
+    listener = Listener((), ("http://127.0.0.1:1", "unix:/x"), "127.0.0.1:1", is_passed=False)
+    told = serve._announce(load(tmp_path, CONFIG), listener)
+    assert told == "listening on http://127.0.0.1:1, unix:/x, models: 1"
+    off, listening = (record.getMessage() for record in caplog.records)
+    assert off.startswith("provider vendor is off: ")
+    assert off.endswith("(large)")
+    assert listening == told
+
+
+def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
+    ear, config = Ear(), load(tmp_path, CONFIG)
+    gateway = make_gateway(config, cast("Any", None), lambda _call, _status: None)
+    gateway.in_flight = 3
+    serve._tell_stopping(cast("Any", ear), gateway)
+    gateway.close()
+    assert ear.heard == [
+        "STOPPING=1",
+        "STATUS=stopping: 3 requests in flight",
+        f"EXTEND_TIMEOUT_USEC={(7 + GRACE_SECONDS) * 1_000_000}",
+    ]
+
+
+async def start_first(config: Config, *, accounts: list[object]) -> None:
+    ledger = SimpleNamespace(accounts=lambda: accounts, find_key=lambda _: None)
+    await serve._start_first(config, cast("Any", ledger), "127.0.0.1:1")
+
+
+async def test_a_key_that_was_left_in_the_clear_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = load(tmp_path, CONFIG)
+    await start_first(config, accounts=[1])
+    assert not caplog.records
+    file = find_key_file(config)
+    file.write_text("sk-ru-secret")
+    await start_first(config, accounts=[1])
+    (record,) = caplog.records
+    assert str(file) in record.getMessage()
+    assert "sk-ru-secret" not in caplog.text

@@ -1,0 +1,34 @@
+"""Hosts and ports as people and browsers write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.addresses import join_address, make_local_url, make_origin
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "address", "origin"),
+    [
+        ("127.0.0.1", 8080, "127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("llm.example.com", 80, "llm.example.com:80", "http://llm.example.com"),
+        ("::1", 8080, "[::1]:8080", "http://[::1]:8080"),
+        ("::1", 80, "[::1]:80", "http://[::1]"),
+    ],
+)
+def test_an_origin_leaves_out_the_port_that_browsers_leave_out(
+    host: str, port: int, address: str, origin: str
+) -> None:
+    assert (join_address(host, port), make_origin(host, port)) == (address, origin)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:1"),
+        ("::", "http://[::1]:1"),
+        ("192.0.2.1", "http://192.0.2.1:1"),
+    ],
+)
+def test_an_address_that_stands_for_all_is_reached_at_the_loopback(host: str, url: str) -> None:
+    assert make_local_url(host, 1) == url

@@ -1,0 +1,69 @@
+"""The application: which models are routed, by which forwarder, and what it serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from gateway.app import make_app, make_gateway, make_routes
+from gateway.upstream import DemoForwarder, HttpForwarder, Ticker
+from tests.support.settings import load
+
+CONFIG: Final = """
+[server]
+max_body_mb = 3
+[providers.demo]
+dialect = "demo"
+[providers.vendor]
+dialect = "chat"
+base_url = "https://api.example.com/v1"
+[providers.off]
+dialect = "chat"
+base_url = "https://off.example.com/v1"
+api_key = "env:NO_SUCH_API_KEY"
+[providers.unused]
+dialect = "messages"
+base_url = "https://unused.example.com/v1"
+[models.echo]
+routes = ["demo/echo", "off/x"]
+price = "free"
+[models.large]
+routes = ["vendor/large"]
+price = "free"
+[models.gone]
+routes = ["off/gone"]
+price = "free"
+"""
+
+
+def test_models_that_are_on_are_routed_by_the_providers_they_use(tmp_path: Path) -> None:
+    routes = make_routes(load(tmp_path, CONFIG))
+    assert set(routes.models) == {"echo", "large"}
+    forwarders = {name: type(one.forwarder) for name, one in routes.providers.items()}
+    assert forwarders == {"demo": DemoForwarder, "vendor": HttpForwarder}
+    routes.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/chat/completions"),
+        ("GET", "/readyz"),
+        ("GET", "/console/"),
+        ("GET", "/console/api/session"),
+    ],
+)
+async def test_one_application_serves_the_api_and_the_console(
+    tmp_path: Path, method: str, path: str
+) -> None:
+    config = load(tmp_path, CONFIG)
+    gateway = make_gateway(config, cast("Any", None), lambda _call, _status: None)
+    app = make_app(gateway)
+    found = await app.router.resolve(make_mocked_request(method, path))
+    assert found.http_exception is None
+    assert app._client_max_size == 3 << 20
+    assert isinstance(gateway.ticker, Ticker)
+    gateway.close()
