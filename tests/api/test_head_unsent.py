@@ -18,7 +18,8 @@ from gateway.config import load_config
 from gateway.ledger import Account
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.api.scene import ASKS, PATHS
-from tests.ledger.kit import Place, find_key, make_place, query, run_sql
+from tests.ledger.faults import Faults
+from tests.ledger.kit import Place, find_key, make_place, query
 from tests.support import client
 from tests.support.chat import check_error, check_messages_error
 from tests.support.client import Call, request
@@ -45,6 +46,7 @@ class Inside:
     """A gateway in the test's process, whose ledger can be broken and repaired."""
 
     ledger: SqliteLedger
+    faults: Faults
     place: Place
     key: str
     port: int
@@ -67,14 +69,17 @@ async def inside(tmp_path: Path, places: Places) -> AsyncIterator[Inside]:
     file = tmp_path / "gateway.toml"
     file.write_text(write_config(places, port=1, kinds={"plain": Kind(("alpha",), 1)}))
     config = load_config(file, {})
-    async with SqliteLedger.open(place.path, commit_seconds=COMMIT_SECONDS) as ledger:
+    faults = Faults()
+    async with SqliteLedger.open(
+        place.path, commit_seconds=COMMIT_SECONDS, connector=faults.connect
+    ) as ledger:
         gateway = make_gateway(config, ledger, lambda _call, _status: None)
         runner = web.AppRunner(make_app(gateway), access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         port: int = runner.addresses[0][1]
-        yield Inside(ledger, place, secret, port)
+        yield Inside(ledger, faults, place, secret, port)
         await runner.cleanup()
         assert (gateway.in_flight, gateway.body_bytes) == (0, 0)
         gateway.ticker.close()
@@ -95,15 +100,14 @@ async def test_a_head_that_could_not_be_sent_costs_nothing(
 ) -> None:
     """The provider's work is aborted, the hold is dropped, the caller gets a 503."""
     alpha.play([*sse_start(text_chunks(["Hallo"])), End.HANG])
-    await run_sql(inside.ledger, "PRAGMA query_only = ON")
     async with client.connect(inside.port) as call:
-        await inside.ask(call, caller, stream=True)
-        exchange = await alpha.wait_for(1)
-        assert inside.account.held_nano > 0
-        reply = await call.read_all()
-        check_refused(reply, caller)
-        await asyncio.wait_for(exchange.closed.wait(), 1)
-    await run_sql(inside.ledger, "PRAGMA query_only = OFF")
+        with inside.faults.fail_commits():
+            await inside.ask(call, caller, stream=True)
+            exchange = await alpha.wait_for(1)
+            assert inside.account.held_nano > 0
+            reply = await call.read_all()
+            check_refused(reply, caller)
+            await asyncio.wait_for(exchange.closed.wait(), 1)
     await until(lambda: inside.account.held_nano == 0, "the hold to be gone")
     assert inside.account.balance_nano == CREDIT
     row = ("voided", "ledger_error", 503, 0, 0)
@@ -117,11 +121,10 @@ async def test_the_next_request_is_served_once_the_ledger_is_back(
 ) -> None:
     """The caller uses the same connection."""
     alpha.play(sse_reply(stream_chunks(["Hallo"])), json_reply(completion()))
-    await run_sql(inside.ledger, "PRAGMA query_only = ON")
     async with client.connect(inside.port) as call:
-        await inside.ask(call, "chat", stream=True)
-        check_refused(await call.read_all(), "chat")
-        await run_sql(inside.ledger, "PRAGMA query_only = OFF")
+        with inside.faults.fail_commits():
+            await inside.ask(call, "chat", stream=True)
+            check_refused(await call.read_all(), "chat")
         await until(lambda: inside.ledger.writable, "the ledger to be back")
         await inside.ask(call, "chat", stream=False)
         await call.read_head()

@@ -24,7 +24,6 @@ from tests.ledger.kit import (
     make_place,
     query,
     settlement,
-    until,
     void,
 )
 from tests.support.fuzz import fuzz
@@ -93,9 +92,7 @@ async def operate(ledger: SqliteLedger, place: Place, model: Model, amount: int)
         else:
             accounts.correct(books, "a", amount, note="n")
     model.balance += amount
-    account = find_key(ledger, place).account
-    ledger._writer.hurry()  # an empty batch polls
-    await until(lambda: account.balance_nano == model.balance)
+    await ledger.refresh()
 
 
 def check(ledger: SqliteLedger, place: Place, model: Model) -> None:

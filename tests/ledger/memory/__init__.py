@@ -1,0 +1,10 @@
+"""A small ledger in memory: the reference that the contract's tests compare SQLite with.
+
+It is written for its readers, as plainly as the contract allows. The lives of completions are
+played against it too, with commits that take as long as a script says.
+"""
+
+from tests.ledger.memory.ledger import Disk, MemoryLedger
+from tests.ledger.memory.storage import MemoryStorage
+
+__all__ = ["Disk", "MemoryLedger", "MemoryStorage"]
