@@ -14,8 +14,7 @@ from gateway.ledger import Books, Ledger
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.faults import Faults
-from tests.ledger.memory import Disk, MemoryLedger, MemoryStorage
-from tests.ledger.memory.books import MemoryBooks
+from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
 
 Test = TypeVar("Test", bound=Callable[..., object])
 Clock = Callable[[], int]

@@ -136,7 +136,7 @@ class MemoryLedger:
         if hold.settled is None:
             hold.settled = self._loop.create_future()
             hold.settlement = settlement
-            self.raise_hold(hold, settlement.cost_nano)
+            _hold_more(hold, settlement.cost_nano - hold.amount_nano)
             if self._ended.is_set():
                 _fail(hold.settled, LedgerUnavailable(should_retry=False))
             else:
