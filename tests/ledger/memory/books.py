@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from gateway.ledger import (
@@ -34,6 +34,9 @@ class MemoryBooks(AbstractContextManager["MemoryBooks"]):
 
     def __exit__(self, *_: object) -> None:
         return
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def audit(self) -> AuditReport:
         report = self._storage.audit()
