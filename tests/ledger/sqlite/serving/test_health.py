@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import Key
 from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.sqlite.serving.health import BUSY_SECONDS, Health
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.schedule import RETRY_SECONDS
-from tests.ledger.faults import Faults
+from tests.ledger.faults import Faults, make_error
 from tests.ledger.kit import (
     admission,
     assert_sound,
@@ -103,3 +105,35 @@ async def test_broken_disk_is_tried_now_and_then(tmp_path: Path) -> None:
             before, begun = tries, time.monotonic()
             await until(lambda: tries > before + 2)
             assert tries - before <= 2 + (time.monotonic() - begun) / RETRY_SECONDS
+
+
+def note(health: Health, code: int, now_seconds: float) -> tuple[bool, bool]:
+    """Note a failure; return whether the ledger is writable, and the next try pauses."""
+    health.note_failure(make_error(code), now_seconds)
+    return health.writable, health.should_pause
+
+
+def test_a_lock_is_an_outage_after_its_time_and_any_other_failure_at_once() -> None:
+    health = Health()
+    assert note(health, sqlite3.SQLITE_BUSY, 5) == (True, False)
+    assert note(health, sqlite3.SQLITE_BUSY_SNAPSHOT, 5 + BUSY_SECONDS - 0.1) == (True, False)
+    health.note_success()
+    assert note(health, sqlite3.SQLITE_BUSY, 5 + BUSY_SECONDS) == (True, False), "it began anew"
+    assert note(health, sqlite3.SQLITE_BUSY, 5 + 2 * BUSY_SECONDS) == (False, False)
+    health.note_success()
+    assert note(health, sqlite3.SQLITE_IOERR_WRITE, 9) == (False, True)
+    health.note_success()
+    assert (health.writable, health.should_pause) == (True, False)
+
+
+def test_an_outage_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+    health = Health()
+    for _ in range(3):
+        note(health, sqlite3.SQLITE_FULL, 0)
+    health.note_hang(5)
+    for _ in range(2):
+        health.note_success()
+    for _ in range(2):
+        health.note_hang(5)
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["CRITICAL", "WARNING", "ERROR"]
