@@ -16,6 +16,9 @@ from gateway.ledger.sqlite.schema import connect
 
 Work = Callable[[sqlite3.Connection], object]
 
+FREEZE_SECONDS = 30.0
+"""The longest hang, so that a test that fails can end."""
+
 
 class Faults:
     """The faults of one ledger's connection: `connect` makes it, for `connector`."""
@@ -25,7 +28,8 @@ class Faults:
         self.frozen = threading.Event()
         """Set when a transaction is about to begin and the disk hangs."""
         self._thawed = threading.Event()
-        self._thawed.set()
+        self.thaw = self._thawed.set
+        self.thaw()
         self._works: deque[tuple[Work, Future[object]]] = deque()
 
     def connect(self, path: Path, *, create: bool, is_locked: bool) -> sqlite3.Connection:
@@ -49,7 +53,7 @@ class Faults:
         try:
             yield
         finally:
-            self._thawed.set()
+            self.thaw()
 
     async def run(self, work: Work) -> object:
         """Run a function on the ledger's own connection; the next poll brings it about."""
@@ -71,7 +75,7 @@ class Faults:
         if sql == "BEGIN IMMEDIATE":
             if not self._thawed.is_set():
                 self.frozen.set()
-                self._thawed.wait()
+                self._thawed.wait(FREEZE_SECONDS)
             if self.failing:
                 raise make_error(sqlite3.SQLITE_READONLY)
 

@@ -51,6 +51,8 @@ def _judge_money(case: Case, ledger: WatchedLedger, log: Log, heard: Heard) -> N
     ended_well = settlement.outcome in {"complete", "caller_left"}
     if not ended_well and settlement.status != 200 and not made:
         log.check(settlement.cost_nano == 0, "an error status costs nothing")
+    if heard.delivered and ledger.committed is not None:
+        log.check(ledger.charged_nano == settlement.cost_nano, "delivered is charged, if late")
     got_nothing = heard.last != "reply" and not heard.delivered
     # A caller that leaves pays, a reply that was made is charged, and a cut may hit a commit.
     if got_nothing and not gone and not made and not (heard.last == "cut" and ended_well):

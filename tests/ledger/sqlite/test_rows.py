@@ -41,5 +41,5 @@ def test_a_connection_meets_few_statements(connection: sqlite3.Connection) -> No
 
 
 def test_terms_are_read_in_the_order_of_their_fields() -> None:
-    assert read_terms(["n", '["m"]', 1, 2, 3, 4, 5]) == KeyTerms("n", ("m",), 1, 2, 3, 4, 5)
-    assert read_terms(["", None, *[None] * 5]) == KeyTerms()
+    assert read_terms(("n", '["m"]', 1, 2, 3, 4, 5)) == KeyTerms("n", ("m",), 1, 2, 3, 4, 5)
+    assert read_terms(("", None, None, None, None, None, None)) == KeyTerms()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import AbstractAsyncContextManager, ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
+from gateway.exit_codes import ExitCode
 from gateway.ledger.sqlite.batch import MAX_ITEMS
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import schedule
@@ -27,6 +28,7 @@ from tests.ledger.kit import (
     query,
     settlement,
     until,
+    void,
 )
 
 
@@ -155,3 +157,25 @@ async def test_a_hanging_commit_holds_up_nobody_else(tmp_path: Path) -> None:
         await until(lambda: ledger.writable)
         assert (key.account.balance_nano, key.account.held_nano) == (10**12 - 700, 50)
     assert_sound(place.path)
+
+
+async def test_a_hanging_commit_does_not_hold_up_the_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The process leaves at once, after the time that a caller would wait."""
+    place, faults = make_place(tmp_path), Faults()
+    left: list[int] = []
+
+    def leave(code: int) -> None:
+        left.append(code)
+        faults.thaw()  # so that the test can end
+
+    monkeypatch.setattr("os._exit", leave)
+    with ExitStack() as until_closed:
+        async with open_short(place, faults) as ledger:
+            until_closed.enter_context(faults.freeze())
+            charged = ledger.settle(ledger.hold(find_key(ledger, place), admission()), void())
+            await until(faults.frozen.is_set)
+    assert set(left) == {ExitCode.FAILED}
+    assert "a commit hangs, and so would the stop" in caplog.text
+    await charged
