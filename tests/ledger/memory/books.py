@@ -19,6 +19,7 @@ from gateway.ledger import (
     KeyTerms,
     KeyView,
     StoredSecret,
+    TermChanges,
 )
 from tests.ledger.memory.storage import MemoryStorage, Request
 
@@ -67,8 +68,22 @@ class _Accounts:
         held = (one.admission.hold_nano for one in pending if one.key.account is account)
         balance_nano = account.balance_nano
         return AccountView(
-            account.id, name, False, account.suspended, balance_nano, sum(held), self.clock()
+            account.id,
+            name,
+            False,
+            account.suspended,
+            balance_nano,
+            sum(held),
+            self.clock(),
+            account.terms,
         )
+
+    def edit(self, name: str, changes: TermChanges) -> AccountView:
+        account = self.storage.accounts[name]
+        terms = replace(account.terms, **changes)
+        if terms != account.terms:
+            account.terms = terms
+        return self.read(name)
 
     def find_id(self, name: str) -> int:
         return self.storage.accounts[name].id
@@ -94,7 +109,9 @@ class _Keys:
 
     def edit(self, key_id: str, changes: KeyChanges) -> KeyView:
         key = self._find(key_id)
-        key.terms = replace(key.terms, **changes)
+        terms = replace(key.terms, **changes)
+        if terms != key.terms:
+            key.terms = terms
         return self._show(key)
 
     def replace(self, old_id: str, new: StoredSecret, *, grace_ms: int) -> KeyView:

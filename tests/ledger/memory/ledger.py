@@ -21,6 +21,7 @@ from gateway.ledger import (
     COMMIT_SECONDS,
     Account,
     Admission,
+    EndedKey,
     Hold,
     Key,
     LedgerMismatch,
@@ -73,6 +74,7 @@ class MemoryLedger:
         self._storage = storage
         self._disk = disk
         self._clock = clock
+        self._opened_ms = clock()
         self._commit_seconds = commit_seconds
         self._loop = asyncio.get_running_loop()
         self._queue: dict[str, MemoryHold] = {}
@@ -102,7 +104,13 @@ class MemoryLedger:
             ledger._close()
 
     def find_key(self, digest: bytes) -> Key | None:
-        return self._storage.keys.get(digest)
+        """Find what lived at the start and is not revoked."""
+        key = self._storage.keys.get(digest)
+        return key if key is not None and key.is_live(self._opened_ms) else None
+
+    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
+        key = self._storage.keys.get(digest)
+        return None if key is None else EndedKey(key.revoked_ms, key.terms.expires_ms)
 
     def accounts(self) -> Iterable[Account]:
         return self._storage.accounts.values()

@@ -8,8 +8,15 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger import KeyTerms
-from gateway.ledger.sqlite.rows import Statement, read_numbers, read_terms, run_rows
+from gateway.ledger import KeyTerms, Terms
+from gateway.ledger.sqlite.rows import (
+    Statement,
+    read_key_terms,
+    read_numbers,
+    read_terms,
+    run_rows,
+    write_terms,
+)
 
 INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")
 READ = Statement("SELECT json_group_array(json_array(id, n)) FROM numbers WHERE id IN")
@@ -41,5 +48,9 @@ def test_a_connection_meets_few_statements(connection: sqlite3.Connection) -> No
 
 
 def test_terms_are_read_in_the_order_of_their_fields() -> None:
-    assert read_terms(("n", '["m"]', 1, 2, 3, 4, 5)) == KeyTerms("n", ("m",), 1, 2, 3, 4, 5)
-    assert read_terms(("", None, None, None, None, None, None)) == KeyTerms()
+    assert read_terms(('["m"]', 1, 2, 3)) == Terms(("m",), 1, 2, 3)
+    read = read_key_terms(('["m"]', 1, 2, 3, "n", 4, 5))
+    assert read == KeyTerms(("m",), 1, 2, 3, "n", 4, 5)
+    assert read_key_terms((None, None, None, None, "", None, None)) == KeyTerms()
+    assert write_terms(read)["models"] == '["m"]'
+    assert write_terms(Terms())["models"] is None

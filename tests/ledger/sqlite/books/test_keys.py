@@ -58,8 +58,8 @@ def test_changes_are_described_without_what_did_not_change(books: SqliteBooks) -
         ({"name": "n"}, "name 'n'"),
         ({"cap_nano": 10**9, "expires_ms": NOW_MS + 1}, "cap 1.00; expires 2023-11-14 22:13 UTC"),
         ({"cap_nano": None, "expires_ms": None}, "cap none; expires never"),
-        ({"models": ("m", "n")}, "models m, n"),
-        ({"models": None}, "models all"),
+        ({"models": ("m", "n")}, "2 models"),
+        ({"models": None}, "all models"),
     ]
     for changes, detail in said:
         books.keys.edit(key_id, changes)
