@@ -190,5 +190,7 @@ class Bill:
                 estimated=charge.estimated,
                 first_byte_ms=call.first_byte_ms,
                 ended_ms=unix_ms(),
+                # Of a JSON reply nothing is delivered before its charge; see `UNCOMMITTED`.
+                withdraw_if_late=not self._hold.admission.stream,
             ),
         )

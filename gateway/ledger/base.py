@@ -133,6 +133,8 @@ class Settlement:
     """Time from admission to the caller's first byte; None if there was none."""
     ended_ms: int
     """Wall clock, Unix milliseconds."""
+    withdraw_if_late: bool
+    """Whether a charge that cannot be committed in time becomes a void: nothing was delivered."""
 
     @property
     def is_posted(self) -> bool:
@@ -253,10 +255,9 @@ class Ledger(Protocol):
         await the result, and cancelling who does takes nothing back. A second call changes
         nothing; its result ends as the first one's does.
 
-        Awaiting raises LedgerUnavailable if the commit takes longer than `COMMIT_SECONDS`. The
-        charge of a stream then stays queued until commits work again; that of a JSON reply, of
-        which nothing was delivered, is withdrawn and its request voided. Awaiting raises
-        InternalError if the ledger refused this request for good.
+        Awaiting raises LedgerUnavailable if the commit takes longer than `COMMIT_SECONDS`. A charge
+        with `withdraw_if_late` is then voided; any other stays queued until commits work again.
+        Awaiting raises InternalError if the ledger refused this request for good.
         """
 
     async def wait_ended(self) -> None:

@@ -20,7 +20,7 @@ from gateway.config import load_config
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.api.endings import FORMS, PIECES, PROMPT, Ending, Form
 from tests.api.scene import ASKS, PATHS, RICH, end_process
-from tests.ledger.kit import run_sql
+from tests.ledger.faults import Faults
 from tests.support import client, seed
 from tests.support import running as runs
 from tests.support.books import Books
@@ -50,21 +50,21 @@ class Scene:
     alpha: ScriptedUpstream
     process: GatewayProcess | None = None
     ledger: SqliteLedger | None = None
+    faults: Faults = field(default_factory=Faults)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     """Lets the provider go on."""
     signalled: float = 0.0
+    _outage: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def count_pending(self) -> int:
         ((count,),) = self.books._all("SELECT count(*) FROM requests WHERE state = 'pending'")
         return count
 
     async def break_ledger(self) -> None:
-        assert self.ledger is not None
-        await run_sql(self.ledger, "PRAGMA query_only = ON")
+        self._outage.enter_context(self.faults.fail_commits())
 
     async def mend_ledger(self) -> None:
-        assert self.ledger is not None
-        await run_sql(self.ledger, "PRAGMA query_only = OFF")
+        self._outage.close()
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -201,13 +201,18 @@ async def _open_inside(
     (rich,) = seed.seed(path, RICH).values()
     file = folder / "gateway.toml"
     file.write_text(write_config(places, port=1, kinds=KINDS))
-    async with SqliteLedger.open(path, commit_seconds=COMMIT_SECONDS) as ledger:
+    faults = Faults()
+    async with SqliteLedger.open(
+        path, commit_seconds=COMMIT_SECONDS, connector=faults.connect
+    ) as ledger:
         gateway = make_gateway(load_config(file, {}), ledger, lambda _call, _status: None)
         runner = web.AppRunner(make_app(gateway), access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
-            yield Scene(runner.addresses[0][1], rich.key, Books(path), alpha, ledger=ledger)
+            yield Scene(
+                runner.addresses[0][1], rich.key, Books(path), alpha, ledger=ledger, faults=faults
+            )
         finally:
             await runner.cleanup()
             gateway.ticker.close()

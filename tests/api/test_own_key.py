@@ -18,7 +18,7 @@ from gateway.ledger import Account, Key, KeyTerms, Spent, Terms
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import format_amount
 from gateway.times import DAY_MS
-from tests.ledger.kit import admission, find_key, make_place, run_sql, settlement, void
+from tests.ledger.kit import admission, find_key, make_place, query, settlement, void
 from tests.support.chat import Used, check_error, check_messages_error, say
 from tests.support.replies import completion, json_reply, sse, sse_start, text_chunks, usage
 from tests.support.seed import NANO, PICKY_MODEL, Caller
@@ -157,6 +157,6 @@ async def test_key_without_a_ledger_to_read_is_a_503(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     async with SqliteLedger.open(place.path) as ledger:
         key = find_key(ledger, place)
-        await run_sql(ledger, "DROP TABLE daily")
+        query(place.path, "DROP TABLE daily")
         with pytest.raises(LedgerUnavailable):
             await ledger.read_spent(key, TODAY)

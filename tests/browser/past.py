@@ -87,6 +87,7 @@ async def _settle(path: Path, calls: Sequence[Call]) -> None:
                 estimated=call.estimated,
                 first_byte_ms=call.total_ms // 4,
                 ended_ms=call.ended_ms,
+                withdraw_if_late=False,
             )
             settled.append(ledger.settle(ledger.hold(key, admission), settlement))
         await asyncio.gather(*settled)

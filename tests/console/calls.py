@@ -95,5 +95,6 @@ def _make_item(account_id: int, request_id: str, past: Past) -> Item:
             estimated=False,
             first_byte_ms=12,
             ended_ms=past.ended_ms,
+            withdraw_if_late=False,
         )
     return Item(Hold(admission, account, key, 1000), insert=True, settlement=settlement)

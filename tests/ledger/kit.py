@@ -13,8 +13,6 @@ from pathlib import Path
 from gateway import apikeys
 from gateway.admin import accounts, keys
 from gateway.ledger import Key, KeyTerms, Ledger
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.thread import run_on_thread
 from tests.ledger.contract.kit import PRICE, TOKENS, admission, charge, settlement, void
 
 __all__ = [
@@ -28,7 +26,6 @@ __all__ = [
     "find_key",
     "make_place",
     "query",
-    "run_sql",
     "settlement",
     "until",
     "void",
@@ -66,15 +63,6 @@ def find_key(ledger: Ledger, place: Place) -> Key:
     key = ledger.find_key(place.digest)
     assert key is not None
     return key
-
-
-async def run_sql(ledger: SqliteLedger, sql: str) -> None:
-    """Run a statement on the ledger's own connection: how a test breaks it."""
-
-    def run(connection: sqlite3.Connection) -> None:
-        connection.execute(sql).fetchall()
-
-    await run_on_thread(ledger._writer._database, run)
 
 
 def query(path: Path, sql: str) -> list[tuple[object, ...]]:

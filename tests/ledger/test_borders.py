@@ -14,7 +14,11 @@ ROOT = Path(gateway.__file__).parent
 OUTSIDE = [
     path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] != "ledger"
 ]
-SQL = re.compile(r"\b(sqlite|SELECT .+ FROM|INSERT INTO|UPDATE .+ SET|DELETE FROM|PRAGMA)\b")
+SQL = re.compile(
+    r"sqlite|\bPRAGMA\b|\bINSERT\s+(OR\s+\w+\s+)?INTO\b|\bDELETE\s+FROM\b"
+    r"|\b(CREATE|ALTER|DROP)\s+(TABLE|INDEX|TRIGGER|VIEW)\b|\bBEGIN\s+IMMEDIATE\b"
+    r"|\bSELECT\b[^;]+?\bFROM\b|\bUPDATE\b[^;]+?\bSET\b"
+)
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -24,7 +28,27 @@ def test_other_folders_name_no_inner_module_and_no_sql(path: Path) -> None:
         node.module or "" for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)
     ]
     assert [name for name in imported if name.startswith("gateway.ledger.")] == []
-    assert SQL.findall(text) == []
+    assert SQL.search(text) is None
+
+
+def test_sql_lies_beside_the_ledger() -> None:
+    assert [path for path in ROOT.rglob("*.sql") if "ledger" not in path.parts] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sqlite3",
+        "import aiosqlite",
+        'read("""\n    SELECT balance_nano\n    FROM accounts""")',
+        '"INSERT OR IGNORE INTO keys VALUES (1)"',
+        '"UPDATE accounts"\n" SET suspended = 1"',
+        '"DELETE FROM keys"',
+        '"DROP TABLE keys"',
+    ],
+)
+def test_sql_would_be_found(text: str) -> None:
+    assert SQL.search(text) is not None
 
 
 @pytest.mark.parametrize("name", ["base", "books"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from gateway.dialects.messages import STOP
 from gateway.errors import GatewayError
-from gateway.ledger import Hold
 from gateway.tasks import spawn
-from tests.api.lives.ledger import FakeLedger
+from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import DELAYS, Log
 from tests.dialects.chat.kit import DONE
 
@@ -22,11 +21,11 @@ COMMENT_SECONDS: Final = 1.0
 class FakeSink:
     """A caller that reads, stalls or leaves as its script says."""
 
-    def __init__(self, ledger: FakeLedger, dice: random.Random, log: Log) -> None:
+    def __init__(self, ledger: WatchedLedger, dice: random.Random, log: Log) -> None:
         loop = asyncio.get_running_loop()
         self._ledger = ledger
         self._log = log
-        self._wait_admitted = partial(ledger.wait_admitted, cast("Hold", None))
+        self._wait_admitted = partial(ledger.wait_admitted, ledger.holds[0])
         self._dice = dice
         self._loop = loop
         self.opened = False

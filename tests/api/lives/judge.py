@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.api.lifecycle import Case, Ending
-from tests.api.lives.ledger import FakeLedger
+from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import Log
 from tests.api.lives.provider import USAGE, FakeRoute
 
@@ -22,13 +22,15 @@ class Heard:
 
 
 def judge(
-    case: Case | None, ledger: FakeLedger, routes: Sequence[FakeRoute], log: Log, heard: Heard
+    case: Case | None, ledger: WatchedLedger, routes: Sequence[FakeRoute], log: Log, heard: Heard
 ) -> None:
     log.check(case is not None, "the life has no ending")
-    log.check(ledger.holds == 1, "there is one hold")
+    log.check(len(ledger.holds) == 1, "there is one hold")
     log.check(len(ledger.settlements) == 1, "there is one settlement")
-    is_released = ledger.released == (0 if ledger.hangs else 1)
+    still_held = sum(hold.amount_nano for hold in ledger.holds) if ledger.disk.hangs else 0
+    is_released = ledger.key.account.held_nano == ledger.key.held_nano == still_held
     log.check(is_released, "the hold is released once, by the commit")
+    log.check(ledger.audit() == (), "the books add up")
     log.check(all(one.opened == one.closed for one in routes), "each answer is closed once")
     if case is not None and ledger.settlements:
         (settlement, *_) = ledger.settlements
@@ -37,7 +39,7 @@ def judge(
         _judge_money(case, ledger, log, heard)
 
 
-def _judge_money(case: Case, ledger: FakeLedger, log: Log, heard: Heard) -> None:
+def _judge_money(case: Case, ledger: WatchedLedger, log: Log, heard: Heard) -> None:
     (settlement, *_) = ledger.settlements
     ending, gone, *_ = case
     if heard.last == "reply":
@@ -49,6 +51,8 @@ def _judge_money(case: Case, ledger: FakeLedger, log: Log, heard: Heard) -> None
     ended_well = settlement.outcome in {"complete", "caller_left"}
     if not ended_well and settlement.status != 200 and not made:
         log.check(settlement.cost_nano == 0, "an error status costs nothing")
+    if heard.delivered and ledger.committed is not None:
+        log.check(ledger.charged_nano == settlement.cost_nano, "delivered is charged, if late")
     got_nothing = heard.last != "reply" and not heard.delivered
     # A caller that leaves pays, a reply that was made is charged, and a cut may hit a commit.
     if got_nothing and not gone and not made and not (heard.last == "cut" and ended_well):

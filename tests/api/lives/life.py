@@ -20,14 +20,13 @@ from gateway.api.sink import JsonSink
 from gateway.config import Model
 from gateway.dialects import CALLERS, EXCHANGES, CompletionRequest, ReplyContext, Target
 from gateway.errors import STOPPED, GatewayError, Overloaded
-from gateway.ledger import Account, Key, KeyTerms
 from gateway.money import Price
 from gateway.prices import PriceList
 from gateway.upstream import Candidate, ProviderState, Ticker
 from gateway.usage import Expected, UsageLimits
 from tests.api.lives.caller import FakeSink
 from tests.api.lives.judge import Heard, judge
-from tests.api.lives.ledger import FakeLedger
+from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.provider import FakeRoute
 from tests.support.records import make_provider
@@ -57,7 +56,7 @@ def live(seed: int) -> Life:
 async def _live(seed: int) -> Life:
     dice, log = random.Random(seed), Log()
     stream = dice.random() < 0.7
-    ledger = FakeLedger(dice, log, stream=stream)
+    ledger = WatchedLedger(dice, log)
     work, routes = _admit(ledger, dice, log, stream=stream)
     sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()
     ticker = Ticker()
@@ -98,7 +97,7 @@ async def _run(relay: Relay, ticker: Ticker, dice: random.Random, log: Log) -> s
 
 
 def _admit(
-    ledger: FakeLedger, dice: random.Random, log: Log, *, stream: bool
+    ledger: WatchedLedger, dice: random.Random, log: Log, *, stream: bool
 ) -> tuple[Completion, list[FakeRoute]]:
     """Make a completion like `admission.admit`, with one to three routes."""
     dialect = CALLERS[dice.choice(("chat", "messages"))]
@@ -108,10 +107,9 @@ def _admit(
     request = CompletionRequest({}, "m", stream, False, 1, None, 0, 0)
     expected = Expected(10, UsageLimits(10**6, 10**6, 10**6))
     context = ReplyContext(request, "req_1", expected)
-    key = Key("k", Account(1, "a", False, 10**12), KeyTerms())
     loop = asyncio.get_running_loop()
     rates = Rates()
-    call = Call("req_1", dialect, loop.time(), 0, key=key, rates=rates)
+    call = Call("req_1", dialect, loop.time(), 0, key=ledger.key, rates=rates)
     provider = make_provider(
         first_byte_timeout=4.0,
         idle_timeout=4.0,
@@ -145,6 +143,6 @@ class _Config:
 class _Services:
     """The part of a `Gateway` that a `Bill` uses."""
 
-    ledger: FakeLedger
+    ledger: WatchedLedger
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     config: _Config = field(default_factory=_Config)

@@ -3,55 +3,113 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar, cast
 
 from gateway.ledger import Books, Ledger
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.thread import run_on_thread
+from tests.ledger.faults import Faults
+from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
+
+Test = TypeVar("Test", bound=Callable[..., object])
+Clock = Callable[[], int]
+
+
+class Needs(Enum):
+    """What some tests of the contract ask for, and not every implementation has."""
+
+    PROCESSES = "several processes share the ledger, and it outlives each of them"
+    BOOKS = "the operator's books are whole, not only the part that a serving ledger is seen by"
+
+
+class Storage(Protocol):
+    """One ledger: how to open the two contracts, and how to break it."""
+
+    def serve(
+        self, *, clock: Clock, commit_seconds: float
+    ) -> AbstractAsyncContextManager[Ledger]: ...
+
+    def open_books(self, *, clock: Clock) -> Books: ...
+
+    def fail_commits(self) -> AbstractContextManager[None]:
+        """Let every commit of the serving process fail, inside the context."""
+
+    def spoil(self) -> None:
+        """Change a balance without an entry, as no program of ours would."""
+
+
+class SqliteStorage:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._faults = Faults()
+        self.fail_commits = self._faults.fail_commits
+
+    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
+        return SqliteLedger.open(
+            self._path, clock=clock, commit_seconds=commit_seconds, connector=self._faults.connect
+        )
+
+    def open_books(self, *, clock: Clock) -> Books:
+        return SqliteBooks(self._path, create=True, clock=clock)
+
+    def spoil(self) -> None:
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
+
+
+class SharedMemory:
+    def __init__(self, path: Path) -> None:
+        del path  # it is not kept anywhere
+        self._storage = MemoryStorage()
+        self._disk = Disk()
+
+    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
+        return MemoryLedger.open(
+            self._storage, self._disk, clock=clock, commit_seconds=commit_seconds
+        )
+
+    def open_books(self, *, clock: Clock) -> Books:
+        return cast("Books", MemoryBooks(self._storage, clock))
+
+    @contextmanager
+    def fail_commits(self) -> Iterator[None]:
+        self._disk.failing = True
+        yield
+        self._disk.failing = False
+
+    def spoil(self) -> None:
+        next(iter(self._storage.accounts.values())).balance_nano += 1
 
 
 @dataclass(frozen=True)
 class Implementation:
-    """How to open the two contracts, and how to break a ledger where the contract has no call."""
-
     name: str
-    open_ledger: Callable[..., AbstractAsyncContextManager[Ledger]]
-    """Takes what `gateway.ledger.open_ledger` takes."""
-    open_books: Callable[..., Books]
-    """Takes what `gateway.ledger.open_books` takes."""
-    fail_commits: Callable[[Ledger], AbstractAsyncContextManager[None]]
-    """Let every commit of the serving process fail, inside the context."""
-    spoil: Callable[[Path], None]
-    """Change a balance without an entry, as no program of ours would."""
-
-
-@asynccontextmanager
-async def _fail_sqlite(ledger: Ledger) -> AsyncIterator[None]:
-    assert isinstance(ledger, SqliteLedger)
-    await _run(ledger, "PRAGMA query_only = ON")
-    try:
-        yield
-    finally:
-        await _run(ledger, "PRAGMA query_only = OFF")
-
-
-async def _run(ledger: SqliteLedger, sql: str) -> None:
-    def run(connection: sqlite3.Connection) -> None:
-        connection.execute(sql)
-
-    await run_on_thread(ledger._writer._database, run)
-
-
-def _spoil_sqlite(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
+    make_storage: Callable[[Path], Storage]
+    has: frozenset[Needs]
 
 
 IMPLEMENTATIONS: Final = (
-    Implementation("sqlite", SqliteLedger.open, SqliteBooks, _fail_sqlite, _spoil_sqlite),
+    Implementation("sqlite", SqliteStorage, frozenset(Needs)),
+    Implementation("memory", SharedMemory, frozenset()),
 )
+
+
+def needs(*capabilities: Needs) -> Callable[[Test], Test]:
+    """Run a test only for the implementations that have these capabilities."""
+
+    def mark(test: Test) -> Test:
+        vars(test)["needs"] = frozenset(capabilities)
+        return test
+
+    return mark
+
+
+def find_able(test: Callable[..., object]) -> list[Implementation]:
+    """Return the implementations that a test of the contract runs for."""
+    needed: frozenset[Needs] = vars(test).get("needs", frozenset())
+    return [one for one in IMPLEMENTATIONS if needed <= one.has]

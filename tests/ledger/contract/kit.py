@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -50,21 +49,21 @@ place = find_place(*sys.argv[1:3])
 _numbers = count(1)
 
 
-@dataclass(frozen=True)
 class Place:
     """A ledger of one implementation, with an account `a` as long as no test makes others."""
 
-    implementation: Implementation
-    path: Path
+    def __init__(self, implementation: Implementation, path: Path) -> None:
+        self.implementation = implementation
+        self.path = path
+        self.storage = implementation.make_storage(path)
 
     def serve(
         self, *, now_ms: int = NOW_MS, commit_seconds: float = COMMIT_SECONDS
     ) -> AbstractAsyncContextManager[Ledger]:
-        open_ledger = self.implementation.open_ledger
-        return open_ledger(self.path, clock=lambda: now_ms, commit_seconds=commit_seconds)
+        return self.storage.serve(clock=lambda: now_ms, commit_seconds=commit_seconds)
 
     def open_books(self, *, now_ms: int = NOW_MS) -> Books:
-        return self.implementation.open_books(self.path, create=True, clock=lambda: now_ms)
+        return self.storage.open_books(clock=lambda: now_ms)
 
     def add_account(self, name: str = "a", *, credit_nano: int = 10**12) -> int:
         with self.open_books() as books:
@@ -150,7 +149,11 @@ def admission(
 
 
 def settlement(
-    cost_nano: int, *, outcome: Outcome = "complete", ended_ms: int = NOW_MS + 1000
+    cost_nano: int,
+    *,
+    outcome: Outcome = "complete",
+    ended_ms: int = NOW_MS + 1000,
+    withdraw_if_late: bool = False,
 ) -> Settlement:
     return Settlement(
         outcome=outcome,
@@ -165,6 +168,7 @@ def settlement(
         estimated=False,
         first_byte_ms=12,
         ended_ms=ended_ms,
+        withdraw_if_late=withdraw_if_late,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import LedgerMismatch
+from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place, admission, charge, find_key, void
 
 
@@ -47,7 +48,7 @@ async def test_spoiled_books_are_named_and_not_served_from(place: Place) -> None
     await write_history(place)
     with place.open_books(now_ms=NOW_MS + 5) as books:
         books.audit()
-    place.implementation.spoil(place.path)
+    place.storage.spoil()
     with place.open_books(now_ms=NOW_MS + 6) as books:
         report = books.audit()
         assert not report.ok
@@ -58,6 +59,7 @@ async def test_spoiled_books_are_named_and_not_served_from(place: Place) -> None
             pass
 
 
+@needs(Needs.BOOKS)
 async def test_a_backup_is_a_ledger_of_that_moment(place: Place) -> None:
     digest = place.seed(credit_nano=5000)
     copy = Place(place.implementation, place.path.with_name("copy.db"))

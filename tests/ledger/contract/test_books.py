@@ -31,6 +31,7 @@ from gateway.ledger import (
     UsageFilter,
 )
 from gateway.times import DAY_MS
+from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place, charge, create_key, find_key, key_id_of
 
 RACERS = 20
@@ -53,6 +54,7 @@ def race(place: Place, do: Callable[[Books], object]) -> list[object]:
         return list(pool.map(run, range(RACERS)))
 
 
+@needs(Needs.BOOKS)
 def test_an_entry_with_an_idempotency_key_is_posted_once(place: Place) -> None:
     place.add_account(credit_nano=0)
 
@@ -69,6 +71,7 @@ def test_an_entry_with_an_idempotency_key_is_posted_once(place: Place) -> None:
         assert books.entries.post("b", "credit", 6, note="n", idempotency_key="k").id != first
 
 
+@needs(Needs.BOOKS)
 def test_a_code_is_redeemed_once_and_never_after_its_end(place: Place) -> None:
     place.add_account(credit_nano=0)
     with place.open_books() as books:
@@ -107,6 +110,7 @@ def read_codes(books: Books) -> list[CodeView]:
     return found
 
 
+@needs(Needs.BOOKS)
 def test_a_repeated_request_is_done_once_with_its_reply(place: Place) -> None:
     account_id = place.add_account(credit_nano=0)
     repeatable = RepeatableRequest(account_id, "/route", "key", b"r" * 32)
@@ -126,6 +130,7 @@ def test_a_repeated_request_is_done_once_with_its_reply(place: Place) -> None:
         books.replays.run_once(other, lambda: StoredReply(200, b""))
 
 
+@needs(Needs.BOOKS)
 def test_what_fails_leaves_nothing_behind(place: Place) -> None:
     account_id = place.add_account(credit_nano=0)
 
@@ -144,6 +149,7 @@ def test_what_fails_leaves_nothing_behind(place: Place) -> None:
     assert place.read_balance() == 0
 
 
+@needs(Needs.BOOKS)
 def test_changes_are_noted_under_who_acts(place: Place) -> None:
     place.add_account()
     with place.open_books() as books:
@@ -158,6 +164,7 @@ def test_changes_are_noted_under_who_acts(place: Place) -> None:
         assert [one.id for one in books.events.read_page("suspend", None, 10)] == [suspension.id]
 
 
+@needs(Needs.BOOKS)
 def test_an_account_is_edited_and_the_event_counts_its_models(place: Place) -> None:
     """Events are kept for ever, so they do not repeat what may be long."""
     place.add_account()
@@ -180,6 +187,7 @@ def test_an_account_is_edited_and_the_event_counts_its_models(place: Place) -> N
         assert books.accounts.read("b").terms == made.terms == Terms(("m",), 7)
 
 
+@needs(Needs.BOOKS)
 def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
     """Of all who demote each other at once, one is left."""
     names = [f"op{number}" for number in range(3)]
@@ -201,6 +209,7 @@ def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
         assert not books.accounts.edit("op1", {}, operator=False).operator
 
 
+@needs(Needs.BOOKS)
 def test_a_new_role_ends_sessions_and_links(place: Place) -> None:
     """Else a session that ended as an operator's would be a holder's, who may pause for longer."""
     place.add_account("b")
@@ -240,6 +249,7 @@ def create_key_id(books: Books) -> str:
     return key_id_of(create_key(books, "a"))
 
 
+@needs(Needs.BOOKS)
 def test_the_key_of_another_account_is_unknown(place: Place) -> None:
     place.add_account()
     other = place.add_account("b")
@@ -258,6 +268,7 @@ def test_the_key_of_another_account_is_unknown(place: Place) -> None:
         assert books.keys.read(key_id).terms == KeyTerms()
 
 
+@needs(Needs.BOOKS)
 def test_accounts_are_found_by_id_name_and_part_of_the_name(place: Place) -> None:
     ids = {name: place.add_account(name, credit_nano=5) for name in ("anna", "Ännchen", "bob")}
     with place.open_books() as books:
@@ -271,6 +282,7 @@ def test_accounts_are_found_by_id_name_and_part_of_the_name(place: Place) -> Non
             books.accounts.create("bob", credit_nano=0, operator=False)
 
 
+@needs(Needs.BOOKS)
 async def test_lists_and_sums_agree_with_what_was_charged(place: Place) -> None:
     digest = place.seed(credit_nano=10**6)
     async with place.serve() as ledger:
@@ -294,6 +306,7 @@ async def test_lists_and_sums_agree_with_what_was_charged(place: Place) -> None:
         assert books.accounts.read_standing(account_id, since_day=today).spent_nano == 55
 
 
+@needs(Needs.BOOKS)
 def test_the_size_of_a_ledger_is_known(place: Place) -> None:
     place.add_account()
     with place.open_books() as books:

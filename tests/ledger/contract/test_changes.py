@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.ledger import EndedKey, KeyTerms, StoredSecret, TermChanges, Terms
 from gateway.times import DAY_MS
+from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
     WAIT_SECONDS,
@@ -178,6 +179,7 @@ async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
         assert find_key(ledger, new).spent_nano == 0
 
 
+@needs(Needs.PROCESSES)
 async def test_another_process_beside_charges_loses_and_doubles_nothing(place: Place) -> None:
     """An operator's process credits and corrects in a loop while the server charges all it can."""
     digest = place.seed()

@@ -25,7 +25,7 @@ async def test_an_outage_refuses_holds_and_ends_by_itself(place: Place) -> None:
     digest = place.seed(credit_nano=5000)
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
-        async with place.implementation.fail_commits(ledger):
+        with place.storage.fail_commits():
             ledger.hold(key, admission())
             await until(lambda: not ledger.writable)
             with pytest.raises(LedgerUnavailable) as refusal:
@@ -38,16 +38,16 @@ async def test_an_outage_refuses_holds_and_ends_by_itself(place: Place) -> None:
     place.assert_sound()
 
 
-async def test_a_json_reply_that_cannot_be_charged_is_voided(place: Place) -> None:
+async def test_a_late_charge_is_withdrawn_where_the_caller_says_so(place: Place) -> None:
     """Its waiter is told not to retry, and nothing is charged, then or later."""
     digest = place.seed(credit_nano=5000)
     async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
         key = find_key(ledger, digest)
         hold = ledger.hold(key, admission(id_="req_1"))
         await ledger.wait_admitted(hold)
-        async with place.implementation.fail_commits(ledger):
+        with place.storage.fail_commits():
             with pytest.raises(LedgerUnavailable) as refusal:
-                await ledger.settle(hold, settlement(700))
+                await ledger.settle(hold, settlement(700, withdraw_if_late=True))
             assert refusal.value.should_retry is False
         await until(lambda: hold.resolved)
         assert (key.account.balance_nano, key.account.held_nano) == (5000, 0)
@@ -61,14 +61,14 @@ async def test_a_json_reply_that_cannot_be_charged_is_voided(place: Place) -> No
     place.assert_sound()
 
 
-async def test_the_charge_of_a_stream_waits_for_the_ledger(place: Place) -> None:
-    """The stream's waiter is told after the same time, but what was delivered is charged."""
+async def test_any_other_late_charge_waits_for_the_ledger(place: Place) -> None:
+    """Its waiter is told after the same time, but what was delivered is charged."""
     digest = place.seed(credit_nano=5000)
     async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
         key = find_key(ledger, digest)
         hold = ledger.hold(key, admission(stream=True))
         await ledger.wait_admitted(hold)
-        async with place.implementation.fail_commits(ledger):
+        with place.storage.fail_commits():
             with pytest.raises(LedgerUnavailable):
                 await ledger.settle(hold, settlement(700))
             assert not hold.resolved
@@ -83,7 +83,7 @@ async def test_admission_and_void_wait_no_longer_than_told(place: Place) -> None
     async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
         key = find_key(ledger, digest)
         first, second = ledger.hold(key, admission()), ledger.hold(key, admission())
-        async with place.implementation.fail_commits(ledger):
+        with place.storage.fail_commits():
             started = time.perf_counter()
             with pytest.raises(LedgerUnavailable):
                 await ledger.wait_admitted(first)
@@ -100,7 +100,7 @@ async def test_a_settlement_after_an_outage_is_still_at_most_once(place: Place) 
     async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
         key = find_key(ledger, digest)
         hold = ledger.hold(key, admission(stream=True))
-        async with place.implementation.fail_commits(ledger):
+        with place.storage.fail_commits():
             with pytest.raises(LedgerUnavailable):
                 await ledger.settle(hold, settlement(700))
             with pytest.raises(LedgerUnavailable):

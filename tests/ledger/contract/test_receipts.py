@@ -64,7 +64,7 @@ async def test_what_cannot_be_committed_is_pending(place: Place) -> None:
     digest = place.seed()
     async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
         key = find_key(ledger, digest)
-        async with place.implementation.fail_commits(ledger):
+        with place.storage.fail_commits():
             hold = ledger.hold(key, admission(stream=True, id_="req_1"))
             _ = ledger.settle(hold, settlement(5))
             receipt = await read_receipt(ledger, "req_1")

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from gateway.ledger import LedgerLocked, NotFound
+from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
     Place,
@@ -47,6 +48,7 @@ def crashed(place: Place) -> bytes:
     return digest
 
 
+@needs(Needs.PROCESSES)
 async def test_what_was_in_flight_is_interrupted_once(place: Place, crashed: bytes) -> None:
     """Charged 0, nothing held, status unknown; a second start changes nothing."""
     async with place.serve(now_ms=LATER_MS) as ledger:
@@ -65,6 +67,7 @@ async def test_what_was_in_flight_is_interrupted_once(place: Place, crashed: byt
     place.assert_sound()
 
 
+@needs(Needs.PROCESSES)
 async def test_a_clock_set_back_is_no_obstacle(place: Place, crashed: bytes) -> None:
     async with place.serve(now_ms=5) as ledger:
         assert ledger.find_key(crashed) is not None
@@ -72,6 +75,7 @@ async def test_a_clock_set_back_is_no_obstacle(place: Place, crashed: bytes) -> 
         assert receipt.ended_ms == receipt.started_ms
 
 
+@needs(Needs.PROCESSES)
 async def test_the_operator_settles_what_was_interrupted(place: Place, crashed: bytes) -> None:
     """The newest first; a correction that names a request takes it off, and it stays counted."""
     async with place.serve(now_ms=LATER_MS) as ledger:
@@ -91,6 +95,7 @@ async def test_the_operator_settles_what_was_interrupted(place: Place, crashed: 
         assert find_key(ledger, crashed).account.balance_nano == 4930 - 9
 
 
+@needs(Needs.PROCESSES)
 async def test_one_process_serves_and_the_books_interrupt_nothing(place: Place) -> None:
     """A second server is refused while the first one lives, be it killed or closed in the end."""
     digest = place.seed(credit_nano=5000)

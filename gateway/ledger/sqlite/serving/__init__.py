@@ -2,10 +2,14 @@
 
 ledger    opens the rest, and implements `Ledger`
 memory    accounts, keys and holds; a request reads no row
-writer    the queue of holds and settlements, and its batches
-thread    the work on the writer's connection: look for changes, commit a batch
+writer    the loop: sleep, commit a batch, put what was committed into memory
+queue     holds and settlements that are not committed, and who waits for them
+schedule  when the writer wakes, and when it looks for changes
+health    whether commits work: outages, retries and their log lines
+store     one round on the writer's connection: look for changes, commit a batch
+thread    a connection with a thread of its own
 changes   what other processes commit
 recovery  the start: what a crash left, the audit, everything into memory
 reader    receipts and spending, on a connection of its own
-wal       keeps the write-ahead log small
+wal       keeps the write-ahead log small, and warns where it cannot
 """

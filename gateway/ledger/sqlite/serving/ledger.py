@@ -26,8 +26,10 @@ from gateway.ledger.sqlite.files import FileWatch, mark_lock, take_lock
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
+from gateway.ledger.sqlite.serving.queue import fail_wait
 from gateway.ledger.sqlite.serving.reader import ReceiptReader, make_pending_receipt
 from gateway.ledger.sqlite.serving.recovery import recover_and_read
+from gateway.ledger.sqlite.serving.store import Store
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
 from gateway.ledger.sqlite.serving.wal import WalKeeper
 from gateway.ledger.sqlite.serving.writer import Writer
@@ -40,6 +42,8 @@ class SqliteLedger:
 
     def __init__(self, memory: Memory, writer: Writer, reader: ReceiptReader) -> None:
         self._writer = writer
+        self._queue = writer.queue
+        self._health = writer.health
         self._reader = reader
         self._loop = asyncio.get_running_loop()
         self.find_key = memory.find_key
@@ -57,8 +61,11 @@ class SqliteLedger:
         create: bool = True,
         clock: Callable[[], int] = unix_ms,
         commit_seconds: float = COMMIT_SECONDS,
+        connector: Callable[..., sqlite3.Connection] = connect,
     ) -> AsyncIterator[SqliteLedger]:
         """Lock, open, audit, recover and load; at the end commit the queue and close.
+
+        `connector` is called like `schema.connect`, on the thread of the writer's connection.
 
         Raises:
             LedgerLocked: another process serves from this database.
@@ -67,20 +74,13 @@ class SqliteLedger:
         """
         lock = take_lock(path)
         try:
-            connector = partial(connect, path, create=create, is_locked=True)
-            async with open_on_thread(connector) as database:
+            opener = partial(connector, path, create=create, is_locked=True)
+            async with open_on_thread(opener) as database:
                 mark_lock(lock, path)
                 memory, feed = Memory(clock), ChangeFeed()
                 memory.apply(await _load(database, feed, path, clock))
-                writer = Writer(
-                    database,
-                    memory,
-                    feed,
-                    WalKeeper(path),
-                    FileWatch(path),
-                    clock=clock,
-                    commit_seconds=commit_seconds,
-                )
+                store = Store(database, feed, WalKeeper(path), FileWatch(path), clock=clock)
+                writer = Writer(store, memory, commit_seconds=commit_seconds)
                 async with ReceiptReader.open(path) as reader, _running(writer):
                     yield cls(memory, writer, reader)
         finally:
@@ -92,10 +92,10 @@ class SqliteLedger:
 
     @property
     def writable(self) -> bool:
-        return self._writer.writable
+        return self._health.writable
 
     def hold(self, key: Key, admission: Admission) -> QueuedHold:
-        if not self._writer.writable:
+        if not self._health.writable:
             raise LedgerUnavailable
         hold = take_hold(key, admission)
         self._writer.add(hold)
@@ -107,7 +107,7 @@ class SqliteLedger:
             return
         if hold.resolved:  # resolved without a row: the ledger refused it
             raise InternalError
-        if self._writer.closed:
+        if self._writer.ended.is_set():
             raise LedgerUnavailable(should_retry=False)
         if hold.admitted is None or hold.admitted.cancelled():
             hold.admitted = self._loop.create_future()
@@ -122,9 +122,8 @@ class SqliteLedger:
             hold.settlement = settlement
             hold.waiting_since_seconds = self._loop.time()
             raise_hold(hold, settlement.cost_nano)
-            if self._writer.closed:
-                hold.settled.set_exception(LedgerUnavailable(should_retry=False))
-                hold.settled.exception()  # nobody has to wait for it, and asyncio would report it
+            if self._writer.ended.is_set():
+                fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             else:
                 self._writer.add(hold)
                 self._writer.hurry()
@@ -135,7 +134,7 @@ class SqliteLedger:
             raise_hold(hold, amount_nano)
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
-        hold = self._writer.find(request_id)
+        hold = self._queue.find(request_id)
         if hold is not None and hold.settled is not None:
             await asyncio.wait((hold.settled,))
         if hold is not None and not hold.resolved:

@@ -7,12 +7,15 @@ back and truncated.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+log = logging.getLogger("gateway.ledger")
 
 LARGE_BYTES: Final = 8 << 20
 """Twice the size at which SQLite checkpoints by itself, 1,000 pages."""
@@ -31,9 +34,14 @@ class WalKeeper:
         self._path = path.with_name(path.name + "-wal")
         self._clock = clock
         self._not_before_seconds = clock()
+        self._is_warned = False
 
-    def look_after(self, connection: sqlite3.Connection, *, idle: bool) -> int:
-        """Truncate the log if that is due and possible; return its size in bytes."""
+    def look_after(self, connection: sqlite3.Connection, *, idle: bool) -> None:
+        """Truncate the log if that is due and possible; warn when it has grown too large."""
+        self._warn_once(self._truncate_if_due(connection, idle=idle))
+
+    def _truncate_if_due(self, connection: sqlite3.Connection, *, idle: bool) -> int:
+        """Return the size in bytes that is left."""
         size = self._measure()
         if not idle or size < LARGE_BYTES or self._clock() < self._not_before_seconds:
             return size
@@ -41,6 +49,15 @@ class WalKeeper:
         with suppress(sqlite3.Error):  # if the disk fails, the next commit reports it
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return self._measure()
+
+    def _warn_once(self, size: int) -> None:
+        """Warn when the log has grown too large, and again the next time it does."""
+        if size >= ALARM_BYTES and not self._is_warned:
+            log.warning(
+                "the write-ahead log has grown to %d MiB: some program keeps reading the database",
+                size >> 20,
+            )
+        self._is_warned = size >= ALARM_BYTES
 
     def _measure(self) -> int:
         try:

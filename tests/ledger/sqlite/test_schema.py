@@ -15,7 +15,7 @@ from gateway.ledger import LedgerError
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.ledger.sqlite.schema import MIGRATIONS, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.thread import run_on_thread
+from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query
 
 PRAGMAS = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
@@ -55,9 +55,9 @@ async def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
 
 async def test_commits_are_on_the_disk_on_every_connection(tmp_path: Path) -> None:
     """synchronous=FULL, foreign keys, WAL and a busy time-out, for the server and the books."""
-    place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
-        served = await run_on_thread(ledger._writer._database, read_pragmas)
+    place, faults = make_place(tmp_path), Faults()
+    async with SqliteLedger.open(place.path, connector=faults.connect):
+        served = await faults.run(read_pragmas)
     with SqliteBooks(place.path) as books:
         booked = read_pragmas(books.connection)
     assert served == PRAGMAS | {"busy_timeout": 5}

@@ -1,0 +1,97 @@
+"""The holds whose row or settlement is not committed, in the order they came, and their waits."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import Future, get_running_loop
+from collections.abc import Container
+from dataclasses import replace
+from itertools import islice
+
+from gateway.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.ledger.sqlite.batch import MAX_ITEMS, Item
+from gateway.ledger.sqlite.serving.memory import QueuedHold, drop_hold
+
+log = logging.getLogger("gateway.ledger")
+
+
+class Queue:
+    """Only the event loop touches it. A hold stays until all that is known of it is committed."""
+
+    def __init__(self) -> None:
+        self._holds: dict[QueuedHold, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def add(self, hold: QueuedHold) -> None:
+        """Queue the hold's row, its settlement, or both."""
+        self._holds[hold] = None
+
+    def find(self, request_id: str) -> QueuedHold | None:
+        return next((one for one in self._holds if one.admission.request_id == request_id), None)
+
+    def make_batch(self) -> list[Item]:
+        """Return the steps to commit next; they stay queued."""
+        holds = islice(self._holds, MAX_ITEMS)
+        return [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
+
+    def finish(self, item: Item) -> None:
+        """End the waits for a step that is committed."""
+        hold = item.hold
+        assert isinstance(hold, QueuedHold)
+        hold.recorded = True
+        end_wait(hold.admitted)
+        if item.settlement is not None:
+            drop_hold(hold)
+            end_wait(hold.settled)
+        if hold.settlement is item.settlement:  # else it came, or was voided, meanwhile
+            del self._holds[hold]
+
+    def refuse(self, item: Item, error: Exception) -> None:
+        """Fail a bad item alone and release its hold."""
+        hold = item.hold
+        assert isinstance(hold, QueuedHold)
+        log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
+        del self._holds[hold]
+        drop_hold(hold)
+        if hold.settled is None:
+            hold.settled = get_running_loop().create_future()
+        fail_wait(hold.admitted, InternalError())
+        fail_wait(hold.settled, InternalError())
+
+    def expire(self, begun_by_seconds: float, but: Container[object] = ()) -> None:
+        """Fail the waits that began by then, and void the charges that are withdrawn when late."""
+        for hold in self._holds:
+            if hold.waiting_since_seconds > begun_by_seconds or hold in but:
+                continue
+            fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
+            if fail_wait(hold.settled, LedgerUnavailable(should_retry=False)):
+                _withdraw(hold)
+
+    def fail_all(self) -> None:
+        """Fail all waits, because nothing will be committed any more."""
+        for hold in self._holds:
+            fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
+            fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
+            log.error("request %s: the ledger closed before it", hold.admission.request_id)
+
+
+def _withdraw(hold: QueuedHold) -> None:
+    settlement = hold.settlement
+    if settlement is not None and settlement.withdraw_if_late and settlement.is_posted:
+        hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
+
+
+def end_wait(wait: Future[None] | None) -> None:
+    if wait is not None and not wait.done():
+        wait.set_result(None)
+
+
+def fail_wait(wait: Future[None] | None, error: GatewayError) -> bool:
+    """Return whether somebody was still waiting."""
+    if wait is None or wait.done():
+        return False
+    wait.set_exception(error)
+    wait.exception()  # the handler may be gone, and asyncio would report the error as unseen
+    return True

@@ -1,0 +1,36 @@
+"""Events: searched literally, paged from the latest, and the last of an action."""
+
+from __future__ import annotations
+
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.sqlite.books.conftest import Clock
+
+
+def test_a_search_is_literal_and_ignores_case(books: SqliteBooks) -> None:
+    """Wildcards of LIKE and its escape are letters like others."""
+    for target in ("50%", "5000", "a_b", "axb", "a\\b"):
+        books.note("test", account=None, target=target)
+    for part, targets in (("0%", ["50%"]), ("A_B", ["a_b"]), ("\\", ["a\\b"]), ("zz", [])):
+        found = books.events.read_page(part, None, 10)
+        assert [event.target for event in found] == targets
+        assert books.events.count(part) == len(targets)
+
+
+def test_pages_go_back_from_the_latest(books: SqliteBooks) -> None:
+    for number in range(4):
+        books.note("test", account=None, target=str(number))
+    first = books.events.read_page("test", None, 3)
+    second = books.events.read_page("test", first[-1].id, 3)
+    assert [event.target for event in (*first, *second)] == ["3", "2", "1", "0"]
+
+
+def test_the_last_of_an_action_is_the_last_that_was_written(
+    books: SqliteBooks, clock: Clock
+) -> None:
+    """Also if the clock was set back."""
+    assert books.events.find_last_ms("test") is None
+    for now_ms in (NOW_MS + 5, NOW_MS + 3):
+        clock.now_ms = now_ms
+        books.note("test", account=None)
+    assert books.events.find_last_ms("test") == NOW_MS + 3

@@ -1,0 +1,56 @@
+"""Statements with many rows: padded to few shapes, and the padding does nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from gateway.ledger import KeyTerms, Terms
+from gateway.ledger.sqlite.rows import (
+    Statement,
+    read_key_terms,
+    read_numbers,
+    read_terms,
+    run_rows,
+    write_terms,
+)
+
+INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")
+READ = Statement("SELECT json_group_array(json_array(id, n)) FROM numbers WHERE id IN")
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE numbers (id TEXT, n INTEGER)")
+        yield connection
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 512])
+def test_each_row_is_written_and_read_once(connection: sqlite3.Connection, count: int) -> None:
+    rows = [(f"id{n}", n) for n in range(count)]
+    assert run_rows(connection, INSERT, rows) == count
+    assert connection.execute("SELECT * FROM numbers").fetchall() == rows
+    assert read_numbers(connection, READ, [id_ for id_, _ in rows]) == dict(rows)
+    assert read_numbers(connection, READ, ["unknown"]) == {}
+
+
+def test_a_connection_meets_few_statements(connection: sqlite3.Connection) -> None:
+    seen: set[str] = set()
+    connection.set_trace_callback(seen.add)
+    for count in range(1, 65):
+        read_numbers(connection, READ, [""] * count)
+    shapes = {text.count("(''") + text.count("(NULL") for text in seen}
+    assert shapes == {1, 2, 4, 8, 16, 32, 64}
+
+
+def test_terms_are_read_in_the_order_of_their_fields() -> None:
+    assert read_terms(('["m"]', 1, 2, 3)) == Terms(("m",), 1, 2, 3)
+    read = read_key_terms(('["m"]', 1, 2, 3, "n", 4, 5))
+    assert read == KeyTerms(("m",), 1, 2, 3, "n", 4, 5)
+    assert read_key_terms((None, None, None, None, "", None, None)) == KeyTerms()
+    assert write_terms(read)["models"] == '["m"]'
+    assert write_terms(Terms())["models"] is None
