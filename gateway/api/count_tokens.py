@@ -55,8 +55,7 @@ async def _ask(
             )
             return edit_count(reply, request.model)
         except GatewayError as error:
-            candidate.provider.report(error)
-            error.replace_name(candidate.target.upstream_model, request.model)
+            candidate.report(error, http[CALL].note_failure)
             if not isinstance(error, UpstreamError):
                 raise
             failure = error

@@ -37,6 +37,8 @@ class Call:
     model: str = ""
     provider: str = ""
     attempts: int = 0
+    failed: str = ""
+    """The routes that failed, each with its cause."""
     stream: bool = False
     outcome: Outcome | None = None
     status: int | None = None
@@ -48,6 +50,10 @@ class Call:
     first_byte_ms: int | None = None
     body_bytes: int = 0
     """The request's part of the budget for bodies."""
+
+    def note_failure(self, route: str, cause: str) -> None:
+        """Note that a route did not serve the request."""
+        self.failed += f"{'; ' if self.failed else ''}{route}: {cause}"
 
     def note_first_byte(self) -> None:
         """Note that the caller's first byte leaves now; later calls change nothing."""
