@@ -10,7 +10,7 @@
     resolver    the addresses of one host
     proxy       a tunnel through an HTTP proxy
     connection  one connection and the response under way on it
-    bodies      receivers of bodies
+    bodies      receivers of bodies: collected whole, or checked for what they begin with
     http1       an HTTP/1.1 response read from bytes, without I/O
     ticker      one timer for everything in flight
     demo        the embedded provider

@@ -24,7 +24,7 @@ from gateway.errors import (
     UpstreamUnavailable,
 )
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.bodies import CollectedBody, Receiver
+from gateway.upstream.bodies import CheckedBody, CollectedBody, Receiver, is_reply_type
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
@@ -106,7 +106,8 @@ class HttpForwarder:
                 "The upstream provider sent an encoding nobody asked for.",
                 cause="200, but encoded",
             )
-        return _HttpAnswer(connection)
+        is_typed = is_reply_type(head.headers.get(b"content-type", b""))
+        return _HttpAnswer(connection) if is_typed else _UntypedAnswer(connection)
 
     def redact(self, error: GatewayError) -> GatewayError:
         redact(error, self.provider.api_key)
@@ -211,6 +212,17 @@ class _HttpAnswer:
             await self._connection.deliver(receiver)
         except Broken as error:
             raise _break_off(error, "reply") from error
+
+
+class _UntypedAnswer(_HttpAnswer):
+    """An `Answer` whose Content-Type says nothing: some local servers send another, or none."""
+
+    __slots__ = ()
+
+    async def deliver(self, receiver: Receiver) -> None:
+        checked = CheckedBody(receiver)
+        await super().deliver(checked)
+        checked.end()
 
 
 async def fetch(

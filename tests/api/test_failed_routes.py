@@ -34,6 +34,7 @@ CAUSES: Final[dict[str, tuple[Script, str]]] = {
     "a stop": ([head() + b"Content-Length: 9\r\n\r\n{", End.HANG], "timeout: idle_timeout"),
     "no HTTP": ([b"SSH-2.0-x\r\n\r\n"], "broke off: its status line is malformed"),
     "a reset": ([head() + b"Content-Length: 9\r\n\r\n{", End.RST], "broke off: "),
+    "HTML": ([http(b"<html>", content_type="text/html")], "200, but neither events nor JSON"),
     "no JSON": ([http(SAID.encode())], "200, but an unusable reply"),
 }
 

@@ -29,7 +29,7 @@ from gateway.upstream.pool import Pool
 from gateway.upstream.resolver import Address
 from tests.support.config import Places
 from tests.support.records import make_provider
-from tests.support.replies import completion, head, json_reply
+from tests.support.replies import completion, head, http, json_reply
 from tests.support.upstream import End, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
@@ -142,6 +142,13 @@ async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_rout
     assert error.cause == "connect: the proxy answers with status 407"
     assert "user and password" in (error.alarm or "")
     assert "canary" not in f"{error} {error.cause} {error.alarm} {provider!r}"
+
+
+async def test_nothing_at_all_is_a_reply_only_where_a_type_says_what_it_is(way: Way) -> None:
+    way.scripted.play([http(b"")], [http(b"", content_type="text/plain")])
+    assert await way.ask() == b""
+    with pytest.raises(UpstreamError, match="neither events nor JSON"):
+        await way.ask()
 
 
 async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None:
