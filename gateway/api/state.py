@@ -9,6 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.api.counting import Counting
 from gateway.api.ended_keys import EndedKeys
 from gateway.api.large_bodies import LargeBodies
 from gateway.api.limits import Rates
@@ -75,6 +76,7 @@ class Gateway:
     account_body_bytes: dict[int, int] = field(default_factory=dict)
     """By account id: its part of `body_bytes`."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
+    counting: Counting = field(default_factory=Counting)
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     ended_keys: EndedKeys = field(default_factory=EndedKeys)
