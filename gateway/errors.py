@@ -28,6 +28,10 @@ class GatewayError(Exception):
     """The value of Retry-After; None sends no such header."""
     should_retry: bool = True
     """False sends `x-should-retry: false`."""
+    next_route: bool = False
+    """Whether another route may be tried, as the provider has done no work."""
+    cause: str = ""
+    """What a provider did, for the log: a status or a kind of failure. Never a text of its own."""
 
     def __init__(
         self, message: str, *, param: str | None = None, retry_after_seconds: float | None = None
@@ -39,18 +43,6 @@ class GatewayError(Exception):
         self.code = self.chat_code
         if retry_after_seconds is not None:
             self.retry_after_seconds = min(max(retry_after_seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
-
-    def replace_text(self, old: str, new: str) -> None:
-        """Replace a text, such as a secret, in everything the caller sees of this error."""
-        self.message = self.message.replace(old, new)
-        self.param = self.param and self.param.replace(old, new)
-        self.code = self.code and self.code.replace(old, new)
-
-    def replace_name(self, old: str, new: str) -> None:
-        """Replace a model's upstream name in the message, but not inside a longer word."""
-        pattern = rf"(?<![\w/.-]){re.escape(old)}(?![\w/-])"
-        self.message = re.sub(pattern, lambda _: new, self.message)
-        self.param = self.param and re.sub(pattern, lambda _: new, self.param)
 
 
 class CallerError(GatewayError):
@@ -215,10 +207,11 @@ class UpstreamError(GatewayError):
         blame: Blame = "nobody",
         rest_seconds: float = 0.0,
         alarm: str | None = None,
+        cause: str = "200, but an unusable reply",
     ) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
         self.next_route = next_route
-        """Whether another route may be tried, as the provider has done no work."""
+        self.cause = cause
         self.blame = blame
         self.rest_seconds = min(rest_seconds, MAX_RETRY_AFTER_SECONDS)
         """How long the provider asked us to send nothing; 0 if it did not ask."""
@@ -232,8 +225,8 @@ class UpstreamTimeout(UpstreamError):
     chat_code = "upstream_timeout"
     should_retry = False
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, blame="model")
+    def __init__(self, message: str, cause: str = "timeout") -> None:
+        super().__init__(message, blame="model", cause=cause)
 
 
 class UndeliverableReply(UpstreamError):
@@ -264,6 +257,12 @@ class Overloaded(GatewayFault):
     chat_code = "server_is_overloaded"
     messages_type = "overloaded_error"
     retry_after_seconds = 1.0
+
+
+class OutOfResources(Overloaded):
+    """The machine lacks descriptors, memory or ports. Another provider may be connected already."""
+
+    next_route = True
 
 
 STOPPED: Final = "The gateway was stopped before this reply was complete."

@@ -66,6 +66,7 @@ TABLE = (
         503, UNAVAILABLE, "upstream_unavailable", "overloaded_error", retry_after=7,
     ),
     Row(lambda: e.Overloaded(M), 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
+    Row(lambda: e.OutOfResources(M), 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
     Row(e.LedgerUnavailable, 503, UNAVAILABLE, "server_is_overloaded", "overloaded_error", retry_after=1),
     Row(
         lambda: e.LedgerUnavailable(should_retry=False),

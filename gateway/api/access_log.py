@@ -70,6 +70,8 @@ def describe_call(call: Call, status: int) -> dict[str, str | int]:
             "output": tokens.output,
             "cost": format_amount(call.cost_nano),
         }
+    if call.failed:
+        facts["failed"] = call.failed
     if call.first_byte_ms is not None:
         facts["first_byte_ms"] = call.first_byte_ms
     facts["total_ms"] = int((time.monotonic() - call.started) * 1000)

@@ -54,6 +54,7 @@ class Completion:
             raise UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
                 next_route=True,
+                cause="not tried: it cannot take the request",
             ) from error
 
     def pick_headers(self, candidate: Candidate) -> Mapping[str, str]:

@@ -12,14 +12,21 @@ from gateway.api.billing import estimate_input
 from gateway.api.body import read_body
 from gateway.api.state import CALL, GATEWAY
 from gateway.dialects import COUNT_TOKENS, CompletionRequest, dump_request, edit_count
-from gateway.errors import GatewayError, UpstreamError
-from gateway.upstream import Candidate, fetch
+from gateway.errors import GatewayError, OutOfResources, UpstreamError
+from gateway.upstream import Candidate, fetch, order_routes
 
 ESTIMATED_HEADER = "x-gateway-estimated"
 
 
 async def count_tokens(http: web.Request) -> web.Response:
     """Reply with the provider's count, or with an estimate where no messages provider serves the model."""
+    key = http[CALL].key
+    assert key is not None
+    with http.app[GATEWAY].counting.admit(key.account.id):
+        return await _count(http)
+
+
+async def _count(http: web.Request) -> web.Response:
     gateway = http.app[GATEWAY]
     body = await read_body(http)
     request = COUNT_TOKENS.caller.parse_request(body)
@@ -42,22 +49,21 @@ async def _ask(
 ) -> bytes:
     """Return the first count that a provider gives. Raises the last provider's error.
 
-    The breaker does not count these failures: some providers of the dialect cannot count tokens.
+    The models' breakers count no failure here: some providers of the dialect cannot count tokens.
     """
     headers = pick_headers(http.headers, COUNT_TOKENS)
     ticker = http.app[GATEWAY].ticker
-    failure: UpstreamError | None = None
-    for candidate in candidates:
-        payload = COUNT_TOKENS.write_request(request, candidate.target).data
+    failure: GatewayError | None = None
+    for candidate in order_routes(candidates):
+        provider, target = candidate.provider, candidate.target
+        payload = COUNT_TOKENS.write_request(request, target).data
         try:
-            reply = await fetch(
-                candidate.provider.forwarder, COUNT_TOKENS, payload, headers, ticker
-            )
+            with provider.visit(target.upstream_model):
+                reply = await fetch(provider.forwarder, COUNT_TOKENS, payload, headers, ticker)
             return edit_count(reply, request.model)
         except GatewayError as error:
-            candidate.provider.report(error)
-            error.replace_name(candidate.target.upstream_model, request.model)
-            if not isinstance(error, UpstreamError):
+            candidate.report(error, http[CALL].note_failure)
+            if not isinstance(error, UpstreamError | OutOfResources):
                 raise
             failure = error
     assert failure is not None

@@ -23,6 +23,7 @@ from gateway.errors import (
     BadRequest,
     GatewayError,
     LedgerUnavailable,
+    OutOfResources,
     Overloaded,
     UndeliverableReply,
     UpstreamError,
@@ -159,6 +160,7 @@ _ENDED_BY: Final = (
     (UpstreamError, Ending.FAILED),
     (BadRequest, Ending.REJECTED),
     (LedgerUnavailable, Ending.UNRECORDED),
+    (OutOfResources, Ending.FAULT),
     (Overloaded, Ending.SHUTDOWN),
     (GatewayError, Ending.FAULT),
 )

@@ -98,7 +98,7 @@ class Relay:
         """Try the routes and pass on what the first that works sends."""
         error: GatewayError | None = None
         try:
-            await try_routes(self._work.candidates, self._try)
+            await try_routes(self._work.candidates, self._try, self._work.call.note_failure)
         except CallerLeft:
             return Ending.ABANDONED, None
         except GatewayError as failure:
@@ -139,10 +139,6 @@ class Relay:
                 work, self._sink, life, candidate, answer, prepared.context, self._leave
             )
             await self._delivery.run()
-        except GatewayError as error:
-            # The provider speaks of its own model name.
-            error.replace_name(candidate.target.upstream_model, work.model.id)
-            raise
         finally:
             self._attempt = None
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.api.counting import Counting
 from gateway.api.ended_keys import EndedKeys
 from gateway.api.large_bodies import LargeBodies
 from gateway.api.limits import Rates
@@ -37,6 +38,8 @@ class Call:
     model: str = ""
     provider: str = ""
     attempts: int = 0
+    failed: str = ""
+    """The routes that failed, each with its cause."""
     stream: bool = False
     outcome: Outcome | None = None
     status: int | None = None
@@ -48,6 +51,10 @@ class Call:
     first_byte_ms: int | None = None
     body_bytes: int = 0
     """The request's part of the budget for bodies."""
+
+    def note_failure(self, route: str, cause: str) -> None:
+        """Note that a route did not serve the request."""
+        self.failed += f"{'; ' if self.failed else ''}{route}: {cause}"
 
     def note_first_byte(self) -> None:
         """Note that the caller's first byte leaves now; later calls change nothing."""
@@ -69,6 +76,7 @@ class Gateway:
     account_body_bytes: dict[int, int] = field(default_factory=dict)
     """By account id: its part of `body_bytes`."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
+    counting: Counting = field(default_factory=Counting)
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     ended_keys: EndedKeys = field(default_factory=EndedKeys)

@@ -20,7 +20,7 @@ from gateway.config.reader import (
     suggest,
 )
 from gateway.config.settings import SETTINGS
-from gateway.config.values import Network, check_model_id, resolve_api_key
+from gateway.config.values import Network, check_model_id, check_proxy, resolve_secret
 from gateway.dialects import DEMO, UPSTREAMS, MaxTokensField, Reasoning
 from gateway.prices import FREE_OF_CHARGE, PriceList
 
@@ -96,6 +96,8 @@ class Provider:
     max_tokens_field: MaxTokensField
     leading_system: bool
     headers: Mapping[str, str] = field(repr=False)
+    proxy: str = field(default="", repr=False)
+    """An address, perhaps with a password; "" for a direct connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +167,14 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
     folder = path.absolute().parent
     root = _read_root(file, parse_toml(path))
 
-    def find_key(value: str | None) -> tuple[str, str | None]:
+    def resolve(value: str | None) -> tuple[str, str | None]:
         if value is None:
             return "", None
         if not read_keys:
             return "", "its key was not looked up"
-        return resolve_api_key(value, folder, environ)
+        return resolve_secret(value, folder, environ)
 
-    providers = {n: _read_provider(file, n, raw, find_key) for n, raw in root["providers"].items()}
+    providers = {n: _read_provider(file, n, raw, resolve) for n, raw in root["providers"].items()}
     models = {n: _read_model(file, n, raw, providers) for n, raw in root["models"].items()}
     billing, limits, server = root["billing"], root["limits"], Server(**root["server"])
     return Config(
@@ -199,6 +201,8 @@ def _find_account_limits(share: int | None, server: Server) -> Limits:
 
 _SECTIONS = ("server", "storage", "billing", "limits")
 _COLLECTIONS = ("providers", "models")
+_SECRETS = ("api_key", "proxy")
+"""The keys of a provider that may name a variable or a file."""
 
 
 def _read_root(file: str, raw: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -219,28 +223,32 @@ def _read_root(file: str, raw: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _read_provider(
-    file: str, name: str, raw: object, find_key: Callable[[str | None], tuple[str, str | None]]
+    file: str, name: str, raw: object, resolve: Callable[[str | None], tuple[str, str | None]]
 ) -> Provider:
-    """Read a provider. `find_key` returns its key, or "" and the reason why the provider is off."""
+    """Read a provider. `resolve` returns a secret, or "" and why the provider is off without it."""
     place = Place(file, f"[providers.{quote_key(name)}]")
     if not name.isprintable() or not name.strip() or "/" in name:
         raise place.error("", "a provider's name must be printable text without a slash")
     settings = read_table(place, raw, SETTINGS["providers.NAME"])
     if settings["dialect"] == DEMO:
-        for key in ("base_url", "api_key"):
+        for key in ("base_url", *_SECRETS):
             if settings[key] is not None:
                 raise place.error(key, "must be left out: the demo provider is built in")
+        settings["base_url"] = ""
     elif settings["base_url"] is None:
         raise place.error(
             "base_url", "is missing; it is " + SETTINGS["providers.NAME"]["base_url"].doc
         )
-    try:
-        key, off = find_key(settings.pop("api_key"))
-    except ValueError as error:
-        raise place.error("api_key", str(error)) from error
-    return Provider(
-        name=name, api_key=key, off=off, base_url=settings.pop("base_url") or "", **settings
-    )
+    off = None
+    for key in _SECRETS:
+        try:
+            settings[key], reason = resolve(settings[key])
+            if key == "proxy" and settings[key]:
+                check_proxy(settings[key])
+        except ValueError as error:
+            raise place.error(key, str(error)) from error
+        off = off or reason
+    return Provider(name=name, off=off, **settings)
 
 
 def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, Provider]) -> Model:

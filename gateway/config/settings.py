@@ -121,7 +121,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             values.base_url, "the address up to and including /v1; leave out for demo", None
         ),
         "api_key": Setting(
-            values.api_key,
+            values.secret,
             "env:NAME, file:PATH or the key itself; leave out for a server that needs none",
             None,
         ),
@@ -151,6 +151,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             default=False,
         ),
         "headers": Setting(values.headers, "extra request headers", {}),
+        "proxy": Setting(
+            values.secret,
+            'an HTTP proxy that connects to it (CONNECT): "http://[user:password@]host:port",'
+            " env:NAME or file:PATH",
+            None,
+        ),
     },
     "models.ID": {
         "owned_by": Setting(

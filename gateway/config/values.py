@@ -77,6 +77,19 @@ def base_url(value: object) -> str:
     return value.rstrip("/")
 
 
+def check_proxy(value: str) -> None:
+    """Raise ValueError for what is no proxy's address, without repeating it: it may hold a password."""
+    problem = 'must be an address such as "http://user:password@proxy.example.com:3128"'
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError(problem) from None  # its text may repeat the password
+    extra = parts.path.rstrip("/") or parts.query or parts.fragment
+    if parts.scheme != "http" or not port or not host or not _is_host(host) or extra:
+        raise ValueError(problem)
+
+
 def _is_host(host: str) -> bool:
     """Tell whether a host can be resolved at all: DNS has no empty label and none beyond 63 bytes."""
     try:
@@ -166,12 +179,12 @@ def check_model_id(model_id: str) -> None:
         raise ValueError("a model id must have no control characters")
 
 
-def api_key(value: object) -> str:
-    """Read the place of a key (`env:`, `file:`) or the key itself, without resolving it."""
+def secret(value: object) -> str:
+    """Read the place of a secret (`env:`, `file:`) or the secret itself, without resolving it."""
     if not isinstance(value, str):
-        raise ValueError('must be a text: "env:NAME", "file:PATH" or the key itself')  # noqa: TRY004 - a reader's one error
+        raise ValueError('must be a text: "env:NAME", "file:PATH" or the value itself')  # noqa: TRY004 - a reader's one error
     if not value:
-        raise ValueError("must not be empty; leave api_key out for a server that needs none")
+        raise ValueError("must not be empty; leave it out where none is needed")
     kind, colon, rest = value.partition(":")
     if colon and kind == "env" and not _VARIABLE.fullmatch(rest):
         raise ValueError('must name an environment variable: "env:NAME"')
@@ -180,8 +193,8 @@ def api_key(value: object) -> str:
     return value
 
 
-def resolve_api_key(value: str, folder: Path, environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the key and None, or "" and the reason why the provider is off."""
+def resolve_secret(value: str, folder: Path, environ: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the secret and None, or "" and the reason why the provider is off."""
     kind, _, rest = value.partition(":")
     if kind == "env" and rest:
         found = environ.get(rest, "").strip()

@@ -79,6 +79,10 @@ class Attempt:
             self._body_reads = connection.body_reads
             self._begun = True
             self._quiet_since = now  # a slow caller (paused) is not the provider's silence
-        limit = self.provider.idle_timeout if self._begun else self.provider.first_byte_timeout
-        if now - self._quiet_since >= limit or now >= self._total_due:
-            self.fail(UpstreamTimeout("The upstream provider did not answer in time."))
+        limit = "idle_timeout" if self._begun else "first_byte_timeout"
+        if now >= self._total_due:
+            limit = "total_timeout"
+        elif now - self._quiet_since < getattr(self.provider, limit):
+            return
+        message = "The upstream provider did not answer in time."
+        self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from gateway.errors import GatewayError, InternalError
+from gateway.upstream.bodies import Receiver
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
 log = logging.getLogger("gateway.connection")
@@ -27,26 +27,8 @@ LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped to get the connection back into the pool."""
 
 
-class Unreachable(Exception):
-    """No connection could be made: refused, unknown host, or too slow."""
-
-
-class InsecureConnection(Exception):
-    """The TLS handshake failed."""
-
-
 class Broken(Exception):
     """The connection ended, or sent something that is not HTTP, before the response was whole."""
-
-
-class Receiver(Protocol):
-    """The destination of a body."""
-
-    def receive(self, data: bytes) -> bool:
-        """Take bytes. False asks to wait for `ready` before more come. May raise GatewayError."""
-
-    async def ready(self) -> None:
-        """Return when more may come."""
 
 
 class Connection(asyncio.Protocol):
@@ -122,6 +104,8 @@ class Connection(asyncio.Protocol):
         if self._early:
             early = b"".join(self._early)
             self._early.clear()
+            if self.paused:
+                self._resume()
             self._push(early)
         while not self._stopped and (self.paused or not reader.done):
             if self.paused:
@@ -195,11 +179,6 @@ class Connection(asyncio.Protocol):
         except BadResponse as error:
             self.fail(Broken(str(error)))
         self._wake()
-
-    async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        assert self._transport is not None
-        loop = asyncio.get_running_loop()
-        self._transport = await loop.start_tls(self._transport, self, context, server_hostname=host)
 
     def _push(self, body: bytes) -> None:
         self.body_reads += 1

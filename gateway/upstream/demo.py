@@ -17,7 +17,7 @@ from gateway.config import Provider
 from gateway.dialects import Exchange
 from gateway.errors import GatewayError
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.connection import Receiver
+from gateway.upstream.bodies import Receiver
 from gateway.upstream.forwarder import Answer
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."

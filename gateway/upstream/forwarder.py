@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
@@ -17,21 +16,22 @@ from yarl import URL
 
 from gateway.config import Provider
 from gateway.dialects import Exchange, map_status
-from gateway.errors import Blame, GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.upstream.attempt import Attempt
-from gateway.upstream.connection import (
-    Broken,
-    Connection,
-    InsecureConnection,
-    Receiver,
-    Unreachable,
+from gateway.errors import (
+    Blame,
+    GatewayError,
+    OutOfResources,
+    UpstreamError,
+    UpstreamUnavailable,
 )
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.bodies import CheckedBody, CollectedBody, Receiver, is_reply_type
+from gateway.upstream.connection import Broken, Connection
+from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.pool import Pool
+from gateway.upstream.redaction import redact
 from gateway.upstream.ticker import Ticker
 
-MAX_REPLY_BYTES: Final = 64 << 20
-"""Bytes of the largest JSON reply: it is held back whole until it is charged."""
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
 ERROR_BODY_SECONDS: Final = 5.0
@@ -88,7 +88,8 @@ class HttpForwarder:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
         self._url = URL(provider.base_url)
-        self._pool = Pool(self._url, provider.connect_timeout)
+        proxy = URL(provider.proxy) if provider.proxy else None
+        self._pool = Pool(Dialer(self._url, provider.connect_timeout, proxy=proxy))
         self._heads: dict[str, bytes] = {}
 
     async def open(
@@ -99,14 +100,17 @@ class HttpForwarder:
         if head.status != 200:  # noqa: PLR2004
             attempt.refuse()
             raise await self._read_refusal(connection, head)
-        if head.get(b"content-encoding").lower() not in {"", "identity"}:
+        if head.headers.get(b"content-encoding", b"").lower() not in {b"", b"identity"}:
             connection.close()
-            raise UpstreamError("The upstream provider sent an encoding nobody asked for.")
-        return _HttpAnswer(connection)
+            raise UpstreamError(
+                "The upstream provider sent an encoding nobody asked for.",
+                cause="200, but encoded",
+            )
+        is_typed = is_reply_type(head.headers.get(b"content-type", b""))
+        return _HttpAnswer(connection) if is_typed else _UntypedAnswer(connection)
 
     def redact(self, error: GatewayError) -> GatewayError:
-        if self.provider.api_key:
-            error.replace_text(self.provider.api_key, "[redacted]")
+        redact(error, self.provider.api_key)
         return error
 
     def close(self) -> None:
@@ -140,7 +144,11 @@ class HttpForwarder:
             return await self._pool.get(fresh=fresh)
         except Unreachable as error:
             raise UpstreamUnavailable(
-                "The upstream provider cannot be reached.", next_route=True, blame="provider"
+                "The upstream provider cannot be reached.",
+                next_route=True,
+                blame="provider",
+                alarm=error.alarm,
+                cause=f"connect: {error}",
             ) from error
         except InsecureConnection as error:
             raise UpstreamError(
@@ -148,7 +156,12 @@ class HttpForwarder:
                 next_route=True,
                 blame="provider",
                 alarm=f"TLS with the provider failed: {error}",
+                cause=f"TLS: {error}",
             ) from error
+        except LocalFault as error:
+            failure = OutOfResources("The gateway cannot make connections. Try again shortly.")
+            failure.cause = f"not tried: this machine: {error}"
+            raise failure from error
 
     def _write_request(self, exchange: Exchange, body: bytes, passed: Mapping[str, str]) -> bytes:
         if passed:
@@ -201,26 +214,15 @@ class _HttpAnswer:
             raise _break_off(error, "reply") from error
 
 
-@dataclass(slots=True)
-class CollectedBody:
-    """A `Receiver` that keeps a body of at most `max_bytes`."""
+class _UntypedAnswer(_HttpAnswer):
+    """An `Answer` whose Content-Type says nothing: some local servers send another, or none."""
 
-    max_bytes: int = MAX_REPLY_BYTES
-    _pieces: list[bytes] = field(default_factory=list)
-    _size: int = 0
+    __slots__ = ()
 
-    def receive(self, data: bytes) -> bool:
-        self._size += len(data)
-        if self._size > self.max_bytes:
-            raise UpstreamError("The upstream provider's reply is too large.")
-        self._pieces.append(data)
-        return True
-
-    async def ready(self) -> None:
-        return
-
-    def take(self) -> bytes:
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+    async def deliver(self, receiver: Receiver) -> None:
+        checked = CheckedBody(receiver)
+        await super().deliver(checked)
+        checked.end()
 
 
 async def fetch(
@@ -260,7 +262,11 @@ def read_retry_after(value: str) -> float | None:
 
 
 def _break_off(error: Broken, blame: Blame) -> UpstreamError:
-    return UpstreamError(f"The upstream provider's answer broke off: {error}.", blame=blame)
+    return UpstreamError(
+        f"The upstream provider's answer broke off: {error}.",
+        blame=blame,
+        cause=f"broke off: {error}",
+    )
 
 
 def _format_headers(*sources: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,10 +15,13 @@ from gateway.dialects import Exchange, Exchanges, Target
 from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.upstream.breaker import Breaker, BreakerState
 from gateway.upstream.forwarder import Forwarder
+from gateway.upstream.redaction import rename
 
 log = logging.getLogger("gateway.routing")
 
 T = TypeVar("T")
+NoteFailure = Callable[[str, str], None]
+"""Gets the route that failed, as gateway.toml has it, and the cause."""
 
 
 class ProviderState:
@@ -84,6 +88,23 @@ class ProviderState:
             if error.rest_seconds:
                 self._rest(upstream_model, error.rest_seconds)
 
+    @contextmanager
+    def visit(self, upstream_model: str) -> Iterator[None]:
+        """Count a request in flight that tells whether the provider can be reached, but nothing of a model.
+
+        Raises UpstreamUnavailable where the provider is not to be tried.
+        """
+        self._check_fitness(upstream_model)
+        self.in_flight += 1
+        try:
+            yield
+        except UpstreamError as error:
+            if error.blame == "provider":
+                self._note_failure(upstream_model, error.blame)
+            raise
+        finally:
+            self.in_flight -= 1
+
     def report(self, error: GatewayError) -> None:
         """Take the provider's key out of an error, and log what the operator has to fix."""
         self.forwarder.redact(error)
@@ -129,12 +150,14 @@ class ProviderState:
                 "The upstream provider is not tried for now: it asked for a pause.",
                 retry_after_seconds=rest,
                 next_route=True,
+                cause="not tried: it asked for a pause",
             )
         most = self.config.max_concurrency
         if most and self.in_flight >= most:
             raise UpstreamUnavailable(
                 "The upstream provider has as many requests as it may at once.",
                 next_route=True,
+                cause="not tried: max_concurrency",
             )
 
 
@@ -142,6 +165,7 @@ class ProviderState:
 class Candidate:
     """One route of a model, ready to be tried."""
 
+    model_id: str
     provider: ProviderState
     exchange: Exchange
     target: Target
@@ -149,6 +173,14 @@ class Candidate:
     def note_alive(self) -> None:
         """Tell the breakers that the reply has begun."""
         self.provider.note_alive(self.target.upstream_model)
+
+    def report(self, error: GatewayError, note_failure: NoteFailure) -> None:
+        """Take the provider's key and its name of the model out of an error, and log it."""
+        upstream_model = self.target.upstream_model
+        self.provider.report(error)
+        rename(error, upstream_model, self.model_id)
+        if error.cause:
+            note_failure(f"{self.provider.name}/{upstream_model}", error.cause)
 
 
 class Routes:
@@ -183,6 +215,7 @@ class Routes:
         routes = ((route, self.providers[route.provider]) for route in model.routes)
         return tuple(
             Candidate(
+                model.id,
                 provider,
                 exchanges[provider.config.dialect],
                 make_target(model, route, provider.config, exchanges[provider.config.dialect]),
@@ -206,25 +239,31 @@ def make_target(model: Model, route: Route, provider: Provider, exchange: Exchan
 
 
 async def try_routes(
-    candidates: Sequence[Candidate], attempt: Callable[[Candidate], Awaitable[T]]
+    candidates: Sequence[Candidate],
+    attempt: Callable[[Candidate], Awaitable[T]],
+    note_failure: NoteFailure,
 ) -> T:
     """Return what `attempt` returns for the first route that works.
 
     The next route is tried only after a failure which proves that no work was done
-    (`UpstreamError.next_route`). Routes with an open breaker come last, so the only route that is
-    left is always tried. Raises what the last attempt raised.
+    (`GatewayError.next_route`). Raises what the last attempt raised.
     """
     if len(candidates) > 1:
-        candidates = sorted(candidates, key=_is_open)
+        candidates = order_routes(candidates)
     last = len(candidates) - 1
     for position, candidate in enumerate(candidates):
         try:
             return await try_route(candidate, attempt)
-        except UpstreamError as error:
-            candidate.provider.report(error)
+        except GatewayError as error:
+            candidate.report(error, note_failure)
             if position == last or not error.next_route:
                 raise
     raise AssertionError("a model has at least one route")
+
+
+def order_routes(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Move routes with an open breaker to the end, so the only route that is left is always tried."""
+    return sorted(candidates, key=_is_open)
 
 
 def _is_open(candidate: Candidate) -> bool:

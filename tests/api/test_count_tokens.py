@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import ExitStack
+from functools import partial
+
 import pytest
 
+from gateway.api.counting import MAX_COUNTS, MAX_OWN_COUNTS, Counting
+from gateway.errors import Overloaded
 from tests.support.chat import check_messages_error, estimate_sent
 from tests.support.config import UPSTREAM_NAME
 from tests.support.messages import ask, make_message
@@ -11,7 +17,7 @@ from tests.support.process import COUNT_TOKENS
 from tests.support.replies import dumps, error_reply, http, json_reply
 from tests.support.seed import NANO, Caller
 from tests.support.stage import Stage
-from tests.support.upstream import Script
+from tests.support.upstream import Script, Wait
 
 VERSION = {"anthropic-version": "2023-06-01"}
 
@@ -104,6 +110,46 @@ async def test_provider_that_cannot_count_can_still_answer(stage: Stage) -> None
     for _ in range(8):
         await stage.gateway.post(COUNT_TOKENS, stage.key, ask(model))
     assert (await stage.message(ask(model))).status == 200
+
+
+async def test_an_account_counts_few_at_once(stage: Stage, spare: Caller) -> None:
+    """A count holds a body and a connection and costs nothing, so others must not wait for it."""
+    gate, key = asyncio.Event(), spare.key
+    stage.alpha.always([Wait(gate), *json_reply({"input_tokens": 1})])
+    body = ask(stage.fresh("messages"))
+    post = partial(stage.gateway.post, COUNT_TOKENS, key, body)
+    before = len(stage.alpha.exchanges)
+    async with asyncio.TaskGroup() as group:
+        counts = [group.create_task(post()) for _ in range(MAX_OWN_COUNTS)]
+        await stage.alpha.wait_for(before + MAX_OWN_COUNTS)
+        check_messages_error(await post(), 429, "rate_limit_error")
+        others = group.create_task(stage.gateway.post(COUNT_TOKENS, stage.key, body))
+        await stage.alpha.wait_for(before + MAX_OWN_COUNTS + 1)
+        gate.set()
+    assert [one.result().status for one in (*counts, others)] == [200] * (MAX_OWN_COUNTS + 1)
+    assert (await post()).status == 200
+
+
+def test_all_accounts_together_count_few_at_once() -> None:
+    counting = Counting()
+    with ExitStack() as stack:
+        for account_id in range(MAX_COUNTS):
+            stack.enter_context(counting.admit(account_id))
+        with pytest.raises(Overloaded), counting.admit(-1):
+            pass
+    assert not counting._in_flight
+    with counting.admit(-1):
+        pass
+
+
+async def test_counting_obeys_what_the_provider_asked_for(stage: Stage) -> None:
+    model = stage.fresh("messages")
+    stage.alpha.play(error_reply(429, headers={"Retry-After": "9"}))
+    check_messages_error(await stage.message(ask(model)), 503, "overloaded_error")
+    before = len(stage.alpha.exchanges)
+    reply = await stage.gateway.post(COUNT_TOKENS, stage.key, ask(model))
+    check_messages_error(reply, 503, "overloaded_error")
+    assert len(stage.alpha.exchanges) == before
 
 
 async def test_accounts_that_may_not_ask_may_not_count(stage: Stage) -> None:

@@ -17,8 +17,10 @@ from gateway.api.lifecycle import (
     Leaving,
     Lifecycle,
     Phase,
+    find_ending,
     lose_charge,
 )
+from gateway.errors import GatewayFault, LedgerUnavailable, OutOfResources, Overloaded
 
 LIVING = [phase for phase in Phase if phase is not Phase.ENDED]
 
@@ -28,6 +30,18 @@ def make_life(*phases: Phase) -> Lifecycle:
     for phase in phases:
         life.advance(phase)
     return life
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (Overloaded("M"), Ending.SHUTDOWN),
+        (LedgerUnavailable(), Ending.UNRECORDED),
+        (OutOfResources("M"), Ending.FAULT),
+    ],
+)
+def test_what_our_own_503_means(error: GatewayFault, ending: Ending) -> None:
+    assert find_ending(error) is ending
 
 
 def test_every_case_has_one_verdict_but_an_abandoned_caller_who_is_there() -> None:

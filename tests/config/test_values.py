@@ -65,9 +65,9 @@ def test_a_file_may_be_named_by_a_variable(tmp_path: Path, written: str) -> None
         ('"env:"', 'must name an environment variable: "env:NAME"'),
         ('"env:A-B"', 'must name an environment variable: "env:NAME"'),
         ('"file: "', 'must name a file: "file:PATH"'),
-        ('""', "must not be empty; leave api_key out"),
+        ('""', "must not be empty; leave it out where none is needed"),
         (f'"{CANARY}\\r\\nX: y"', "must be one word of printable ASCII, which it does not hold"),
-        (f'["{CANARY}"]', 'must be a text: "env:NAME", "file:PATH" or the key itself'),
+        (f'["{CANARY}"]', 'must be a text: "env:NAME", "file:PATH" or the value itself'),
     ],
 )
 def test_a_key_that_cannot_be_used_is_refused_and_not_repeated(
@@ -85,6 +85,37 @@ def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:
     config = openai(tmp_path, f'api_key = "{CANARY}"\nheaders = {{ api-key = "{CANARY}" }}')
     assert config.providers["openai"].headers["api-key"] == CANARY
     assert CANARY not in repr(config)
+
+
+@pytest.mark.parametrize("written", ["env:PROXY", "file:proxy", "itself"])
+def test_a_proxy_is_an_address_that_may_be_secret(tmp_path: Path, written: str) -> None:
+    address = f"http://user:{CANARY}@proxy.example.com:3128"
+    (tmp_path / "proxy").write_text(address + "\n")
+    written = address if written == "itself" else written
+    config = openai(tmp_path, f'proxy = "{written}"', {"PROXY": address})
+    assert (config.providers["openai"].proxy, config.providers["openai"].off) == (address, None)
+    assert CANARY not in repr(config)
+
+
+def test_a_provider_whose_proxy_is_not_set_is_off(tmp_path: Path) -> None:
+    """A connection around the proxy is not what the operator wants."""
+    provider = openai(tmp_path, 'proxy = "env:PROXY"').providers["openai"]
+    assert provider.off == "the environment variable PROXY is not set"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://{}@proxy:3128", "socks5://{}@proxy:1080", "proxy:3128", "http://{}@proxy",
+        "http://{}@:3128", "http://{}@proxy:99999", "http://{}@proxy:x", "http://{}@proxy:0",
+        "http://{}@proxy:3128/path", "http://{}@proxy:3128?a", "http://{}@proxy:3128#a",
+        "http://{}@a..b:3128", "http://{}@[::1:3128",
+    ],
+)  # fmt: skip
+def test_what_is_no_proxy_is_refused_and_not_repeated(tmp_path: Path, address: str) -> None:
+    error = refusal(tmp_path, f'{OPENAI}proxy = "{address.format(f"user:{CANARY}")}"')
+    assert error.startswith(f"{PROVIDER} proxy: must be an address such as")
+    assert CANARY not in error
 
 
 def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:

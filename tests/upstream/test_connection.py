@@ -12,8 +12,9 @@ import pytest
 from yarl import URL
 
 from gateway.errors import UpstreamError
-from gateway.upstream.connection import Broken, Connection, Unreachable
-from gateway.upstream.pool import IDLE_SECONDS, KEEPALIVE_SECONDS, Pool
+from gateway.upstream.connection import Broken, Connection
+from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
+from gateway.upstream.pool import IDLE_SECONDS, Pool
 from tests.support.config import Places
 from tests.support.replies import chunked
 from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step, Wait
@@ -86,7 +87,7 @@ class Provider:
 
 @pytest.fixture
 async def provider(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Provider]:
-    pool = Pool(URL(places.urls["alpha"]), SECONDS)
+    pool = Pool(Dialer(URL(places.urls["alpha"]), SECONDS))
     yield Provider(alpha, pool)
     pool.close()
 
@@ -213,7 +214,7 @@ async def test_a_connection_is_probed_while_nothing_comes(provider: Provider) ->
 
 
 async def test_a_host_that_dns_cannot_have_is_unreachable() -> None:
-    pool = Pool(URL.build(scheme="http", host="a" * 64 + ".test"), SECONDS)
+    pool = Pool(Dialer(URL.build(scheme="http", host="a" * 64 + ".test"), SECONDS))
     with pytest.raises(Unreachable):
         await pool.get()
     pool.close()
@@ -240,7 +241,7 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    pool = Pool(URL(f"http://127.0.0.1:{port}"), SECONDS)
+    pool = Pool(Dialer(URL(f"http://127.0.0.1:{port}"), SECONDS))
     connection = await pool.get()
     connection.start(REQUEST + bytes(64 << 20))
     assert (await connection.read_head()).status == 413

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import errno
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pytest
+from yarl import URL
 
 from gateway.dialects import EXCHANGES
-from gateway.errors import GatewayError, Overloaded, UpstreamError, UpstreamTimeout
+from gateway.errors import (
+    GatewayError,
+    OutOfResources,
+    Overloaded,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
 from gateway.upstream import Attempt, Ticker
+from gateway.upstream.bodies import CollectedBody
 from gateway.upstream.connection import STALE_SECONDS, Connection
-from gateway.upstream.forwarder import CollectedBody, HttpForwarder, fetch, read_retry_after
+from gateway.upstream.dial import Dialer
+from gateway.upstream.forwarder import HttpForwarder, fetch, read_retry_after
+from gateway.upstream.pool import Pool
+from gateway.upstream.resolver import Address
 from tests.support.config import Places
 from tests.support.records import make_provider
-from tests.support.replies import completion, head, json_reply
+from tests.support.replies import completion, head, http, json_reply
 from tests.support.upstream import End, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
@@ -104,6 +117,50 @@ async def test_a_request_that_met_an_idle_connection_timing_out_is_sent_once_mor
     way.scripted.play([timed_out, End.FIN], [timed_out, End.FIN])
     with pytest.raises(GatewayError):
         await way.ask()
+
+
+async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
+    way: Way, places: Places
+) -> None:
+    """The scripted server plays the proxy, and behind its 200 the provider."""
+    proxy = places.urls["alpha"].removesuffix("/v1").replace("//", "//user:canary@")
+    provider = replace(way.forwarder.provider, proxy=proxy, base_url="http://provider.test/v1")
+    forwarder = HttpForwarder(provider)
+    way.scripted.play([b"HTTP/1.1 200 Go on\r\n\r\n"], json_reply(completion()))
+    assert await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+    tunnel, asked = way.scripted.exchanges[-2:]
+    assert (tunnel.method, tunnel.target) == ("CONNECT", "provider.test:80")
+    assert (asked.target, asked.headers["host"]) == ("/v1/chat/completions", "provider.test")
+    assert "proxy-authorization" not in asked.headers
+    forwarder.close()
+
+    way.scripted.play([b"HTTP/1.1 407 Who?\r\n\r\n"])
+    with pytest.raises(UpstreamUnavailable) as refusal:
+        await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+    error = refusal.value
+    assert (error.next_route, error.blame) == (True, "provider")
+    assert error.cause == "connect: the proxy answers with status 407"
+    assert "user and password" in (error.alarm or "")
+    assert "canary" not in f"{error} {error.cause} {error.alarm} {provider!r}"
+
+
+async def test_nothing_at_all_is_a_reply_only_where_a_type_says_what_it_is(way: Way) -> None:
+    way.scripted.play([http(b"")], [http(b"", content_type="text/plain")])
+    assert await way.ask() == b""
+    with pytest.raises(UpstreamError, match="neither events nor JSON"):
+        await way.ask()
+
+
+async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None:
+    def fail(_host: str, _port: int) -> Sequence[Address]:
+        raise OSError(errno.EMFILE, "M")
+
+    forwarder = HttpForwarder(way.forwarder.provider)
+    forwarder._pool = Pool(Dialer(URL("http://provider.test"), 5.0, ask=fail))
+    with pytest.raises(OutOfResources) as failure:
+        await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+    assert failure.value.next_route
+    assert failure.value.cause == "not tried: this machine: Too many open files"
 
 
 @pytest.mark.parametrize(

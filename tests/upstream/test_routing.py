@@ -14,6 +14,7 @@ from gateway.errors import (
     MAX_RETRY_AFTER_SECONDS,
     BadRequest,
     GatewayError,
+    OutOfResources,
     UpstreamError,
     UpstreamTimeout,
     UpstreamUnavailable,
@@ -53,7 +54,11 @@ def make_provider() -> ProviderState:
 
 
 def lead_to(provider: ProviderState, upstream_model: str = "large") -> Candidate:
-    return Candidate(provider, EXCHANGES["chat"]["chat"], Target(upstream_model))
+    return Candidate("ours", provider, EXCHANGES["chat"]["chat"], Target(upstream_model))
+
+
+def ignore(route: str, cause: str) -> None:
+    """Note no failure."""
 
 
 async def play(
@@ -65,7 +70,7 @@ async def play(
         if error is not None:
             raise error
 
-    await try_routes([lead_to(provider, upstream_model)], attempt)
+    await try_routes([lead_to(provider, upstream_model)], attempt, ignore)
 
 
 async def fail(
@@ -189,7 +194,7 @@ async def test_a_route_with_an_open_breaker_comes_last() -> None:
         raise UpstreamError("M", next_route=True)
 
     with pytest.raises(UpstreamError):
-        await try_routes(routes, attempt)
+        await try_routes(routes, attempt, ignore)
     assert tried == [providers[1], providers[3], providers[0], providers[2]]
 
 
@@ -314,18 +319,60 @@ async def test_the_next_route_is_tried_when_no_work_was_done(
 
     if first is not None and tried == 1:
         with pytest.raises(type(first)):
-            await try_routes(routes, attempt)
+            await try_routes(routes, attempt, ignore)
     else:
-        assert await try_routes(routes, attempt) == seen[-1]
+        assert await try_routes(routes, attempt, ignore) == seen[-1]
     assert seen == ["first", "second"][:tried]
 
 
 @pytest.mark.usefixtures("clock")
 async def test_the_last_routes_failure_is_told() -> None:
     routes = [lead_to(make_provider(), "first"), lead_to(make_provider(), "second")]
-    with pytest.raises(UpstreamError, match="second"):
-        await try_routes(routes, raise_by_name)
+    noted: list[tuple[str, str]] = []
+
+    async def attempt(candidate: Candidate) -> None:
+        name = candidate.target.upstream_model
+        raise UpstreamError(f"{len(noted)}: no {name}!", next_route=True, cause=f"no {name}1")
+
+    with pytest.raises(UpstreamError) as last:
+        await try_routes(routes, attempt, lambda *failure: noted.append(failure))
+    assert last.value.message == "1: no ours!"  # and not by the provider's name of the model
+    assert noted == [("p/first", "no first1"), ("p/second", "no second1")]
 
 
-async def raise_by_name(candidate: Candidate) -> None:
-    raise UpstreamError(candidate.target.upstream_model, next_route=True)
+@pytest.mark.usefixtures("clock")
+async def test_a_lack_of_our_own_blames_no_provider_and_the_next_route_is_tried(
+    provider: ProviderState,
+) -> None:
+    for _ in range(FAILURES):
+        await fail(provider, OutOfResources("M"))
+    assert provider.describe_breaker() == ("closed", 0)
+    assert not provider.is_open("large")
+    routes = [lead_to(provider), lead_to(make_provider())]
+
+    async def attempt(candidate: Candidate) -> Candidate:
+        if candidate is routes[0]:
+            raise OutOfResources("M")
+        return candidate
+
+    assert await try_routes(routes, attempt, ignore) is routes[1]
+
+
+@pytest.mark.usefixtures("clock")
+async def test_a_visit_obeys_the_provider_and_tells_nothing_of_a_model(
+    provider: ProviderState,
+) -> None:
+    for blame in ("model", "provider"):
+        assert not provider.is_open("large")
+        for _ in range(FAILURES):
+            with pytest.raises(UpstreamError), provider.visit("large"):
+                raise UpstreamError("M", blame=blame)
+    assert provider.is_open("large")
+    for _ in range(LIMIT):
+        provider.enter("large")
+    with pytest.raises(UpstreamUnavailable), provider.visit("large"):
+        pass
+    assert provider.in_flight == LIMIT
+    provider.leave("large", rate_limited(9.0))
+    with pytest.raises(UpstreamUnavailable), provider.visit("large"):
+        pass

@@ -7,6 +7,7 @@ our key or speak of our account there.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from gateway.errors import (
 MAX_MESSAGE_CHARS: Final = 1000
 """Characters of an upstream's text that are passed on: more than this helps nobody."""
 
+_CODE: Final = re.compile(r"[a-z_]{1,40}")
+"""A word such as `overloaded_error`: no text that could say what was asked or by which key."""
 _QUOTA_CODES: Final = frozenset({"insufficient_quota", "credit_balance_exhausted", "billing_error"})
 
 
@@ -63,6 +66,14 @@ def read_error(body: object) -> ErrorText:
 def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
     """Make the error for an upstream's answer that is no 200."""
     said = read_error(maybe_loads(body))
+    error = _choose_error(status, said, retry_after_seconds)
+    error.cause = f"status {status}"
+    if said.code and _CODE.fullmatch(said.code):
+        error.cause += f" {said.code}"
+    return error
+
+
+def _choose_error(status: int, said: ErrorText, retry_after_seconds: float | None) -> GatewayError:
     if status in _REJECTIONS:
         message = said.message or "The upstream found the request malformed and did not say why."
         return BadRequest(message, param=said.param, code=said.code, detail_code=said.detail_code)

@@ -118,7 +118,8 @@ def _admit(
     )
     routes = [FakeRoute(provider, dice, log, stream) for _ in range(dice.randint(1, 3))]
     candidates = [
-        Candidate(ProviderState(cast("Any", route)), exchange, Target("theirs")) for route in routes
+        Candidate("ours", ProviderState(cast("Any", route)), exchange, Target("theirs"))
+        for route in routes
     ]
     gateway = cast("Gateway", _Services(ledger))
     call.provider = "p"

@@ -1,0 +1,218 @@
+"""New connections: the addresses of a host raced, through a proxy where there is one, then TLS.
+
+What goes wrong on the way becomes one of three exceptions here, which say whose fault it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, zip_longest
+from typing import Final, TypeVar
+
+from yarl import URL
+
+from gateway.upstream.proxy import ProxyRefused, open_tunnel
+from gateway.upstream.resolver import Address, LookUp, Resolver, look_up
+
+log = logging.getLogger("gateway.dial")
+
+STAGGER_SECONDS: Final = 0.25
+"""The head start of each address over the next (RFC 8305 §5)."""
+KEEPALIVE_SECONDS: Final = 60
+"""Idle time before the kernel's probes, which show when a NAT has dropped the flow. The default of
+Linux is two hours."""
+LOG_SECONDS: Final = 60.0
+"""How often a lack of our own is logged: while it lasts, every new connection meets it."""
+OWN_ERRNOS: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EADDRNOTAVAIL, socket.EAI_MEMORY}
+)
+"""Descriptors, memory and ports: what a connection takes of this machine."""
+_OPTIONS: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 4),
+)
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+class Unreachable(Exception):
+    """No connection could be made: refused, unknown host, too slow, or not by the proxy."""
+
+    def __init__(self, reason: str, alarm: str | None = None) -> None:
+        super().__init__(reason)
+        self.alarm = alarm
+        """A problem for the operator to fix."""
+
+
+class InsecureConnection(Exception):
+    """The TLS handshake failed."""
+
+
+class LocalFault(Exception):
+    """The machine lacks what a connection takes. The provider may be well."""
+
+
+class Dialer:
+    """Makes connections to one origin, each within `seconds`, by way of `proxy` if there is one."""
+
+    def __init__(
+        self, url: URL, seconds: float, *, proxy: URL | None = None, ask: LookUp = look_up
+    ) -> None:
+        self._url = url
+        self._seconds = seconds
+        self._proxy = proxy
+        self._tls = ssl.create_default_context() if url.scheme == "https" else None
+        first = proxy or url
+        self._resolver = Resolver(first.raw_host or "", first.port or 0, ask)
+        self._log_due = 0.0
+
+    async def dial(self, make_protocol: Callable[[], P]) -> P:
+        """Return the protocol of a new connection.
+
+        Raises Unreachable, InsecureConnection, LocalFault.
+        """
+        try:
+            async with asyncio.timeout(self._seconds):
+                peer = await self._connect()
+                return await self._hand_over(peer, make_protocol)
+        except TimeoutError as error:
+            self._resolver.doubt()
+            raise Unreachable("no connection in time") from error
+
+    async def _connect(self) -> socket.socket:
+        """Return a socket with a way to the origin."""
+        try:
+            addresses = await self._resolver.resolve()
+        except (OSError, ValueError) as error:  # ValueError: a host that DNS cannot have
+            raise self._explain(_find_lack() or error, "unknown host: ") from error
+        try:
+            peer = await race(addresses)
+        except OSError as error:
+            self._resolver.doubt()
+            raise self._explain(error) from error
+        if self._proxy is not None:
+            await self._tunnel(peer, self._proxy)
+        return peer
+
+    async def _tunnel(self, peer: socket.socket, proxy: URL) -> None:
+        try:
+            await open_tunnel(peer, f"{self._url.host_subcomponent}:{self._url.port}", proxy)
+        except BaseException as error:
+            peer.close()
+            if isinstance(error, ProxyRefused):
+                raise Unreachable(str(error), error.alarm) from error
+            if isinstance(error, OSError):
+                raise Unreachable(f"the proxy: {_describe(error)}") from error
+            raise
+
+    async def _hand_over(self, peer: socket.socket, make_protocol: Callable[[], P]) -> P:
+        """Give a connected socket to a transport, which closes it whatever happens."""
+        loop, host = asyncio.get_running_loop(), self._url.raw_host if self._tls else None
+        try:
+            _, protocol = await loop.create_connection(
+                make_protocol, sock=peer, ssl=self._tls, server_hostname=host
+            )
+        except OSError as error:
+            if self._tls is None:
+                raise Unreachable(_describe(error)) from error
+            raise InsecureConnection(type(error).__name__) from error
+        return protocol
+
+    def _explain(self, error: Exception, prefix: str = "") -> Exception:
+        """Return what to raise for an error of resolving or connecting."""
+        if not _is_own(error):
+            return Unreachable(prefix + _describe(error))
+        now = asyncio.get_running_loop().time()
+        if now >= self._log_due:
+            self._log_due = now + LOG_SECONDS
+            log.error(
+                "no connection to %s, for want of this machine's own resources: %s",
+                self._url.host_port_subcomponent,
+                _describe(error),
+            )
+        return LocalFault(_describe(error))
+
+
+async def race(addresses: Sequence[Address]) -> socket.socket:
+    """Return a socket connected to the address that answers first, and close the others.
+
+    Raises OSError: why the first address failed, or the first that did not fail by our own fault.
+    """
+    loop, waiting = asyncio.get_running_loop(), deque(interleave(addresses))
+    tries: list[asyncio.Task[socket.socket]] = []
+    pending: set[asyncio.Task[socket.socket]] = set()
+    errors: list[BaseException] = []
+    try:
+        while waiting or pending:
+            if waiting:
+                tries.append(loop.create_task(_open_socket(*waiting.popleft())))
+                pending.add(tries[-1])
+            seconds = STAGGER_SECONDS if waiting else None
+            done, pending = await asyncio.wait(
+                pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in done:
+                if (error := one.exception()) is None:
+                    tries.remove(one)
+                    return one.result()
+                errors.append(error)
+    finally:
+        for one in tries:
+            one.cancel()
+            one.add_done_callback(_close)
+    raise next((error for error in errors if not _is_own(error)), errors[0])
+
+
+def interleave(addresses: Sequence[Address]) -> Iterable[Address]:
+    """Order addresses by turns of their families, the first one's first (RFC 8305 §4)."""
+    first = [one for one in addresses if one[0] == addresses[0][0]]
+    second = [one for one in addresses if one[0] != addresses[0][0]]
+    return filter(None, chain.from_iterable(zip_longest(first, second)))
+
+
+async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socket:
+    peer = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        peer.setblocking(False)
+        for option in _OPTIONS:
+            peer.setsockopt(*option)
+        await asyncio.get_running_loop().sock_connect(peer, address)
+    except BaseException:
+        peer.close()
+        raise
+    return peer
+
+
+def _close(one: asyncio.Task[socket.socket]) -> None:
+    """Close the socket of a try that won nothing."""
+    if not one.cancelled() and one.exception() is None:
+        one.result().close()
+
+
+def _is_own(error: BaseException) -> bool:
+    return getattr(error, "errno", None) in OWN_ERRNOS
+
+
+def _find_lack() -> OSError | None:
+    """Return why no socket can be made, if so: the resolver then says only that it failed."""
+    try:
+        socket.socket().close()
+    except OSError as error:
+        return error
+    return None
+
+
+def _describe(error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror)
+    return os.strerror(number) if number else type(error).__name__

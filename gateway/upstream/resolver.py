@@ -1,0 +1,110 @@
+"""The addresses of one host: one look-up at a time, in a thread of its own, the last good answer kept.
+
+A name server that hangs takes one thread of its own provider; nobody else waits for it. The thread
+is a daemon, so that it does not hold up the end of the process either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+log = logging.getLogger("gateway.resolver")
+
+FRESH_SECONDS: Final = 30.0
+"""About the TTL of hosts that move. getaddrinfo does not tell the real one."""
+PATIENCE_SECONDS: Final = 0.5
+"""How long a look-up may take before the last good answer is used in its place."""
+
+Address = tuple[int, tuple[Any, ...]]
+"""A family and what `socket.connect` takes."""
+LookUp = Callable[[str, int], Sequence[Address]]
+"""Blocks until the addresses of a host and port are known. Raises OSError, UnicodeError."""
+
+
+def look_up(host: str, port: int, flags: int = 0) -> list[Address]:
+    """Ask the system's resolver, in its order of preference (RFC 6724)."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+class Resolver:
+    """The addresses of one host and port."""
+
+    def __init__(self, host: str, port: int, ask: LookUp = look_up) -> None:
+        self.host = host
+        self._port = port
+        self._ask = ask
+        self._answer: Sequence[Address] = ()
+        self._fresh_until = 0.0
+        self._error: Exception | None = None
+        """Why the last look-up failed."""
+        self._running: asyncio.Future[None] | None = None
+        self._patient_until = 0.0
+
+    async def resolve(self) -> Sequence[Address]:
+        """Return the addresses: fresh ones, or the last good ones where a look-up fails or is slow.
+
+        Raises OSError or UnicodeError where the host was never found.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._fresh_until:
+            return self._answer
+        running = self._running or self._start(loop)
+        patience = max(self._patient_until - loop.time(), 0.0) if self._answer else None
+        await asyncio.wait((running,), timeout=patience)
+        if not self._answer:
+            assert self._error is not None
+            raise self._error
+        return self._answer
+
+    def doubt(self) -> None:
+        """Look up again at the next call: none of the addresses worked."""
+        self._fresh_until = 0.0
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """Begin a look-up; an address that is written as one is read at once."""
+        running: asyncio.Future[None] = loop.create_future()
+        self._patient_until = loop.time() + PATIENCE_SECONDS
+        with contextlib.suppress(OSError, UnicodeError):
+            numeric = look_up(self.host, self._port, socket.AI_NUMERICHOST)
+            self._finish(running, numeric)
+            return running
+        try:
+            threading.Thread(target=self._work, args=(loop, running), daemon=True).start()
+        except RuntimeError as error:
+            self._finish(running, OSError(errno.ENOMEM, str(error)))
+        else:
+            self._running = running
+        return running
+
+    def _work(self, loop: asyncio.AbstractEventLoop, running: asyncio.Future[None]) -> None:
+        """Look up, in the thread."""
+        outcome: Sequence[Address] | Exception
+        try:
+            outcome = self._ask(self.host, self._port) or OSError("the host has no address")
+        except Exception as error:  # noqa: BLE001 - it is raised where the addresses are wanted
+            outcome = error
+        with contextlib.suppress(RuntimeError):  # the loop was closed in between
+            loop.call_soon_threadsafe(self._finish, running, outcome)
+
+    def _finish(
+        self, running: asyncio.Future[None], outcome: Sequence[Address] | Exception
+    ) -> None:
+        self._running = None
+        if not isinstance(outcome, Exception):
+            self._answer, self._error = outcome, None
+            self._fresh_until = asyncio.get_running_loop().time() + FRESH_SECONDS
+        elif self._answer and self._error is None:
+            log.warning(
+                "%s cannot be resolved; its last addresses are used: %s", self.host, outcome
+            )
+        if isinstance(outcome, Exception):
+            self._error = outcome
+        running.set_result(None)

@@ -1,0 +1,447 @@
+"""New connections, on every loop: addresses raced, losers closed, the time to connect over all."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+from yarl import URL
+
+from gateway.upstream.connection import EARLY_BYTES, Connection
+from gateway.upstream.dial import (
+    OWN_ERRNOS,
+    Dialer,
+    InsecureConnection,
+    LocalFault,
+    Unreachable,
+    interleave,
+    race,
+)
+from gateway.upstream.resolver import Address
+from tests.support.loops import LOOPS, run_on
+from tests.support.waiting import until
+
+SECONDS: Final = 30.0
+SHORT_SECONDS: Final = 0.3
+"""A time to connect that a test waits for."""
+V4: Final = socket.AF_INET
+URLS: Final = {kind: URL(f"{kind}://provider.test/v1") for kind in ("http", "https")}
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+@dataclass(slots=True)
+class Places:
+    """Addresses that fail, each in its own way."""
+
+    refused: Address
+    black_hole: Address
+
+
+@pytest.fixture
+def at(listeners: dict[str, socket.socket]) -> Places:
+    return Places(
+        (V4, listeners["refused"].getsockname()), (V4, listeners["black-hole"].getsockname())
+    )
+
+
+@dataclass(slots=True)
+class Heard(asyncio.Protocol):
+    """A protocol that keeps what it hears."""
+
+    heard: bytes = b""
+    transport: asyncio.Transport | None = None
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment] # uvloop's is no asyncio.Transport
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        self.lost.set()
+
+    async def close(self) -> None:
+        assert self.transport is not None
+        self.transport.close()
+        await asyncio.wait_for(self.lost.wait(), SECONDS)
+
+
+@dataclass(slots=True)
+class Server:
+    """Says `said` to everybody, HTTP once it is asked, and keeps what it hears."""
+
+    said: bytes = b"hello"
+    heard: bytes = b""
+    address: Address = (V4, ())
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.said.startswith(b"HTTP"):
+            self.heard += await reader.read(1 << 16)
+        writer.write(self.said)
+        try:
+            while data := await reader.read(1 << 16):
+                self.heard += data
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+Scene = Callable[[Server], Awaitable[None]]
+
+
+def play(loop: str, scene: Scene, said: bytes = b"hello") -> None:
+    """Play a scene with a server on a new loop; it must leave no socket open."""
+
+    async def act() -> None:
+        server = Server(said)
+        async with asyncio.timeout(SECONDS):
+            listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+            server.address = (V4, listener.sockets[0].getsockname())
+            before = count_sockets()
+            try:
+                await scene(server)
+                await until(lambda: count_sockets() == before, "all sockets to be closed")
+            finally:
+                listener.close()
+                await listener.wait_closed()
+
+    run_on(loop, act())
+
+
+def count_sockets() -> int:
+    found = 0
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += str(one.readlink()).startswith("socket:")
+    return found
+
+
+def make_dialer(
+    *addresses: Address, kind: str = "http", seconds: float = SECONDS, proxy: URL | None = None
+) -> Dialer:
+    return Dialer(URLS[kind], seconds, proxy=proxy, ask=lambda _host, _port: addresses)
+
+
+async def find_failure(dialer: Dialer) -> Exception:
+    with pytest.raises((Unreachable, InsecureConnection, LocalFault)) as failure:
+        await dialer.dial(Heard)
+    return failure.value
+
+
+# ---- the race ------------------------------------------------------------------------------------
+
+
+def test_a_black_hole_does_not_hold_up_the_address_behind_it(loop: str, at: Places) -> None:
+    async def scene(server: Server) -> None:
+        before = count_sockets()
+        dialer = make_dialer(at.black_hole, at.black_hole, server.address)
+        heard = await dialer.dial(Heard)
+        await until(lambda: heard.heard == b"hello", "the server's word")
+        await until(lambda: count_sockets() == before + 2, "the losers to be closed")  # both ends
+        await heard.close()
+
+    play(loop, scene)
+
+
+def test_the_next_address_is_tried_as_soon_as_one_fails(loop: str, at: Places) -> None:
+    """With the usual head start for each of them, the last one would have its turn after 50 s."""
+
+    async def scene(server: Server) -> None:
+        heard = await make_dialer(*[at.refused] * 200, server.address).dial(Heard)
+        await heard.close()
+
+    play(loop, scene)
+
+
+def test_the_first_failure_is_told_where_no_address_works(loop: str, at: Places) -> None:
+    async def scene(_: Server) -> None:
+        failure = await find_failure(make_dialer(at.refused, (9999, ()), at.refused))
+        assert (type(failure), str(failure)) == (Unreachable, "Connection refused")
+
+    play(loop, scene)
+
+
+def test_a_race_that_is_cancelled_leaves_nothing(loop: str, at: Places) -> None:
+    async def scene(_: Server) -> None:
+        before = count_sockets()
+        dialer = make_dialer(at.black_hole, at.black_hole)
+        race = asyncio.get_running_loop().create_task(dialer.dial(Heard))
+        await until(lambda: count_sockets() == before + 2, "both to be tried")
+        race.cancel()
+        await asyncio.wait((race,))
+        assert race.cancelled()
+
+    play(loop, scene)
+
+
+def test_a_race_may_be_cancelled_at_any_step(loop: str) -> None:
+    """Also between the moment a connection is there and the moment it is handed over."""
+
+    async def scene(server: Server) -> None:
+        for steps in range(12):
+            racing = asyncio.get_running_loop().create_task(race([server.address] * 2))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            racing.cancel()
+            await asyncio.wait((racing,))
+            if not racing.cancelled():
+                racing.result().close()
+
+    play(loop, scene)
+
+
+def test_families_take_turns(loop: str) -> None:
+    del loop
+    v6 = socket.AF_INET6
+    found = [(v6, ("a",)), (v6, ("b",)), (v6, ("c",)), (V4, ("d",))]
+    assert [one[1][0] for one in interleave(found)] == ["a", "d", "b", "c"]
+    assert [one[1][0] for one in interleave(found[::-1])] == ["d", "c", "b", "a"]
+
+
+# ---- the time to connect -------------------------------------------------------------------------
+
+
+def test_the_time_to_connect_is_over_addresses(loop: str, at: Places) -> None:
+    async def scene(_: Server) -> None:
+        failure = await find_failure(make_dialer(at.black_hole, seconds=SHORT_SECONDS))
+        assert (type(failure), str(failure)) == (Unreachable, "no connection in time")
+
+    play(loop, scene)
+
+
+def test_the_time_to_connect_is_over_names(loop: str) -> None:
+    awake = threading.Event()
+
+    def hang(_host: str, _port: int) -> Sequence[Address]:
+        awake.wait(SECONDS)
+        return ()
+
+    async def scene(_: Server) -> None:
+        failure = await find_failure(Dialer(URLS["http"], SHORT_SECONDS, ask=hang))
+        assert isinstance(failure, Unreachable)
+
+    play(loop, scene)
+    awake.set()
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_the_time_to_connect_is_over_handshakes(loop: str, proxied: bool) -> None:
+    """A server that accepts and never says a word, as a provider and as a proxy."""
+
+    async def scene(server: Server) -> None:
+        proxy = URL("http://proxy.test:3128") if proxied else None
+        dialer = make_dialer(server.address, kind="https", seconds=SHORT_SECONDS, proxy=proxy)
+        assert isinstance(await find_failure(dialer), Unreachable)
+
+    play(loop, scene, said=b"")
+
+
+def test_what_is_no_tls_is_no_secure_connection(loop: str) -> None:
+    async def scene(server: Server) -> None:
+        failure = await find_failure(make_dialer(server.address, kind="https"))
+        assert isinstance(failure, InsecureConnection)
+        # The name that the certificate is for:
+        await until(lambda: b"provider.test" in server.heard, "the hello")
+
+    play(loop, scene, said=b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_a_provider_that_moved_is_found_by_the_next_request(loop: str, at: Places) -> None:
+    async def scene(server: Server) -> None:
+        found = [[at.refused], [at.black_hole], [server.address]]
+        dialer = Dialer(URLS["http"], SHORT_SECONDS, ask=lambda _host, _port: found.pop(0))
+        for _ in range(2):
+            assert isinstance(await find_failure(dialer), Unreachable)
+        dialer._seconds = SECONDS  # a busy machine may take more than the short time
+        await (await dialer.dial(Heard)).close()
+
+    play(loop, scene)
+
+
+# ---- our own faults ------------------------------------------------------------------------------
+
+
+@contextmanager
+def no_descriptor() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_lack_of_descriptors_is_our_own_fault_and_logged_once(
+    loop: str, at: Places, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where a resolver cannot ask for lack of one, and says only that it failed."""
+
+    def fail(_host: str, _port: int) -> Sequence[Address]:
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    async def scene(_: Server) -> None:
+        failing, unresolved = make_dialer(at.refused), Dialer(URLS["http"], SECONDS, ask=fail)
+        assert isinstance(await find_failure(failing), Unreachable)
+        with no_descriptor():
+            found = [await find_failure(one) for one in (failing, failing, failing, unresolved)]
+        assert [(type(one), str(one)) for one in found] == [
+            (LocalFault, os.strerror(errno.EMFILE))
+        ] * 4
+        failure = await find_failure(unresolved)
+        assert str(failure) == "unknown host: Temporary failure in name resolution"
+
+    play(loop, scene)
+    logged = [one.message for one in caplog.records if one.name == "gateway.dial"]
+    assert len(logged) == 2  # one for each provider
+    assert all("provider.test" in one and "Too many open files" in one for one in logged)
+
+
+def test_an_address_that_fails_by_itself_counts_before_a_lack_of_our_own(
+    loop: str, at: Places
+) -> None:
+    """An IPv6 address on a machine that has no IPv6, say: the IPv4 address tells more."""
+
+    async def scene(_: Server) -> None:
+        with no_descriptor():
+            failure = await find_failure(make_dialer(at.refused, (9999, ())))
+        assert (type(failure), str(failure)) == (Unreachable, os.strerror(errno.EAFNOSUPPORT))
+
+    play(loop, scene)
+
+
+def test_whose_fault_an_error_is(loop: str) -> None:
+    async def scene(_: Server) -> None:
+        for number in (*sorted(OWN_ERRNOS), errno.ECONNREFUSED, errno.ENETUNREACH):
+
+            def fail(_host: str, _port: int, number: int = number) -> Sequence[Address]:
+                raise OSError(number, "M")
+
+            failure = await find_failure(Dialer(URLS["http"], SECONDS, ask=fail))
+            assert isinstance(failure, LocalFault) == (number in OWN_ERRNOS)
+
+    play(loop, scene)
+
+
+# ---- proxies -------------------------------------------------------------------------------------
+
+PROXY: Final = URL("http://us%40er:pass%3Aword@proxy.test:3128")
+OPEN: Final = b"HTTP/1.1 200 Connection established\r\nContent-Length: 5\r\n\r\n"
+
+
+@pytest.mark.parametrize("kind", URLS)
+def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(loop: str, kind: str) -> None:
+    """Behind its 200, which has no body, come the provider's bytes: here what is no TLS."""
+    asked: list[tuple[str, int]] = []
+
+    async def scene(server: Server) -> None:
+        def ask(host: str, port: int) -> Sequence[Address]:
+            asked.append((host, port))
+            return [server.address]
+
+        dialer = Dialer(URLS[kind], SECONDS, proxy=PROXY, ask=ask)
+        if kind == "http":
+            await (await dialer.dial(Heard)).close()
+        else:
+            dialing = asyncio.get_running_loop().create_task(dialer.dial(Heard))
+            await until(lambda: b"\x16\x03" in server.heard, "TLS within the tunnel")
+            dialing.cancel()
+            await asyncio.wait((dialing,))
+        port = URLS[kind].port
+        head, _, rest = server.heard.partition(b"\r\n\r\n")
+        assert head.decode().split("\r\n") == [
+            f"CONNECT provider.test:{port} HTTP/1.1",
+            f"Host: provider.test:{port}",
+            "Proxy-Authorization: Basic dXNAZXI6cGFzczp3b3Jk",
+        ]
+        assert (b"provider.test" in rest) == (kind == "https")
+
+    play(loop, scene, said=OPEN)
+    assert asked == [("proxy.test", 3128)]
+
+
+REFUSALS: Final = {
+    b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n": "the proxy answers with status 407",
+    b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno": "the proxy answers with status 502",
+    b"SSH-2.0-x\r\n\r\n": "the proxy's answer is malformed: its status line is malformed",
+    OPEN + b"hello": "the proxy sent bytes that nobody asked for",
+}
+
+
+@pytest.mark.parametrize("said", REFUSALS)
+def test_a_proxy_that_opens_no_tunnel(loop: str, said: bytes) -> None:
+    async def scene(server: Server) -> None:
+        failure = await find_failure(make_dialer(server.address, proxy=PROXY))
+        assert isinstance(failure, Unreachable)
+        assert str(failure) == REFUSALS[said]
+        assert (failure.alarm is not None) == (b"407" in said)
+
+    play(loop, scene, said=said)
+
+
+def test_a_proxy_that_hangs_up(loop: str) -> None:
+    async def scene(_: Server) -> None:
+        hung_up = asyncio.Event()
+
+        async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200")
+            writer.close()
+            hung_up.set()
+
+        listener = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        address = (V4, listener.sockets[0].getsockname())
+        failure = await find_failure(make_dialer(address, proxy=PROXY))
+        assert str(failure).startswith("the proxy")
+        await hung_up.wait()
+        listener.close()
+        await listener.wait_closed()
+
+    play(loop, scene)
+
+
+# ---- the response --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Taker:
+    """Takes all that comes."""
+
+    body: bytearray = field(default_factory=bytearray)
+
+    def receive(self, data: bytes) -> bool:
+        self.body += data
+        return True
+
+    async def ready(self) -> None:
+        raise AssertionError("nobody asked to wait")
+
+
+def test_a_pause_before_delivery_ends_as_soon_as_the_early_bytes_are_taken(loop: str) -> None:
+    body = bytes(range(256)) * (EARLY_BYTES // 256 * 16)
+
+    async def scene(server: Server) -> None:
+        connection = await make_dialer(server.address).dial(
+            lambda: Connection(lambda one: one._abort(), lambda _: None)
+        )
+        connection.start(b"GET")
+        await connection.read_head()
+        await until(lambda: connection.paused, "the pause")
+        taker = Taker()
+        await connection.deliver(taker)
+        assert taker.body == body
+        connection.close()
+
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+    play(loop, scene, said=said + body)
