@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 from functools import partial
 
 import pytest
 
-from gateway.api.counting import MAX_COUNTS, MAX_OWN_COUNTS, Counting
-from gateway.errors import Overloaded
+from gateway.api.counting import MAX_OWN_COUNTS
 from tests.support.chat import check_messages_error, estimate_sent
 from tests.support.config import UPSTREAM_NAME
 from tests.support.messages import ask, make_message
@@ -128,18 +126,6 @@ async def test_an_account_counts_few_at_once(stage: Stage, spare: Caller) -> Non
         gate.set()
     assert [one.result().status for one in (*counts, others)] == [200] * (MAX_OWN_COUNTS + 1)
     assert (await post()).status == 200
-
-
-def test_all_accounts_together_count_few_at_once() -> None:
-    counting = Counting()
-    with ExitStack() as stack:
-        for account_id in range(MAX_COUNTS):
-            stack.enter_context(counting.admit(account_id))
-        with pytest.raises(Overloaded), counting.admit(-1):
-            pass
-    assert not counting._in_flight
-    with counting.admit(-1):
-        pass
 
 
 async def test_counting_obeys_what_the_provider_asked_for(stage: Stage) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 import pytest
 from yarl import URL
 
-from gateway.upstream.connection import Connection, InsecureConnection, Unreachable
+from gateway.upstream.connection import Connection
+from gateway.upstream.dial import Dialer, InsecureConnection, Unreachable
 from gateway.upstream.pool import Pool
 from tests.support.config import Places
 
@@ -37,14 +38,14 @@ async def get(pool: Pool, *, fresh: bool = False) -> Any:
 
 
 async def test_the_connection_used_last_serves_first() -> None:
-    pool, first, last = Pool(URL_, 5), Kept(), Kept()
+    pool, first, last = Pool(Dialer(URL_, 5)), Kept(), Kept()
     put(pool, first, last)
     assert [await get(pool), await get(pool)] == [last, first]
     pool.close()
 
 
 async def test_one_that_cannot_serve_is_passed_over() -> None:
-    pool, good, bad, lost = Pool(URL_, 5), Kept(), Kept(usable=False), Kept()
+    pool, good, bad, lost = Pool(Dialer(URL_, 5)), Kept(), Kept(usable=False), Kept()
     put(pool, good, bad, lost)
     pool.discard(cast("Connection", lost))
     pool.discard(cast("Connection", lost))
@@ -53,7 +54,7 @@ async def test_one_that_cannot_serve_is_passed_over() -> None:
 
 
 async def test_a_fresh_one_is_made_although_others_are_idle(places: Places) -> None:
-    pool, idle = Pool(URL(places.urls["refused"]), 5), Kept()
+    pool, idle = Pool(Dialer(URL(places.urls["refused"]), 5)), Kept()
     put(pool, idle)
     with pytest.raises(Unreachable):
         await get(pool, fresh=True)
@@ -62,7 +63,7 @@ async def test_a_fresh_one_is_made_although_others_are_idle(places: Places) -> N
 
 
 async def test_closing_closes_what_is_idle_and_ends_the_timer() -> None:
-    pool, kept = Pool(URL_, 5), Kept()
+    pool, kept = Pool(Dialer(URL_, 5)), Kept()
     put(pool, kept)
     pool.close()
     assert kept.closed
@@ -73,7 +74,7 @@ async def test_closing_closes_what_is_idle_and_ends_the_timer() -> None:
 async def test_the_oldest_are_closed_when_their_time_has_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool, old, young = Pool(URL_, 5), Kept(), Kept()
+    pool, old, young = Pool(Dialer(URL_, 5)), Kept(), Kept()
     monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 0)
     put(pool, old)
     monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 600)
@@ -92,11 +93,11 @@ async def test_who_cannot_be_reached_in_time_is_told(
     places: Places, place: str, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        await Pool(URL(places.urls[place]), 0.2).get()
+        await Pool(Dialer(URL(places.urls[place]), 0.2)).get()
 
 
 async def test_a_provider_that_speaks_no_tls_is_insecure(places: Places, alpha: object) -> None:
     """The request is not sent in the clear."""
     assert alpha
     with pytest.raises(InsecureConnection):
-        await Pool(URL(places.urls["tls"]), 30).get()
+        await Pool(Dialer(URL(places.urls["tls"]), 30)).get()
