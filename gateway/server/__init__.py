@@ -2,6 +2,7 @@
 
     serve        starts and stops the ledger, the application and the socket
     listener     listens on the configured address, or on sockets that systemd passed
+    log          writes the log by a thread, so that its reader delays nothing
     connections  aborts callers' connections that make no progress
     drain        catches signals and lets requests in flight end
     systemd      takes sockets from systemd, tells it states and pings its watchdog

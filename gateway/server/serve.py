@@ -7,8 +7,8 @@ import gc
 import logging
 import os
 import resource
-import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -30,6 +30,7 @@ from gateway.server.drain import (
 )
 from gateway.server.first_start import find_key_file, make_first_accounts, show_first_accounts
 from gateway.server.listener import CannotListen, Listener, bind
+from gateway.server.log import LogWriter, set_up_logging
 from gateway.server.units import GRACE_SECONDS
 from gateway.tasks import spawn
 
@@ -47,12 +48,14 @@ GC_THRESHOLD: Final = 50_000
 
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
-    _set_up_logging()
     _raise_file_limit()
     manager = systemd.take_manager(os.environ)
-    with asyncio.Runner(loop_factory=_find_loop_factory()) as runner:
+    with (
+        closing(set_up_logging()) as writer,
+        asyncio.Runner(loop_factory=_find_loop_factory()) as runner,
+    ):
         try:
-            return runner.run(_serve(config, manager))
+            return runner.run(_serve(config, manager, writer))
         except LedgerMismatch as error:
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
         except (LedgerError, CannotListen, systemd.BadSocket) as error:
@@ -65,11 +68,11 @@ def _report_failure(manager: systemd.Manager, error: Exception, code: ExitCode) 
     return code
 
 
-async def _serve(config: Config, manager: systemd.Manager) -> ExitCode:
+async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
     stop = catch_signals()
     passed = systemd.take_sockets(os.environ)
     async with open_ledger(config.storage.path) as ledger:
-        access_log = AccessLog(config.server.log)
+        access_log = AccessLog(config.server.log, writer.write)
         gateway = make_gateway(config, ledger, access_log.write)
         runner = _make_runner(gateway)
         await runner.setup()
@@ -184,16 +187,6 @@ def _announce(config: Config, listener: Listener) -> str:
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)
     return line
-
-
-def _set_up_logging() -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
-    # aiohttp logs requests that it cannot parse, and these may contain a key.
-    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
 
 
 def _raise_file_limit() -> None:
