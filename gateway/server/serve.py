@@ -20,7 +20,7 @@ from gateway.config import Config
 from gateway.exit_codes import ExitCode
 from gateway.ledger import Ledger, LedgerError, LedgerMismatch, open_ledger
 from gateway.server import systemd
-from gateway.server.connections import ConnectionWatch
+from gateway.server.connections import ConnectionWatch, find_max_connections
 from gateway.server.drain import (
     Drain,
     StopSignals,
@@ -79,7 +79,10 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         server = runner.server
         assert server is not None
         connections = ConnectionWatch(
-            server, config.server.header_seconds, config.server.stall_seconds
+            server,
+            config.server.header_seconds,
+            config.server.stall_seconds,
+            find_max_connections(),
         )
         listener: Listener | None = None
         chores = [
@@ -87,10 +90,10 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
             spawn(_collect(), name="garbage"),
         ]
         try:
-            listener = await bind(server, config.server, passed)
+            listener = await bind(server, connections, config.server, passed)
             await _start_first(config, ledger, listener.address)
             _tune_gc()
-            await listener.start()
+            listener.start()
             manager.notify("READY=1", f"STATUS={_announce(config, listener)}")
             chores.append(spawn(manager.keep_alive(), name="watchdog"))
             is_well = await _wait_for_end(ledger, stop)
