@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
-from aiohttp import hdrs, web
+from aiohttp import web, web_response
 
 from gateway.api import AccessLog, Gateway
 from gateway.apikeys import digest
@@ -116,7 +116,8 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
 def _make_runner(gateway: Gateway) -> web.AppRunner:
     app = make_app(gateway)
     app.on_response_prepare.append(close_while_draining)
-    app.on_response_prepare.append(_name_server)
+    # aiohttp names itself, in its replies to what it cannot parse too, and no setting changes that.
+    web_response.SERVER_SOFTWARE = "gateway"
     return web.AppRunner(
         app,
         access_log=None,
@@ -127,11 +128,6 @@ def _make_runner(gateway: Gateway) -> web.AppRunner:
         lingering_time=LINGER_SECONDS,
         shutdown_timeout=CLEANUP_SECONDS,
     )
-
-
-async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
-    """Replace aiohttp's Server header, which would tell the versions in use."""
-    response.headers[hdrs.SERVER] = "gateway"
 
 
 def _tell_stopping(manager: systemd.Manager, gateway: Gateway) -> None:
