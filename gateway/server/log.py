@@ -48,10 +48,10 @@ class LogWriter(logging.Handler):
         with self._changed:
             if self._chars + len(lines) > QUEUE_CHARS or self._closing:
                 self._lost += lines.count("\n")
-                return
-            self._chars += len(lines)
-            self._queue.append(lines)
-            self._changed.notify_all()
+            elif lines:
+                self._chars += len(lines)
+                self._queue.append(lines)
+                self._changed.notify_all()
 
     def close(self) -> None:
         """Wait until everything is written, at most `FLUSH_SECONDS`. The rest is lost."""

@@ -9,6 +9,7 @@ import os
 import resource
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 from aiohttp import web, web_response
@@ -28,7 +29,12 @@ from gateway.server.drain import (
     close_while_draining,
     wait_for_handlers,
 )
-from gateway.server.first_start import find_key_file, make_first_accounts, show_first_accounts
+from gateway.server.first_start import (
+    CannotShow,
+    find_key_file,
+    make_first_accounts,
+    show_first_accounts,
+)
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import LogWriter, set_up_logging
 from gateway.server.units import GRACE_SECONDS
@@ -38,6 +44,8 @@ log = logging.getLogger("gateway.serve")
 
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read: a close before it would discard the error reply."""
+START_SECONDS: Final = 60.0
+"""How long systemd waits after each sign of a start that goes on."""
 CLEANUP_SECONDS: Final = 0.5
 """Time for aiohttp to close connections. The drain has ended their requests before."""
 COLLECT_SECONDS: Final = 20.0
@@ -58,7 +66,7 @@ def run(config: Config) -> int:
             return runner.run(_serve(config, manager, writer))
         except LedgerMismatch as error:
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
-        except (LedgerError, CannotListen, systemd.BadSocket) as error:
+        except (LedgerError, CannotListen, CannotShow, systemd.BadSocket) as error:
             return _report_failure(manager, error, ExitCode.UNAVAILABLE)
 
 
@@ -71,7 +79,7 @@ def _report_failure(manager: systemd.Manager, error: Exception, code: ExitCode) 
 async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
     stop = catch_signals()
     passed = systemd.take_sockets(os.environ)
-    async with open_ledger(config.storage.path) as ledger:
+    async with open_ledger(config.storage.path, tell=partial(_tell_starting, manager)) as ledger:
         access_log = AccessLog(config.server.log, writer.write)
         gateway = make_gateway(config, ledger, access_log.write)
         runner = _make_runner(gateway)
@@ -117,7 +125,7 @@ def _make_runner(gateway: Gateway) -> web.AppRunner:
     app = make_app(gateway)
     app.on_response_prepare.append(close_while_draining)
     # aiohttp names itself, in its replies to what it cannot parse too, and no setting changes that.
-    web_response.SERVER_SOFTWARE = "gateway"
+    web_response.SERVER_SOFTWARE = "gateway"  # type: ignore[attr-defined] # it is not exported
     return web.AppRunner(
         app,
         access_log=None,
@@ -128,6 +136,12 @@ def _make_runner(gateway: Gateway) -> web.AppRunner:
         lingering_time=LINGER_SECONDS,
         shutdown_timeout=CLEANUP_SECONDS,
     )
+
+
+def _tell_starting(manager: systemd.Manager, step: str) -> None:
+    """Log how far a long start is, and let systemd wait on."""
+    log.info("starting: %s", step)
+    manager.notify(f"STATUS=starting: {step}", f"EXTEND_TIMEOUT_USEC={round(START_SECONDS * 1e6)}")
 
 
 def _tell_stopping(manager: systemd.Manager, gateway: Gateway) -> None:

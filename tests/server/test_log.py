@@ -54,15 +54,19 @@ def read_until(reading: int, end: str) -> str:
 
 def test_lines_and_records_keep_their_order(pipe: tuple[int, int]) -> None:
     writer = make_writer(pipe[1])
-    record = logging.LogRecord("gateway.x", logging.ERROR, "", 0, "second %s", ("\ud800",), None)
+    record = logging.LogRecord("gateway.x", logging.ERROR, "", 0, "third %s", ("\ud800",), None)
+    writer.write("")
     writer.write("first\n")
+    assert read_until(pipe[0], "\n") == "first\n"
+    writer.write("")
+    writer.write("second\n")
     writer.handle(record)
-    writer.write("third\n")
+    writer.write("fourth\n")
     writer.close()
     lines = os.read(pipe[0], PIPE_BYTES).decode().splitlines()
-    assert lines[0] == "first"
-    assert lines[1].endswith(r"ERROR gateway.x second \ud800")
-    assert lines[2:] == ["third"]
+    assert lines[0] == "second"
+    assert lines[1].endswith(r"ERROR gateway.x third \ud800")
+    assert lines[2:] == ["fourth"]
 
 
 def test_a_reader_that_stalls_is_told_what_was_lost(
