@@ -17,6 +17,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.config import Server
+
 log = logging.getLogger("gateway.connections")
 
 SWEEP_SECONDS: Final = 1.0
@@ -141,6 +143,13 @@ class ConnectionWatch:
         for connection in self._server.connections:
             if connection.transport is not None:
                 connection.transport.abort()
+
+
+def watch_connections(server: web.Server, settings: Server) -> ConnectionWatch:
+    """Make the watch of a server, as its settings and the limit of open files say."""
+    return ConnectionWatch(
+        server, settings.header_seconds, settings.stall_seconds, find_max_connections()
+    )
 
 
 def find_max_connections() -> int:

@@ -12,7 +12,7 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from aiohttp import web, web_response
+from aiohttp import http_parser, web, web_response
 
 from gateway.api import AccessLog, Gateway
 from gateway.apikeys import digest
@@ -21,7 +21,7 @@ from gateway.config import Config
 from gateway.exit_codes import ExitCode
 from gateway.ledger import Ledger, LedgerError, LedgerMismatch, open_ledger
 from gateway.server import systemd
-from gateway.server.connections import ConnectionWatch, find_max_connections
+from gateway.server.connections import watch_connections
 from gateway.server.drain import (
     Drain,
     StopSignals,
@@ -86,12 +86,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         await runner.setup()
         server = runner.server
         assert server is not None
-        connections = ConnectionWatch(
-            server,
-            config.server.header_seconds,
-            config.server.stall_seconds,
-            find_max_connections(),
-        )
+        connections = watch_connections(server, config.server)
         listener: Listener | None = None
         chores = [
             spawn(connections.run(), name="connection-watch"),
@@ -196,6 +191,11 @@ def _announce(config: Config, listener: Listener) -> str:
         if provider.off is not None:
             models = ", ".join(config.models_of(provider))
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        log.warning(
+            "aiohttp has only its parser in Python here, which is several times slower: install a"
+            " wheel of aiohttp, and unset AIOHTTP_NO_EXTENSIONS"
+        )
     count = len(config.active_models())
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)

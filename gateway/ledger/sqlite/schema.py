@@ -61,31 +61,31 @@ def connect(
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
-    try:
-        if create:
-            check_absence(path)
-            _create_file(path)
-        check_names(path)
-        # mode=rw: SQLite itself must not make the file, its mode would follow the umask.
-        connection = sqlite3.connect(
-            path.absolute().as_uri() + "?mode=rw",
-            uri=True,
-            isolation_level=None,
-            cached_statements=STATEMENTS,
-        )
-    except (OSError, sqlite3.Error) as error:
-        raise explain(path, error) from error
-    try:
-        if _prepare(connection, path) < len(MIGRATIONS):
-            begin(f"migrating to version {len(MIGRATIONS)} of the schema")
-            _migrate(connection, path, is_locked=is_locked)
-    except sqlite3.Error as error:
-        connection.close()
-        raise explain(path, error) from error
-    except LedgerError:
-        connection.close()
-        raise
+    with ExitStack() as until_ready:
+        try:
+            connection = _open(path, create=create)
+            until_ready.callback(connection.close)
+            if _prepare(connection, path) < len(MIGRATIONS):
+                begin(f"migrating to version {len(MIGRATIONS)} of the schema")
+                _migrate(connection, path, is_locked=is_locked)
+        except (OSError, sqlite3.Error) as error:
+            raise explain(path, error) from error
+        until_ready.pop_all()
     return connection
+
+
+def _open(path: Path, *, create: bool) -> sqlite3.Connection:
+    if create:
+        check_absence(path)
+        _create_file(path)
+    check_names(path)
+    # mode=rw: SQLite itself must not make the file, its mode would follow the umask.
+    return sqlite3.connect(
+        path.absolute().as_uri() + "?mode=rw",
+        uri=True,
+        isolation_level=None,
+        cached_statements=STATEMENTS,
+    )
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:

@@ -65,8 +65,6 @@ class SqliteLedger:
     ) -> AsyncIterator[SqliteLedger]:
         """Lock, open, audit, recover and load; at the end commit the queue and close.
 
-        `tell` is called every few seconds until everything is loaded.
-
         Raises:
             LedgerLocked: another process serves from this database.
             LedgerMismatch: the audit since the last checkpoint failed.
