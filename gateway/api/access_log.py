@@ -53,6 +53,7 @@ def describe_call(call: Call, status: int) -> dict[str, str | int]:
         "status": status,
         "outcome": call.outcome or ("served" if status < 400 else "refused"),  # noqa: PLR2004
     }
+    facts |= call.console
     if key is not None:
         facts |= {"account": key.account.name, "key": key.id}
     if call.model:

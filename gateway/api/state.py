@@ -48,6 +48,8 @@ class Call:
     first_byte_ms: int | None = None
     body_bytes: int = 0
     """The request's part of the budget for bodies."""
+    console: Mapping[str, str] = field(default_factory=dict)
+    """For the log line of a console request: method, template of the path, address of the visitor."""
 
     def note_first_byte(self) -> None:
         """Note that the caller's first byte leaves now; later calls change nothing."""
