@@ -231,10 +231,7 @@ class SignIns(Protocol):
         """End all sessions and links of an account; return how many sessions there were."""
 
     def note_failure(self, account: str | None, how: OpenedBy, *, if_known: bool = False) -> None:
-        """Note a failed sign-in; with `if_known` only if there is such an account.
-
-        Unknown names are not kept: one may be somebody's password.
-        """
+        """Note a failure; unknown names are not kept: they may be passwords."""
 
 
 class Events(Protocol):

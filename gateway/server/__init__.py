@@ -3,6 +3,7 @@
     serve        starts and stops the ledger, the application and the socket
     listener     listens on the configured address, or on sockets that systemd passed
     log          writes the log by a thread, so that its reader delays nothing
+    memory       collects garbage, and gives memory back
     acceptor     accepts connections while there are descriptors for them
     connections  aborts callers' connections that make no progress, or idle ones if they are too many
     drain        catches signals and lets requests in flight end

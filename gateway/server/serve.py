@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import resource
@@ -37,6 +36,7 @@ from gateway.server.first_start import (
 )
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import LogWriter, set_up_logging
+from gateway.server.memory import collect, tune_gc
 from gateway.server.units import GRACE_SECONDS
 from gateway.tasks import spawn
 
@@ -48,10 +48,6 @@ START_SECONDS: Final = 60.0
 """How long systemd waits after each sign of a start that goes on."""
 CLEANUP_SECONDS: Final = 0.5
 """Time for aiohttp to close connections. The drain has ended their requests before."""
-COLLECT_SECONDS: Final = 20.0
-"""The pause between two collections of cyclic garbage, which takes hours to grow large."""
-GC_THRESHOLD: Final = 50_000
-"""Allocations between collections, which rarely free anything: few objects here are cyclic."""
 
 
 def run(config: Config) -> int:
@@ -90,12 +86,12 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         listener: Listener | None = None
         chores = [
             spawn(connections.run(), name="connection-watch"),
-            spawn(_collect(), name="garbage"),
+            spawn(collect(lambda: not gateway.in_flight), name="garbage"),
         ]
         try:
             listener = await bind(server, connections, config.server, passed)
             await _start_first(config, ledger, listener.address)
-            _tune_gc()
+            tune_gc()
             listener.start()
             manager.notify("READY=1", f"STATUS={_announce(config, listener)}")
             chores.append(spawn(manager.keep_alive(), name="watchdog"))
@@ -206,20 +202,6 @@ def _raise_file_limit() -> None:
     """Raise the limit of open files: a request needs two, and shells usually allow 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _tune_gc() -> None:
-    """Exempt existing objects from collection and collect rarely. This halves the p99 under load."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
-
-
-async def _collect() -> None:
-    """Collect cyclic garbage (errors and their frames) regularly, as the threshold is rarely met."""
-    while True:
-        await asyncio.sleep(COLLECT_SECONDS)
-        gc.collect()
 
 
 def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
