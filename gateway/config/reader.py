@@ -32,6 +32,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _WORD = re.compile(r"[A-Za-z0-9]{12,}|[0-9]{10,}")
 _PLAIN_WORD = re.compile(r"[A-Z]+|[A-Za-z]?[a-z]+(?:[A-Z][a-z]{2,})*")
 _MAX_DIGITS: Final = 15
+"""Digits of a number that an error repeats: one of a card, or a key, has more."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 

@@ -29,6 +29,7 @@ waiting for it does not make guessing faster."""
 ADDRESS_TRIES: Final = 100
 """Tries from one address, for all names: an office behind one address signs in with fewer."""
 ADDRESS_SECONDS: Final = 15 * 60
+"""The time in which they are counted."""
 NOTED_SECONDS: Final = 3600
 """The time in which failures to be noted are counted."""
 NOTED_KIND: Final = 200

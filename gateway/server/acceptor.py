@@ -20,6 +20,7 @@ from gateway.tasks import spawn
 BATCH: Final = 32
 """Connections per turn of the event loop, which has other things to do."""
 PAUSE_SECONDS: Final = 1.0
+"""How long nothing is accepted where it cannot be: connections end meanwhile."""
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of ours. Others belong to the connection, whose caller has left."""
 

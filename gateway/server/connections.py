@@ -28,9 +28,11 @@ OWN_FILES: Final = 96
 FILES_PER_CALLER: Final = 2
 """A connection, and another one to the provider while a request is in flight."""
 MIN_CONNECTIONS: Final = 16
+"""Connections at a very low limit, so that an operator still gets through."""
 CLOSED_SHARE: Final = 16
 """One in so many connections is closed at a time: to find the idlest takes a look at all."""
 WARN_SECONDS: Final = 60.0
+"""The pause between two warnings of one kind: a flood of callers must not flood the log."""
 
 Stall = tuple[float, object]
 """When a connection stalled, and its position then. A changed position means progress."""

@@ -16,7 +16,7 @@ from typing import Final
 log = logging.getLogger("gateway.log")
 
 QUEUE_CHARS: Final = 4 << 20
-"""Some 16,000 lines."""
+"""Characters that wait, some 16,000 lines: a minute of a busy gateway."""
 FLUSH_SECONDS: Final = 2.0
 """How long the end of the process waits for a reader."""
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"

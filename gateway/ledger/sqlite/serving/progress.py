@@ -10,6 +10,7 @@ from typing import Final
 from gateway.tasks import spawn
 
 TELL_SECONDS: Final = 3.0
+"""The pause between two lines: most starts take less, and say nothing."""
 
 
 class Progress:
