@@ -16,6 +16,7 @@
     relay           the driver of one completion: routes, deadlines, callers that leave
     delivery        the provider's reply on its way to the caller
     conclusion      the charge, then the last bytes
+    held_reply      a JSON reply, which counts until its caller has read it
     sink            the caller's side of a reply
     error_replies   errors as responses
     count_tokens, models, own_key, receipts, health   the other endpoints

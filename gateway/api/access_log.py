@@ -1,17 +1,15 @@
 """The log line of each request: who, what, how it ended, its cost. Never a key, a prompt or a reply.
 
-Lines are collected and written ten times a second: a write per request costs more than the rest of
-its line.
+Lines are collected and handed on ten times a second: waking the thread that writes the log costs
+more than the rest of a line.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final, Literal, TextIO
+from typing import Final, Literal
 
 import orjson
 
@@ -23,11 +21,11 @@ FLUSH_SECONDS: Final = 0.1
 
 
 class AccessLog:
-    """Collects the lines of a serving process and writes them to stderr."""
+    """Collects the lines of a serving process; `out` takes many at once."""
 
     __slots__ = ("_format", "_lines", "_out", "_timer")
 
-    def __init__(self, shape: Literal["human", "json"], out: TextIO = sys.stderr) -> None:
+    def __init__(self, shape: Literal["human", "json"], out: Callable[[str], None]) -> None:
         self._format = _FORMATS[shape]
         self._out = out
         self._lines: list[str] = []
@@ -39,12 +37,10 @@ class AccessLog:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Write the collected lines; a broken stderr loses lines, never requests."""
+        """Hand on the collected lines."""
         self._timer = None
         lines, self._lines = self._lines, []
-        with suppress(OSError):
-            self._out.write("".join(lines))
-            self._out.flush()
+        self._out("".join(lines))
 
 
 def describe_call(call: Call, status: int) -> dict[str, str | int]:
@@ -57,6 +53,7 @@ def describe_call(call: Call, status: int) -> dict[str, str | int]:
         "status": status,
         "outcome": call.outcome or ("served" if status < 400 else "refused"),  # noqa: PLR2004
     }
+    facts |= call.console
     if key is not None:
         facts |= {"account": key.account.name, "key": key.id}
     if call.model:

@@ -67,14 +67,25 @@ def hold_body(gateway: Gateway, call: Call, size: int) -> None:
     is_full = gateway.body_bytes + size > budget and gateway.body_bytes > call.body_bytes
     is_share_full = own + size > budget // ACCOUNT_SHARE and own > call.body_bytes
     if is_full or is_share_full:
-        raise Overloaded("The gateway holds as many request bodies as it may. Try again shortly.")
+        raise Overloaded("The gateway holds as many bodies as it may. Try again shortly.")
+    _count(gateway, call, size)
+
+
+def hold_reply(gateway: Gateway, call: Call, size: int) -> None:
+    """Count a reply that waits for its caller. It is paid, so it is never refused; requests are."""
+    _count(gateway, call, size)
+
+
+def _count(gateway: Gateway, call: Call, size: int) -> None:
+    assert call.key is not None
+    account = call.key.account.id
     gateway.body_bytes += size
-    gateway.account_body_bytes[account] = own + size
+    gateway.account_body_bytes[account] = gateway.account_body_bytes.get(account, 0) + size
     call.body_bytes += size
 
 
 def release_body(gateway: Gateway, call: Call) -> None:
-    """Give back what `hold_body` reserved for a request."""
+    """Give back what a request or its reply has reserved."""
     if call.key is None or not call.body_bytes:
         return
     account = call.key.account.id

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from gateway.api.admission import Completion, admit
 from gateway.api.body import read_body
+from gateway.api.held_reply import HeldReply
 from gateway.api.relay import Relay
 from gateway.api.sink import JsonSink, StreamSink
 from gateway.api.state import GATEWAY, make_headers
@@ -51,4 +52,4 @@ async def _serve_json(http: web.Request, work: Completion) -> web.Response:
         "Content-Type": "application/json",
         "x-gateway-cost": format_amount(work.call.cost_nano),
     }
-    return web.Response(body=sink.body, headers=headers)
+    return HeldReply(body=sink.body, headers=headers)

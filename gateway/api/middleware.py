@@ -62,6 +62,7 @@ def make_front(
         call = Call(make_request_id(now_ms), choose_dialect(request), time.monotonic(), now_ms)
         request[CALL] = call
         try:
+            check_framing(request)
             response = await handler(request)
         except GatewayError as error:
             response = render_error(call, error)
@@ -161,6 +162,13 @@ async def require_balance(request: web.Request, handler: Handler) -> web.StreamR
         await catch_up(request.app[GATEWAY].ledger)
         check_balance(key)
     return await handler(request)
+
+
+def check_framing(request: web.Request) -> None:
+    """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1)."""
+    encodings = request.headers.getall(hdrs.TRANSFER_ENCODING, ())
+    if encodings and ",".join(encodings).strip().lower() != "chunked":
+        raise BadRequest("Of transfer encodings only 'chunked' is supported.")
 
 
 def read_key(request: web.Request) -> str:

@@ -51,6 +51,8 @@ class Call:
     first_byte_ms: int | None = None
     body_bytes: int = 0
     """The request's part of the budget for bodies."""
+    console: Mapping[str, str] = field(default_factory=dict)
+    """For the log line of a console request: method, template of the path, address of the visitor."""
 
     def note_failure(self, route: str, cause: str) -> None:
         """Note that a route did not serve the request."""

@@ -9,7 +9,7 @@ from typing import Final
 from gateway.apikeys import find_last4
 from gateway.cli.output import Column, render_fields, render_table
 from gateway.cli.tables import limits_of
-from gateway.config import Config, Limits, Model, Provider
+from gateway.config import Config, Limits, Model, Provider, Server
 from gateway.ledger import Terms
 from gateway.money import Price, describe_price, format_amount
 from gateway.prices import describe_rules
@@ -24,6 +24,7 @@ _PRICES: Final = {
     "web_search": "SEARCHES",
 }
 """The column titles of the prices."""
+ANY_HOST: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
 def describe_config(config: Config) -> dict[str, object]:
@@ -136,6 +137,17 @@ def listen_address(config: Config) -> str:
     """Return host and port in the notation of URLs."""
     host = config.server.host
     return f"[{host}]:{config.server.port}" if ":" in host else f"{host}:{config.server.port}"
+
+
+def warn_of_exposure(server: Server) -> str | None:
+    """Return a warning if the gateway listens on all addresses, and keys may travel in the clear."""
+    if server.host not in ANY_HOST or (server.public_url or "").startswith("https://"):
+        return None
+    return (
+        f'Warning: with host = "{server.host}" everybody who can reach this machine can reach the'
+        " gateway, by plain http, which shows keys and prompts on the way. Put a TLS proxy in front"
+        " and set public_url under [server] to its https address."
+    )
 
 
 def mask_key(secret: str) -> str:

@@ -24,6 +24,8 @@ def find_installation(config: Config) -> Installation:
     package = Path(gateway.__file__).absolute().parents[1]
     return Installation(
         python=Path(sys.executable),
+        environment=Path(sys.prefix),
+        package=package / "gateway",
         config=path,
         folder=path.parent if package.name in PACKAGE_FOLDERS else package,
         database=config.storage.path,
@@ -72,17 +74,9 @@ def explain(place: Installation) -> str:
 
 def warn(service: str, place: Installation) -> str | None:
     """Return a note on a user the operator may not have intended; None if there is nothing to note."""
-    folder = place.database.parent
-    if "\nUser=root\n" in service:
-        return (
-            f"Note: {folder} belongs to root, so the gateway would run as root. Give the folder"
-            " to a user of its own (sudo useradd --system gateway; sudo chown -R gateway: "
-            f"{shlex.quote(str(folder))}) or set [storage] path to /var/lib/gateway/gateway.db."
-            " Then print the unit again."
-        )
-    if "\nDynamicUser=yes\n" in service:
-        return (
-            f"Note: systemd creates {folder} and a user for it when the service starts. Run the"
-            " other commands with sudo after that."
-        )
-    return None
+    if "\nDynamicUser=yes\n" not in service:
+        return None
+    return (
+        f"Note: systemd creates {place.database.parent} and a user for it when the service starts. Run"
+        " the other commands with sudo after that."
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gateway.admin import accounts, views
-from gateway.cli.check import describe_config, page_config
+from gateway.cli.check import describe_config, page_config, warn_of_exposure
 from gateway.cli.command import Command
 from gateway.cli.tables import INTERRUPTED, csv_usage, render, table_usage
 from gateway.cli.unit import explain, find_addresses, find_installation, warn
@@ -24,6 +24,8 @@ def check(command: Command) -> None:
             "No model is on, so callers get an empty list of models. Set a provider's key to"
             " turn its models on."
         )
+    if warning := warn_of_exposure(command.config.server):
+        command.say(warning)
 
 
 def audit(command: Command) -> int:

@@ -263,7 +263,9 @@ def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, P
     for route in routes:
         if route.provider not in providers:
             known = suggest(route.provider, providers)
-            raise place.error("routes", f"there is no [providers.{route.provider}]; {known}")
+            raise place.error(
+                "routes", f"there is no [providers.{quote_key(route.provider)}]; {known}"
+            )
     prices = read_price_list(place, settings.pop("price"), settings.pop("price_when"))
     owner = settings.pop("owned_by") or routes[0].provider.lower()
     limit = settings.pop("max_output_tokens")

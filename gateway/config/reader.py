@@ -27,7 +27,12 @@ MAX_SECONDS: Final = 86_400
 """A day. A longer time-out is a typing error."""
 _SHOWN_CHARS: Final = 40
 """Characters of a wrong value that an error repeats, so that it stays one line."""
+HIDDEN: Final = "a text that may be a secret"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_WORD = re.compile(r"[A-Za-z0-9]{12,}|[0-9]{10,}")
+_PLAIN_WORD = re.compile(r"[A-Z]+|[A-Za-z]?[a-z]+(?:[A-Z][a-z]{2,})*")
+_MAX_DIGITS: Final = 15
+"""Digits of a number that an error repeats: one of a card, or a key, has more."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -93,12 +98,21 @@ def parse_toml(path: Path) -> dict[str, Any]:
 
 def _describe_syntax(error: Exception) -> str:
     if isinstance(error, tomllib.TOMLDecodeError):
-        return str(error)
+        where = str(error).rpartition(" (at ")[2]
+        return f"{HIDDEN} (at {where}" if looks_secret(str(error)) else str(error)
     return "a number is too long" if not isinstance(error, RecursionError) else "nested too deeply"
+
+
+def looks_secret(text: str) -> bool:
+    """Tell whether a text may have a key or a password in it: a long word that is no word."""
+    words = _WORD.findall(text)
+    return "sk-" in text or not all(_PLAIN_WORD.fullmatch(word) for word in words)
 
 
 def quote_key(name: str, *, always: bool = False) -> str:
     """Write a key as in a TOML table heading, in quotes if it needs them."""
+    if looks_secret(name):
+        return HIDDEN
     bare = _BARE_KEY.fullmatch(name) and not always
     return name if bare else json.dumps(name, ensure_ascii=False)
 
@@ -139,16 +153,15 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def show(value: object) -> str:
-    """Render a value for an error message, short and on one line."""
+    """Render a value for an error message, short and on one line; what may be a secret is not shown."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         shown = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
-        return json.dumps(shown, ensure_ascii=False)
-    if isinstance(value, int):
-        return str(value) if abs(value) < 10**_SHOWN_CHARS else "a number that long"
-    if isinstance(value, Decimal):
-        return str(value)[:_SHOWN_CHARS]
+        return HIDDEN if looks_secret(value) else json.dumps(shown, ensure_ascii=False)
+    if isinstance(value, int | Decimal):
+        is_long = isinstance(value, int) and abs(value) >= 10**_MAX_DIGITS  # too long for str()
+        return "a number that long" if is_long or len(str(value)) > _MAX_DIGITS else str(value)
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "an array"
     return "a date or time"

@@ -41,7 +41,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             read.seconds(or_zero=True), "time for requests in flight to end during a stop", 30
         ),
         "max_bodies_mb": Setting(
-            read.integer(1, 1_000_000), "request bodies in memory, in MiB; above it: 503", 256
+            read.integer(1, 1_000_000),
+            "request bodies, and replies not yet read, in memory, in MiB; above it: 503",
+            256,
         ),
         "header_seconds": Setting(
             _timeout, "time for a whole request head, and keep-alive time between requests", 75

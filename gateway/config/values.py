@@ -239,7 +239,7 @@ def billed_names(value: object) -> frozenset[str]:
     if not isinstance(value, list):
         raise ValueError(f'must be an array such as ["service_tier"], not {show(value)}')  # noqa: TRY004 - a reader's one error
     for name in value:
-        if name not in BILLED_NAMES:
+        if not isinstance(name, str) or name not in BILLED_NAMES:
             raise ValueError(f"has {show(name)}; {suggest(str(name), sorted(BILLED_NAMES))}")
     return frozenset(value)
 

@@ -46,6 +46,7 @@ def make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamRe
     """Make the aiohttp handler of a route. It replies with JSON, with CSV or without a body."""
 
     async def handle(http: web.Request) -> web.StreamResponse:
+        _identify(http)
         try:
             return await _serve(http, route)
         except ConsoleError as error:
@@ -64,6 +65,7 @@ def make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamRe
 
 def refuse_method(allowed: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handle(http: web.Request) -> web.StreamResponse:
+        _identify(http)
         message = f"Not allowed to {http.method} here; use {allowed}."
         response = _render_error(http, ConsoleError(405, "method_not_allowed", message))
         response.headers[hdrs.ALLOW] = allowed
@@ -73,12 +75,25 @@ def refuse_method(allowed: str) -> Callable[[web.Request], Awaitable[web.StreamR
 
 
 async def refuse_path(http: web.Request) -> web.StreamResponse:
+    _identify(http)
     return _render_error(http, not_found("address"))
+
+
+def _identify(http: web.Request) -> None:
+    """Note for the log line who asks for what; the path's variable parts are left out."""
+    proxies = http.app[GATEWAY].config.server.trusted_proxies
+    forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
+    resource = http.match_info.route.resource
+    http[CALL].console = {
+        "method": http.method,
+        "path": "" if resource is None else resource.canonical,
+        "address": origin.find_address(http.remote or "", forwarded, proxies),
+    }
 
 
 def _report_outage(http: web.Request, error: LedgerError) -> ConsoleError:
     """Log and translate a ledger error. A full disk or a locked database needs no traceback."""
-    log.error("%s: the ledger cannot be used: %s", http[CALL].request_id, error)
+    log.error("%s: %s", http[CALL].request_id, error)
     return unavailable("The ledger cannot be used just now. Try again shortly.")
 
 
@@ -127,10 +142,7 @@ def _check_origin(http: web.Request, gateway: Gateway) -> None:
 async def _admit(http: web.Request, gateway: Gateway, route: Route) -> ConsoleRequest:
     """Find the session, check the role and read the body. Raises ConsoleError."""
     console = http.app[CONSOLE]
-    forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
-    address = origin.find_address(
-        http.remote or "", forwarded, gateway.config.server.trusted_proxies
-    )
+    address = http[CALL].console["address"]
     session: SessionView | None = None
     token = read_session_token(http)
     if token is not None:

@@ -30,10 +30,14 @@ ADDRESS_TRIES: Final = 100
 """Tries from one address, for all names: an office behind one address signs in with fewer."""
 ADDRESS_SECONDS: Final = 15 * 60
 """The time in which they are counted."""
-NOTED_FAILURES: Final = 200
-"""Failures noted as events, for all names: noting more would fill the disk."""
 NOTED_SECONDS: Final = 3600
-"""The time in which they are counted."""
+"""The time in which failures to be noted are counted."""
+NOTED_KIND: Final = 200
+"""Noted failures of a kind, from everywhere: strangers must not fill the database."""
+NOTED_ADDRESS: Final = 50
+"""Of these from one address, so that one stranger cannot hide what the others do."""
+NOTED_NAME: Final = 60
+"""Of one name, beyond the others: twice what the delays between its tries allow."""
 
 Clock = Callable[[], float]
 Key = TypeVar("Key")
@@ -91,7 +95,9 @@ class SignInThrottle:
         self._clock = clock
         self._names: OrderedDict[bytes, _Failures] = OrderedDict()
         self._addresses = Tries(ADDRESS_TRIES, ADDRESS_SECONDS, clock=clock)
-        self._notes = Tries(NOTED_FAILURES, NOTED_SECONDS, clock=clock)
+        self._kind_notes = Tries(NOTED_KIND, NOTED_SECONDS, clock=clock)
+        self._address_notes = Tries(NOTED_ADDRESS, NOTED_SECONDS, clock=clock)
+        self._name_notes = Tries(NOTED_NAME, NOTED_SECONDS, clock=clock)
 
     def take(self, name: str, address: str) -> int:
         """Count a try and return 0, or return the seconds to wait. A try is failed until `succeed`."""
@@ -115,9 +121,18 @@ class SignInThrottle:
         """Reset a name whose owner is signed in."""
         self._names.pop(_key(name), None)
 
-    def take_note(self) -> bool:
-        """Return whether to record this failure: strangers must not fill the database."""
-        return self._notes.take(None) == 0
+    def take_note(self, kind: str, address: str) -> bool:
+        """Return whether to record a failure of this kind, whoever was meant."""
+        place = kind, _network_of(address)
+        if self._address_notes.wait_seconds(place) or self._kind_notes.wait_seconds(kind):
+            return False
+        self._address_notes.take(place)
+        self._kind_notes.take(kind)
+        return True
+
+    def take_name_note(self, name: str) -> bool:
+        """Return whether to record a failure all the same, if the name is an account's."""
+        return self._name_notes.take(_key(name)) == 0
 
 
 def _keep_latest(known: OrderedDict[Key, T], key: Key) -> None:

@@ -24,6 +24,7 @@ Other folders import from here, never from the modules. May import: the leaves.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -92,6 +93,8 @@ from gateway.ledger.usage_records import UsageReport as UsageReport
 from gateway.ledger.usage_records import sum_usage as sum_usage
 from gateway.times import unix_ms
 
+log = logging.getLogger("gateway.ledger")
+
 
 def open_ledger(
     path: Path,
@@ -99,10 +102,12 @@ def open_ledger(
     create: bool = True,
     clock: Callable[[], int] = unix_ms,
     commit_seconds: float = COMMIT_SECONDS,
+    tell: Callable[[str], None] = log.info,
 ) -> AbstractAsyncContextManager[Ledger]:
     """Open the ledger of a serving process; leaving it commits what is queued.
 
-    Opening recovers from a crash and audits what is new since the last checkpoint.
+    Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
+    on, `tell` is called every few seconds.
 
     Raises:
         LedgerLocked: another process serves from it.
@@ -111,7 +116,9 @@ def open_ledger(
     """
     from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
 
-    return SqliteLedger.open(path, create=create, clock=clock, commit_seconds=commit_seconds)
+    return SqliteLedger.open(
+        path, create=create, clock=clock, commit_seconds=commit_seconds, tell=tell
+    )
 
 
 def open_books(path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms) -> Books:

@@ -230,8 +230,8 @@ class SignIns(Protocol):
     def end_all_sessions(self, account: str) -> int:
         """End all sessions and links of an account; return how many sessions there were."""
 
-    def note_failure(self, account: str | None, how: OpenedBy) -> None:
-        """Note a failed sign-in. Unknown names are not kept: one may be somebody's password."""
+    def note_failure(self, account: str | None, how: OpenedBy, *, if_known: bool = False) -> None:
+        """Note a failure; unknown names are not kept: they may be passwords."""
 
 
 class Events(Protocol):

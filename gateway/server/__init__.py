@@ -2,7 +2,10 @@
 
     serve        starts and stops the ledger, the application and the socket
     listener     listens on the configured address, or on sockets that systemd passed
-    connections  aborts callers' connections that make no progress
+    log          writes the log by a thread, so that its reader delays nothing
+    memory       collects garbage, and gives memory back
+    acceptor     accepts connections while there are descriptors for them
+    connections  aborts callers' connections that make no progress, or idle ones if they are too many
     drain        catches signals and lets requests in flight end
     systemd      takes sockets from systemd, tells it states and pings its watchdog
     first_start  makes an account with the demo credit, a key and a sign-in link

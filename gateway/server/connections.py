@@ -1,4 +1,4 @@
-"""Abort callers' connections that stall: an incomplete request head, or a reply that is not read.
+"""Watch callers' connections: abort those that stall, and idle ones when there are too many.
 
 aiohttp has a time-out only for the pause between two requests. It would wait without end for a
 head that drips in or never begins, and for a caller who does not read the reply. So all connections
@@ -8,13 +8,31 @@ are checked about once a second.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import logging
+import resource
+import sys
 from typing import Final
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.config import Server
+
+log = logging.getLogger("gateway.connections")
+
 SWEEP_SECONDS: Final = 1.0
 """The longest pause between two looks at all connections; their limits are many seconds."""
+OWN_FILES: Final = 96
+"""Open files that are no connections: databases, listening sockets, connections being closed."""
+FILES_PER_CALLER: Final = 2
+"""A connection, and another one to the provider while a request is in flight."""
+MIN_CONNECTIONS: Final = 16
+"""Connections at a very low limit, so that an operator still gets through."""
+CLOSED_SHARE: Final = 16
+"""One in so many connections is closed at a time: to find the idlest takes a look at all."""
+WARN_SECONDS: Final = 60.0
+"""The pause between two warnings of one kind: a flood of callers must not flood the log."""
 
 Stall = tuple[float, object]
 """When a connection stalled, and its position then. A changed position means progress."""
@@ -23,11 +41,23 @@ Stall = tuple[float, object]
 class ConnectionWatch:
     """Aborts connections that stall longer than their limit; a `RequestHandler` is a connection."""
 
-    def __init__(self, server: web.Server, header_seconds: float, stall_seconds: float) -> None:
+    def __init__(
+        self,
+        server: web.Server,
+        header_seconds: float,
+        stall_seconds: float,
+        max_connections: int = sys.maxsize,
+    ) -> None:
         self._server = server
         self._header_seconds = header_seconds
         self._stall_seconds = stall_seconds
+        self._max_connections = max_connections
         self._stalls: dict[RequestHandler, Stall] = {}
+        self.arriving = 0
+        """Connections that were accepted and are not yet the server's."""
+        self._closing: list[RequestHandler] = []
+        """Aborted to make room; the server has them until their tasks have ended."""
+        self._warned: dict[str, float] = {}
 
     async def run(self) -> None:
         """Check all connections periodically, until cancelled."""
@@ -60,10 +90,48 @@ class ConnectionWatch:
         if has_unread_bytes(connection):
             assert connection.transport is not None
             return ("unread", connection.transport.get_write_buffer_size())
-        # aiohttp has no public API that tells whether a connection serves a request, or has since.
-        if connection._request_in_progress:  # noqa: SLF001
+        if not is_waiting(connection):
             return None
         return ("waiting", connection._next_keepalive_close_time)  # noqa: SLF001
+
+    def make_room(self) -> int:
+        """Return how many connections may be accepted; close idle ones if it would be none."""
+        present = self._server._connections  # noqa: SLF001 - the public property copies them
+        room = self._max_connections - self.arriving - len(present)
+        if room > 0:
+            return room
+        self._closing = [one for one in self._closing if one in present]
+        room += len(self._closing)
+        if room > 0:
+            return room
+        idlest = self._find_idlest(self._max_connections // CLOSED_SHARE + 1)
+        for connection in idlest:
+            assert connection.transport is not None
+            connection.transport.abort()
+        self._closing += idlest
+        self.warn(
+            "%d connections are as many as open files allow: idle ones are closed",
+            self._max_connections,
+        )
+        return len(idlest)
+
+    def _find_idlest(self, count: int) -> list[RequestHandler]:
+        """Find connections that wait for a request: those that never had one, then the oldest."""
+        now = asyncio.get_running_loop().time()
+
+        def sort_key(connection: RequestHandler) -> tuple[bool, float]:
+            since, _ = self._stalls.get(connection, (now, None))
+            return connection._request_count > 0, since  # noqa: SLF001
+
+        idle = filter(is_waiting, self._server.connections)
+        return heapq.nsmallest(count, idle, key=sort_key)
+
+    def warn(self, text: str, subject: object) -> None:
+        """Log a warning, each text at most once a minute."""
+        now = asyncio.get_running_loop().time()
+        if now - self._warned.get(text, -WARN_SECONDS) >= WARN_SECONDS:
+            self._warned[text] = now
+            log.warning(text, subject)
 
     def is_idle(self) -> bool:
         """Return whether no request is being served and all replies have been read."""
@@ -77,6 +145,31 @@ class ConnectionWatch:
         for connection in self._server.connections:
             if connection.transport is not None:
                 connection.transport.abort()
+
+
+def watch_connections(server: web.Server, settings: Server) -> ConnectionWatch:
+    """Make the watch of a server, as its settings and the limit of open files say."""
+    return ConnectionWatch(
+        server, settings.header_seconds, settings.stall_seconds, find_max_connections()
+    )
+
+
+def find_max_connections() -> int:
+    """Return how many callers can be connected, each with a request to a provider."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max((files - OWN_FILES) // FILES_PER_CALLER, MIN_CONNECTIONS)
+
+
+def is_waiting(connection: RequestHandler) -> bool:
+    """Return whether a connection has no request, or no whole head of one, and no unread reply."""
+    # aiohttp has no public API that tells whether a connection serves a request, or has since.
+    is_serving = connection._request_in_progress  # noqa: SLF001
+    transport = connection.transport
+    if is_serving or transport is None or transport.is_closing():
+        return False
+    return transport.get_write_buffer_size() == 0
 
 
 def has_unread_bytes(connection: RequestHandler) -> bool:

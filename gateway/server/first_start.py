@@ -20,6 +20,10 @@ ACCOUNT: Final = "default"
 OPERATOR: Final = "operator"
 
 
+class CannotShow(Exception):
+    """The key of a first start cannot be given to the operator."""
+
+
 @dataclass(frozen=True, slots=True)
 class FirstAccounts:
     """What opens the accounts of a first start."""
@@ -45,7 +49,8 @@ def make_first_accounts(config: Config) -> FirstAccounts | None:
 def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> str:
     """Show key and link once and return the line to log.
 
-    They go to the terminal if there is one, else to a file that only this user can read.
+    They go to the terminal if there is one, else to a file that only this user can read. Raises
+    CannotShow.
     """
     text = _describe(config, address, first)
     if sys.stderr.isatty():
@@ -53,10 +58,14 @@ def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> s
         sys.stderr.flush()
         return f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made, and shown above"
     path = find_key_file(config)
-    _write_private(
-        path,
-        f"{text}Note what you need and delete this file: its key lets anybody spend, its link lets one sign in.\n",
-    )
+    note = "its key lets anybody spend, its link lets one sign in"
+    try:
+        _write_private(path, f"{text}Note what you need and delete this file: {note}.\n")
+    except OSError as error:
+        raise CannotShow(
+            f"{path}: cannot be written: {error.strerror}. The key in it is lost; for others run"
+            f" `key add {ACCOUNT}` and `account signin-link {OPERATOR}`"
+        ) from error
     return (
         f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made; what opens them is in {path}"
     )

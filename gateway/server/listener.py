@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final
 
 from aiohttp import web
 
 from gateway.addresses import join_address
 from gateway.config import Server
+from gateway.server.acceptor import Acceptor
+from gateway.server.connections import ConnectionWatch
 from gateway.server.units import SOCKET_BACKLOG
 
 BACKLOG: Final = 1024
 """Connections that the kernel queues: a burst as large as `max_in_flight`."""
-
-
-class _Adopting(TypedDict):
-    """Options of a server on a socket that was passed."""
-
-    sock: socket.socket
-    backlog: int
-    start_serving: bool
+NOT_HERE: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+"""A name may have an IPv6 address that this machine, often a container, lacks."""
 
 
 class CannotListen(Exception):
@@ -36,7 +32,7 @@ class CannotListen(Exception):
 class Listener:
     """All sockets that the gateway listens on."""
 
-    servers: tuple[asyncio.Server, ...]
+    acceptors: tuple[Acceptor, ...]
     names: tuple[str, ...]
     """Their addresses as people write them, with the port that was bound."""
     address: str
@@ -44,58 +40,75 @@ class Listener:
     is_passed: bool
     """Whether systemd passed the sockets; it has a copy, so the queue outlives this process."""
 
-    async def start(self) -> None:
-        for one in self.servers:
-            await one.start_serving()
+    def start(self) -> None:
+        for one in self.acceptors:
+            # To listen again sets the queue of the socket that systemd shares.
+            one.start(SOCKET_BACKLOG if self.is_passed else BACKLOG)
 
     def close(self) -> None:
         """Accept no more connections. Passed sockets go on queueing. May be called again."""
-        for one in self.servers:
+        for one in self.acceptors:
             one.close()
 
 
 async def bind(
-    server: web.Server, settings: Server, passed: Sequence[socket.socket] = ()
+    server: web.Server,
+    connections: ConnectionWatch,
+    settings: Server,
+    passed: Sequence[socket.socket] = (),
 ) -> Listener:
     """Bind the address, or take the passed sockets, without accepting yet. Raises CannotListen."""
-    if passed:
-        names = tuple(_name(one) for one in passed)
-        servers = [await _adopt(server, one) for one in passed]
-    else:
-        servers = [await _take_address(server, settings.host, settings.port)]
-        names = tuple(_name(one) for one in servers[0].sockets[:1])
+    sockets = passed or await _take_address(settings.host, settings.port)
+    names = tuple(_name(one) for one in sockets)
     reachable = (name for name in names if not name.startswith("unix:"))
     # Fallback for UNIX sockets only: the proxy in front may well use the configured address.
     configured = f"{settings.host}:{settings.port}"
     return Listener(
-        tuple(servers),
+        tuple(Acceptor(one, server, connections) for one in sockets),
         tuple(name if name.startswith("unix:") else f"http://{name}" for name in names),
         next(reachable, configured),
         is_passed=bool(passed),
     )
 
 
-async def _take_address(server: web.Server, host: str, port: int) -> asyncio.Server:
+async def _take_address(host: str, port: int) -> list[socket.socket]:
+    """Bind every address that the host has: `localhost` may be two. Raises CannotListen."""
+    sockets: list[socket.socket] = []
     try:
-        return await asyncio.get_running_loop().create_server(
-            server, host, port, backlog=BACKLOG, reuse_address=True, start_serving=False
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
+        missing: OSError | None = None
+        for family, _, _, _, address in dict.fromkeys(found):
+            try:
+                sockets.append(_bind(family, address))
+            except OSError as error:
+                if error.errno not in NOT_HERE:
+                    raise
+                missing = error
+        if missing is not None and not sockets:
+            raise missing
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
+        for one in sockets:
+            one.close()
         raise CannotListen(
-            f"cannot listen on {host}:{port}: {reason}; set [server] host and port in gateway.toml"
+            f"cannot listen on {host}:{port}: {error.strerror}; set [server] host and port in"
+            " gateway.toml"
         ) from error
+    return sockets
 
 
-async def _adopt(server: web.Server, passed: socket.socket) -> asyncio.Server:
-    loop = asyncio.get_running_loop()
-    # asyncio calls listen() again, which sets the queue of the socket that systemd shares.
-    options: _Adopting = {"sock": passed, "backlog": SOCKET_BACKLOG, "start_serving": False}
-    if passed.family != socket.AF_UNIX:
-        return await loop.create_server(server, **options)
-    if sys.version_info >= (3, 13):  # by default close() removes the path, which is systemd's
-        return await loop.create_unix_server(server, **options, cleanup_socket=False)
-    return await loop.create_unix_server(server, **options)
+def _bind(family: int, address: tuple[str | int | bytes, ...]) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # IPv4 has a socket of its own
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def _name(listening: socket.socket) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import resource
-import sys
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from typing import Final
 
-from aiohttp import hdrs, web
+from aiohttp import http_parser, web, web_response
 
 from gateway.api import AccessLog, Gateway
 from gateway.apikeys import digest
@@ -20,7 +20,7 @@ from gateway.config import Config
 from gateway.exit_codes import ExitCode
 from gateway.ledger import Ledger, LedgerError, LedgerMismatch, open_ledger
 from gateway.server import systemd
-from gateway.server.connections import ConnectionWatch
+from gateway.server.connections import watch_connections
 from gateway.server.drain import (
     Drain,
     StopSignals,
@@ -28,8 +28,15 @@ from gateway.server.drain import (
     close_while_draining,
     wait_for_handlers,
 )
-from gateway.server.first_start import find_key_file, make_first_accounts, show_first_accounts
+from gateway.server.first_start import (
+    CannotShow,
+    find_key_file,
+    make_first_accounts,
+    show_first_accounts,
+)
 from gateway.server.listener import CannotListen, Listener, bind
+from gateway.server.log import LogWriter, set_up_logging
+from gateway.server.memory import collect, tune_gc
 from gateway.server.units import GRACE_SECONDS
 from gateway.tasks import spawn
 
@@ -37,25 +44,25 @@ log = logging.getLogger("gateway.serve")
 
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read: a close before it would discard the error reply."""
+START_SECONDS: Final = 60.0
+"""How long systemd waits after each sign of a start that goes on."""
 CLEANUP_SECONDS: Final = 0.5
 """Time for aiohttp to close connections. The drain has ended their requests before."""
-COLLECT_SECONDS: Final = 20.0
-"""The pause between two collections of cyclic garbage, which takes hours to grow large."""
-GC_THRESHOLD: Final = 50_000
-"""Allocations between collections, which rarely free anything: few objects here are cyclic."""
 
 
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
-    _set_up_logging()
     _raise_file_limit()
     manager = systemd.take_manager(os.environ)
-    with asyncio.Runner(loop_factory=_find_loop_factory()) as runner:
+    with (
+        closing(set_up_logging()) as writer,
+        asyncio.Runner(loop_factory=_find_loop_factory()) as runner,
+    ):
         try:
-            return runner.run(_serve(config, manager))
+            return runner.run(_serve(config, manager, writer))
         except LedgerMismatch as error:
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
-        except (LedgerError, CannotListen, systemd.BadSocket) as error:
+        except (LedgerError, CannotListen, CannotShow, systemd.BadSocket) as error:
             return _report_failure(manager, error, ExitCode.UNAVAILABLE)
 
 
@@ -65,29 +72,27 @@ def _report_failure(manager: systemd.Manager, error: Exception, code: ExitCode) 
     return code
 
 
-async def _serve(config: Config, manager: systemd.Manager) -> ExitCode:
+async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
     stop = catch_signals()
     passed = systemd.take_sockets(os.environ)
-    async with open_ledger(config.storage.path) as ledger:
-        access_log = AccessLog(config.server.log)
+    async with open_ledger(config.storage.path, tell=partial(_tell_starting, manager)) as ledger:
+        access_log = AccessLog(config.server.log, writer.write)
         gateway = make_gateway(config, ledger, access_log.write)
         runner = _make_runner(gateway)
         await runner.setup()
         server = runner.server
         assert server is not None
-        connections = ConnectionWatch(
-            server, config.server.header_seconds, config.server.stall_seconds
-        )
+        connections = watch_connections(server, config.server)
         listener: Listener | None = None
         chores = [
             spawn(connections.run(), name="connection-watch"),
-            spawn(_collect(), name="garbage"),
+            spawn(collect(lambda: not gateway.in_flight), name="garbage"),
         ]
         try:
-            listener = await bind(server, config.server, passed)
+            listener = await bind(server, connections, config.server, passed)
             await _start_first(config, ledger, listener.address)
-            _tune_gc()
-            await listener.start()
+            tune_gc()
+            listener.start()
             manager.notify("READY=1", f"STATUS={_announce(config, listener)}")
             chores.append(spawn(manager.keep_alive(), name="watchdog"))
             is_well = await _wait_for_end(ledger, stop)
@@ -110,7 +115,8 @@ async def _serve(config: Config, manager: systemd.Manager) -> ExitCode:
 def _make_runner(gateway: Gateway) -> web.AppRunner:
     app = make_app(gateway)
     app.on_response_prepare.append(close_while_draining)
-    app.on_response_prepare.append(_name_server)
+    # aiohttp names itself, in its replies to what it cannot parse too, and no setting changes that.
+    web_response.SERVER_SOFTWARE = "gateway"  # type: ignore[attr-defined] # it is not exported
     return web.AppRunner(
         app,
         access_log=None,
@@ -123,9 +129,10 @@ def _make_runner(gateway: Gateway) -> web.AppRunner:
     )
 
 
-async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
-    """Replace aiohttp's Server header, which would tell the versions in use."""
-    response.headers[hdrs.SERVER] = "gateway"
+def _tell_starting(manager: systemd.Manager, step: str) -> None:
+    """Log how far a long start is, and let systemd wait on."""
+    log.info("starting: %s", step)
+    manager.notify(f"STATUS=starting: {step}", f"EXTEND_TIMEOUT_USEC={round(START_SECONDS * 1e6)}")
 
 
 def _tell_stopping(manager: systemd.Manager, gateway: Gateway) -> None:
@@ -180,40 +187,21 @@ def _announce(config: Config, listener: Listener) -> str:
         if provider.off is not None:
             models = ", ".join(config.models_of(provider))
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        log.warning(
+            "aiohttp has only its parser in Python here, which is several times slower: install a"
+            " wheel of aiohttp, and unset AIOHTTP_NO_EXTENSIONS"
+        )
     count = len(config.active_models())
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)
     return line
 
 
-def _set_up_logging() -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
-    # aiohttp logs requests that it cannot parse, and these may contain a key.
-    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
-
-
 def _raise_file_limit() -> None:
     """Raise the limit of open files: a request needs two, and shells usually allow 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _tune_gc() -> None:
-    """Exempt existing objects from collection and collect rarely. This halves the p99 under load."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
-
-
-async def _collect() -> None:
-    """Collect cyclic garbage (errors and their frames) regularly, as the threshold is rarely met."""
-    while True:
-        await asyncio.sleep(COLLECT_SECONDS)
-        gc.collect()
 
 
 def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 from gateway.addresses import join_address
 from gateway.config import Server
 from gateway.exit_codes import ExitCode
+from gateway.ledger import Refused
 
 NAME: Final = "gateway"
 STATE_ROOT: Final = Path("/var/lib")
@@ -69,6 +71,10 @@ class Installation:
     """The absolute paths of an installation."""
 
     python: Path
+    environment: Path
+    """The virtual environment."""
+    package: Path
+    """The folder of the package `gateway`."""
     config: Path
     folder: Path
     """The working directory, from which Python finds the package."""
@@ -78,7 +84,7 @@ class Installation:
 
 
 def make_service(place: Installation, server: Server) -> str:
-    """Return the text of gateway.service."""
+    """Return the text of gateway.service. Raises Refused for a service that would run as root."""
     return "\n".join(
         [
             "[Unit]",
@@ -138,7 +144,7 @@ def _command(place: Installation) -> Iterator[str]:
     yield "# If the watchdog ends a process that hangs, its stack is written to the journal."
     yield "Environment=PYTHONFAULTHANDLER=1"
     yield "# Providers' keys: lines such as OPENAI_API_KEY=sk-... in a file of root (mode 0600) ..."
-    yield f"EnvironmentFile=-{_escape(str(place.config.with_suffix('.env')))}"
+    yield f"EnvironmentFile=-{_escape(str(_find_variables(place)))}"
     yield '# ... or credentials, which gateway.toml names as "file:$CREDENTIALS_DIRECTORY/openai".'
     yield f"#LoadCredential=openai:{_escape(str(place.config.with_name('openai.key')))}"
 
@@ -166,15 +172,24 @@ def _limits(server: Server) -> Iterator[str]:
 
 def _rights(place: Installation, server: Server) -> Iterator[str]:
     state = _find_state_folder(place.database)
-    if place.owner:
-        yield f"User={place.owner}"
-    else:
-        yield "DynamicUser=yes" if state else "User=root"
+    if not place.owner and not state:
+        folder = place.database.parent
+        raise Refused(
+            f"{folder} belongs to root, so the gateway would run as root. Give the folder to a user of"
+            " its own (sudo useradd --system gateway; sudo chown -R gateway: "
+            f"{shlex.quote(str(folder))}) or set [storage] path to {STATE_ROOT}/{NAME}/gateway.db."
+            " Then print the unit again."
+        )
+    yield f"User={place.owner}" if place.owner else "DynamicUser=yes"
     if state:
         yield f"StateDirectory={_quote(state)}"
         yield "StateDirectoryMode=0700"
     else:
         yield f"ReadWritePaths={_quote(str(place.database.parent))}"
+    yield "# What runs cannot be changed by what runs, even beside the database."
+    fixed = [str(one) for one in (place.package, place.environment, place.config)]
+    optional = f"-{_find_variables(place)}"
+    yield f"ReadOnlyPaths={' '.join(_quote(one) for one in (*fixed, optional))}"
     for setting, folders, usual, otherwise in HIDDEN:
         yield f"{setting}={otherwise if _needs_any(place, folders) else usual}"
     if 0 < server.port < PRIVILEGED_PORTS:
@@ -187,6 +202,11 @@ def _rights(place: Installation, server: Server) -> Iterator[str]:
         yield "PrivateUsers=yes"
 
 
+def _find_variables(place: Installation) -> Path:
+    """Return the file of environment variables, which need not exist."""
+    return place.config.with_suffix(".env")
+
+
 def _find_state_folder(database: Path) -> str:
     """Return the database's folder relative to /var/lib, for StateDirectory=; "" if not below it."""
     if not database.is_relative_to(STATE_ROOT):
@@ -196,7 +216,10 @@ def _find_state_folder(database: Path) -> str:
 
 
 def _needs_any(place: Installation, folders: Iterable[str]) -> bool:
-    needed = (place.python, place.config, place.folder, place.database)
+    needed = (
+        *(place.python, place.environment, place.package),
+        *(place.config, place.folder, place.database),
+    )
     return any(path.is_relative_to(folder) for path in needed for folder in folders)
 
 

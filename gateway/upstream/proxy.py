@@ -12,6 +12,7 @@ from yarl import URL
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
 _READ_BYTES: Final = 8192
+"""An answer has some hundred bytes; more only take another read."""
 _ALARMS: Final = {407: "the proxy refuses the user and password in `proxy`, or wants some"}
 
 

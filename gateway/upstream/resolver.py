@@ -13,7 +13,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 log = logging.getLogger("gateway.resolver")
 
@@ -22,7 +22,7 @@ FRESH_SECONDS: Final = 30.0
 PATIENCE_SECONDS: Final = 0.5
 """How long a look-up may take before the last good answer is used in its place."""
 
-Address = tuple[int, tuple[Any, ...]]
+Address = tuple[int, tuple[object, ...]]
 """A family and what `socket.connect` takes."""
 LookUp = Callable[[str, int], Sequence[Address]]
 """Blocks until the addresses of a host and port are known. Raises OSError, UnicodeError."""

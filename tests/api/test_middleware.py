@@ -10,8 +10,8 @@ import pytest
 from gateway.apikeys import make_key
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Cut, request
-from tests.support.process import CHAT
-from tests.support.replies import completion, json_reply
+from tests.support.process import CHAT, MESSAGES
+from tests.support.replies import chunked, completion, json_reply
 from tests.support.stage import Stage
 
 GOOD = json.dumps(say("plain/0")).encode()
@@ -271,13 +271,27 @@ async def test_malformed_traffic_is_a_400_and_a_closed_connection(stage: Stage, 
     async with stage.gateway.connect() as call:
         await call.send(raw % stage.key.encode() if AUTH in raw else raw)
         with contextlib.suppress(Cut):  # closed without a word is an answer too
-            assert (await call.read_all()).status == 400
+            reply = await call.read_all()
+            assert reply.status == 400
+            assert reply.headers["server"] == "gateway"
         await call.read_to_close()
     assert stage.alpha.connections == 0
     added = stage.gateway.log.splitlines()[before:]
     # Lines of requests are written late, and may be those of an earlier test.
     assert len([line for line in added if " req_" not in line]) <= 1
     assert stage.key not in stage.gateway.log
+
+
+@pytest.mark.parametrize("encoding", ["gzip, chunked", "identity, chunked"])
+async def test_only_chunked_is_a_transfer_encoding(stage: Stage, encoding: str) -> None:
+    """A body that was compressed on its way would be taken for JSON that is malformed."""
+    headers = JSON_TYPE | {"x-api-key": stage.key, "Transfer-Encoding": encoding}
+    body = chunked(GOOD)
+    reply = await stage.gateway.ask("POST", CHAT, headers=headers, body=body)
+    assert "chunked" in check_error(reply, 400, None)
+    reply = await stage.gateway.ask("POST", MESSAGES, headers=headers, body=body)
+    check_messages_error(reply, 400, "invalid_request_error")
+    assert stage.alpha.connections == 0
 
 
 async def test_body_shorter_than_declared_is_not_forwarded(stage: Stage) -> None:

@@ -146,3 +146,17 @@ def test_a_bad_configuration_exits_78(cli: Cli) -> None:
         f"python -m gateway: {cli.config}: [providers.openai] connect_timeout: "
         'must be a number of seconds above 0, not "5s"\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("server", "is_warned"),
+    [
+        ('host = "0.0.0.0"', True),
+        ('host = "::"\npublic_url = "http://llm.example.com"', True),
+        ('host = "::"\npublic_url = "https://llm.example.com"', False),
+        ('host = "127.0.0.1"', False),
+    ],
+)
+def test_an_exposed_gateway_is_warned_of(cli: Cli, server: str, is_warned: bool) -> None:
+    cli.config.write_text(f"[server]\n{server}\n", encoding="utf-8")
+    assert ("TLS proxy" in cli.done("check").err) == is_warned

@@ -7,11 +7,19 @@ import sys
 
 import pytest
 
+from gateway.cli import unit
 from gateway.cli.unit import warn
+from gateway.exit_codes import ExitCode
 from gateway.server.units import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli
 from tests.support.settings import SHIPPED
+
+
+@pytest.fixture(autouse=True)
+def owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder does not belong to root, whoever runs the tests."""
+    monkeypatch.setattr(unit, "_find_owner", lambda _: "keeper")
 
 
 def test_the_verb_prints_this_installation(cli: Cli) -> None:
@@ -63,13 +71,17 @@ def test_a_socket_needs_an_address(cli: Cli, server: str) -> None:
     assert (answer.code, answer.out) == (1, "")
 
 
-def test_a_service_of_roots_is_no_surprise() -> None:
-    for changes, word in (
-        ({"owner": ""}, "useradd"),
-        ({"owner": "", "database": STATE}, "sudo"),
-    ):
-        place = dataclasses.replace(PLACE, **changes)
-        note = warn(make_service(place, SERVER), place)
-        assert note is not None
-        assert word in note
+def test_no_service_runs_as_root(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit, "_find_owner", lambda _: "")
+    answer = cli.run("unit")
+    assert (answer.code, answer.out) == (ExitCode.FAILED, "")
+    assert "would run as root" in answer.err
+    assert f"chown -R gateway: {cli.folder}" in answer.err
+
+
+def test_a_user_of_systemds_is_no_surprise() -> None:
+    place = dataclasses.replace(PLACE, owner="", database=STATE)
+    note = warn(make_service(place, SERVER), place)
+    assert note is not None
+    assert "sudo" in note
     assert warn(make_service(PLACE, SERVER), PLACE) is None

@@ -146,11 +146,28 @@ def test_any_address_will_do(throttle: SignInThrottle, address: str) -> None:
     assert throttle.take("alice", address) == 0
 
 
+def count_notes(throttle: SignInThrottle, kind: str, addresses: int) -> int:
+    """Let many addresses fail many times; return how often that is recorded."""
+    tries = itertools.product(range(100), range(addresses))
+    return sum(throttle.take_note(kind, f"192.0.2.{address}") for _, address in tries)
+
+
 def test_failures_are_noted_so_often_and_no_more(throttle: SignInThrottle, clock: Clock) -> None:
-    """Failures by strangers fill neither the database nor the log."""
-    assert [throttle.take_note() for _ in range(1000)].count(True) == 200
+    """Strangers do not fill the database, and one kind or address does not hide the others."""
+    assert count_notes(throttle, "link", 1) == 50
+    assert count_notes(throttle, "link", 20) == 150
+    assert count_notes(throttle, "password", 2) == 100
+    assert not throttle.take_note("password", "192.0.2.1")
+    assert throttle.take_note("password", "2001:db8::1")
     clock.now += 3600
-    assert throttle.take_note()
+    assert throttle.take_note("link", "192.0.2.1")
+
+
+def test_failures_of_one_name_are_bounded(throttle: SignInThrottle, clock: Clock) -> None:
+    assert [throttle.take_name_note("ann") for _ in range(100)].count(True) == 60
+    assert throttle.take_name_note("bob")
+    clock.now += 3600
+    assert throttle.take_name_note("ann")
 
 
 # ---- tries ---------------------------------------------------------------------------------------

@@ -22,6 +22,9 @@ class Transport:
     def get_write_buffer_size(self) -> int:
         return self.unread
 
+    def is_closing(self) -> bool:
+        return self.aborted
+
     def abort(self) -> None:
         self.aborted = True
 

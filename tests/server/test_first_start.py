@@ -16,6 +16,7 @@ from gateway.admin import accounts
 from tests import ROOT
 from tests.support.books import Books
 from tests.support.process import GatewayProcess, free_port
+from tests.support.waiting import until
 
 KEY = re.compile(r"sk-ru-[0-9A-Za-z]{38}")
 LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/console/signin#token=(gwl_[\w-]{43})")
@@ -134,3 +135,14 @@ async def test_second_server_on_the_same_books_is_refused(newcomer: GatewayProce
     assert verb.code != 0
     assert "Traceback" not in verb.err
     assert "gateway.db" in verb.err
+
+
+async def test_a_slow_parser_is_told(
+    newcomer: GatewayProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "aiohttp has only its parser in Python here"
+    assert told not in newcomer.log
+    newcomer.stop()
+    monkeypatch.setenv("AIOHTTP_NO_EXTENSIONS", "1")
+    newcomer.start()
+    await until(lambda: told in newcomer.log, "the warning")

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 
 from gateway.config import Config
+from gateway.server.connections import watch_connections
 from gateway.server.listener import CannotListen, Listener, bind
 from tests.support.settings import load
 
@@ -29,7 +30,7 @@ async def listening(config: Config, *passed: socket.socket) -> AsyncIterator[Lis
         return web.Response(text="here")
 
     server = web.Server(reply)
-    listener = await bind(server, config.server, passed)
+    listener = await bind(server, watch_connections(server, config.server), config.server, passed)
     yield listener
     listener.close()
     listener.close()
@@ -52,7 +53,7 @@ async def test_connections_wait_until_it_starts(tmp_path: Path) -> None:
         assert not listener.is_passed
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(host, int(port))
-        await listener.start()
+        listener.start()
         assert (await ask(asyncio.open_connection(host, int(port)))).endswith(b"here")
 
 
@@ -77,7 +78,7 @@ async def test_passed_sockets_are_used_and_named(tmp_path: Path) -> None:
         async with listening(configure(tmp_path, 8080), unix, tcp) as listener:
             assert listener.names == (f"unix:{path}", f"http://127.0.0.1:{port}")
             assert (listener.address, listener.is_passed) == (f"127.0.0.1:{port}", True)
-            await listener.start()
+            listener.start()
             assert (await ask(asyncio.open_unix_connection(path))).endswith(b"here")
         assert path.exists(), "the path is systemd's"
 

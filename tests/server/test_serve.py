@@ -73,7 +73,8 @@ def test_a_start_that_fails_says_why_and_has_its_exit_code(
 
     ear = Ear()
     monkeypatch.setattr(serve, "_serve", fail)
-    monkeypatch.setattr(serve, "_set_up_logging", lambda: None)
+    writer = SimpleNamespace(close=lambda: None)
+    monkeypatch.setattr(serve, "set_up_logging", lambda: writer)
     monkeypatch.setattr(serve, "_raise_file_limit", lambda: None)
     monkeypatch.setattr("gateway.server.systemd.take_manager", lambda _: ear)
     assert serve.run(load(tmp_path, CONFIG)) == code
@@ -113,6 +114,12 @@ def test_providers_that_are_off_are_named_with_their_models(
     assert off.startswith("provider vendor is off: ")
     assert off.endswith("(large)")
     assert listening == told
+
+
+def test_systemd_waits_on_while_a_start_goes_on() -> None:
+    ear = Ear()
+    serve._tell_starting(cast("Any", ear), "migrating")
+    assert ear.heard == ["STATUS=starting: migrating", "EXTEND_TIMEOUT_USEC=60000000"]
 
 
 def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def test_the_service_notifies_is_watched_restarts_and_is_confined() -> None:
         "EnvironmentFile": "-/etc/gateway/gateway.env",
         "User": "keeper",
         "ReadWritePaths": "/srv/books",
+        "ReadOnlyPaths": "/opt/gateway/gateway /opt/gateway/.venv /etc/gateway/gateway.toml"
+        " -/etc/gateway/gateway.env",
         "WatchdogSec": "30",
         "TimeoutStopSec": "90",
         "Restart": "on-failure",
@@ -81,7 +83,6 @@ def test_memory_suffices_for_what_is_admitted() -> None:
         ({"database": STATE, "owner": ""}, {"StateDirectory": "gateway", "DynamicUser": "yes"}),
         ({"database": Path("/var/lib/a/b/g.db")}, {"StateDirectory": "a/b"}),
         ({"database": Path("/var/lib/g.db")}, {"ReadWritePaths": "/var/lib"}),
-        ({"owner": ""}, {"User": "root", "ReadWritePaths": "/srv/books"}),
         ({"database": Path("/my books/g.db")}, {"ReadWritePaths": '"/my books"'}),
     ],
 )
@@ -93,7 +94,9 @@ def test_the_database_can_be_written(changes: dict[str, object], said: dict[str,
     assert ("User" in unit) != ("DynamicUser" in unit)
 
 
-@pytest.mark.parametrize("name", ["python", "config", "folder", "database"])
+@pytest.mark.parametrize(
+    "name", ["python", "environment", "package", "config", "folder", "database"]
+)
 @pytest.mark.parametrize(
     ("root", "setting", "value"),
     [
@@ -122,6 +125,9 @@ def test_what_systemd_would_replace_is_escaped() -> None:
     )
     assert unit["ExecStart"][0].endswith(' --config "/my 100%%/$$HOME/it\'s.toml"')
     assert unit["WorkingDirectory"] == ["/my 100%%"]
+    assert unit["ReadOnlyPaths"][0].endswith(
+        """ "/my 100%%/$HOME/it's.toml" "-/my 100%%/$HOME/it's.env\""""
+    )
     assert unit["ReadWritePaths"] == ['"/my 100%%"']
 
 
@@ -160,7 +166,7 @@ def write_units(folder: Path, place: Installation, server: Server) -> list[str]:
         (PLACE, SERVER),
         (dataclasses.replace(PLACE, database=STATE, owner=""), SERVER),
         (dataclasses.replace(PLACE, config=Path("/my 100%/g.toml")), with_server(port=443)),
-        (dataclasses.replace(PLACE, folder=Path("/root"), owner=""), SERVER),
+        (dataclasses.replace(PLACE, folder=Path("/root")), SERVER),
     ],
 )
 def test_systemd_takes_the_units_and_calls_them_safe(

@@ -12,6 +12,8 @@ from tests.support.settings import SHIPPED
 SERVER: Final = load_config(SHIPPED, {}).server
 PLACE: Final = Installation(
     python=Path("/opt/gateway/.venv/bin/python"),
+    environment=Path("/opt/gateway/.venv"),
+    package=Path("/opt/gateway/gateway"),
     config=Path("/etc/gateway/gateway.toml"),
     folder=Path("/opt/gateway"),
     database=Path("/srv/books/gateway.db"),

@@ -89,14 +89,20 @@ class GatewayProcess:
         kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
         return kept | {"GATEWAY_CONFIG": str(self.config), "PYTHONUNBUFFERED": "1"}
 
-    def start(self) -> None:
-        """Start the gateway and return once the port accepts connections."""
+    def start(self, *, stderr: int | None = None, open_files: int | None = None) -> None:
+        """Start the gateway and return once the port accepts connections.
+
+        The log goes to `stderr` if it is given. `open_files` is the most that may be open.
+        """
+        limited = (
+            () if open_files is None else ("sh", "-c", f'ulimit -n {open_files}; exec "$@"', "")
+        )
         with self.log_path.open("ab") as err, (self.folder / "stdout.log").open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gateway", "--config", str(self.config)],
+                [*limited, sys.executable, "-m", "gateway", "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
-                stderr=err,
+                stderr=err if stderr is None else stderr,
                 cwd=ROOT,
                 env=self.environment,
             )

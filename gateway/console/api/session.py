@@ -6,6 +6,7 @@ Unknown names get the same message, timing and throttling as known ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from typing import Any, Final
@@ -17,8 +18,9 @@ from gateway.console.origin import describe_device
 from gateway.console.password_hashing import PasswordHasher, TooBusy
 from gateway.console.refusals import ConsoleError, unavailable
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import Books, OpenedBy, SessionView
+from gateway.ledger import Books, LedgerError, OpenedBy, SessionView
 from gateway.money import describe_amount
+from gateway.tasks import spawn
 
 UNKNOWN_VERSION: Final = "unknown"
 
@@ -158,8 +160,20 @@ def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | Non
 
 
 async def _note_failure(request: ConsoleRequest, name: str | None, how: OpenedBy) -> None:
-    if request.console.throttle.take_note():
+    """Record a failure; of a known account always.
+
+    Where only known accounts are recorded, nobody waits for it: that would tell which are known.
+    """
+    throttle = request.console.throttle
+    if throttle.take_note(how, request.address):
         await request.run(lambda books: books.signins.note_failure(name, how))
+    elif name is not None and throttle.take_name_note(name):
+        _ = spawn(_note_if_known(request, name, how), name="sign-in-note")
+
+
+async def _note_if_known(request: ConsoleRequest, name: str, how: OpenedBy) -> None:
+    with suppress(LedgerError):  # nobody waits who could be told
+        await request.run(lambda books: books.signins.note_failure(name, how, if_known=True))
 
 
 ROUTES: Final = (

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger.base import LedgerError, LedgerLocked
+from gateway.ledger.sqlite.reasons import explain
 
 FILE_MODE: Final = 0o600
 """Only the owner reads and writes: the database has everybody's accounts."""
@@ -58,7 +59,7 @@ def take_lock(path: Path) -> int:
     try:
         descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, FILE_MODE)
     except OSError as error:
-        raise LedgerError(f"{lock_path}: {error.strerror}") from error
+        raise explain(lock_path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -68,9 +69,12 @@ def take_lock(path: Path) -> int:
 
 
 def mark_lock(lock: int, path: Path) -> None:
-    """Write into the lock file which file is served."""
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, _identify(path).encode(), 0)
+    """Write into the lock file which file is served. Raises LedgerError."""
+    try:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, _identify(path).encode(), 0)
+    except OSError as error:
+        raise explain(_add(path, ".lock"), error) from error
 
 
 def check_names(path: Path) -> None:

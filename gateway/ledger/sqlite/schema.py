@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import resources
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.ledger.base import LedgerError, LedgerLocked
 from gateway.ledger.sqlite.files import FILE_MODE, check_absence, check_names, take_lock
+from gateway.ledger.sqlite.reasons import explain
 
 MIGRATIONS: Final = ("schema.sql", "console.sql", "prices.sql", "limits.sql")
 """Script n migrates version n to version n + 1; `PRAGMA user_version` is the version."""
@@ -38,10 +39,21 @@ _WHAT_IS_THERE: Final = (
 """One statement, because another process may be creating the tables at this moment."""
 
 
-def connect(path: Path, *, create: bool = False, is_locked: bool = False) -> sqlite3.Connection:
+def ignore_step(step: str) -> None:
+    """Tell nobody."""
+
+
+def connect(
+    path: Path,
+    *,
+    create: bool = False,
+    is_locked: bool = False,
+    begin: Callable[[str], None] = ignore_step,
+) -> sqlite3.Connection:
     """Open a connection in autocommit mode to a database of the current schema.
 
-    `is_locked` says that the caller has the lock of the serving process.
+    `is_locked` says that the caller has the lock of the serving process. `begin` is told that a
+    migration begins.
 
     Raises:
         LedgerError: the file is missing and `create` is False, or should not be; it is no ledger;
@@ -49,29 +61,31 @@ def connect(path: Path, *, create: bool = False, is_locked: bool = False) -> sql
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
-    try:
-        if create:
-            check_absence(path)
-            _create_file(path)
-        check_names(path)
-        # mode=rw: SQLite itself must not make the file, its mode would follow the umask.
-        connection = sqlite3.connect(
-            path.absolute().as_uri() + "?mode=rw",
-            uri=True,
-            isolation_level=None,
-            cached_statements=STATEMENTS,
-        )
-    except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{path}: {error}") from error
-    try:
-        _prepare(connection, path, is_locked=is_locked)
-    except sqlite3.Error as error:
-        connection.close()
-        raise LedgerError(f"{path}: {error}") from error
-    except LedgerError:
-        connection.close()
-        raise
+    with ExitStack() as until_ready:
+        try:
+            connection = _open(path, create=create)
+            until_ready.callback(connection.close)
+            if _prepare(connection, path) < len(MIGRATIONS):
+                begin(f"migrating to version {len(MIGRATIONS)} of the schema")
+                _migrate(connection, path, is_locked=is_locked)
+        except (OSError, sqlite3.Error) as error:
+            raise explain(path, error) from error
+        until_ready.pop_all()
     return connection
+
+
+def _open(path: Path, *, create: bool) -> sqlite3.Connection:
+    if create:
+        check_absence(path)
+        _create_file(path)
+    check_names(path)
+    # mode=rw: SQLite itself must not make the file, its mode would follow the umask.
+    return sqlite3.connect(
+        path.absolute().as_uri() + "?mode=rw",
+        uri=True,
+        isolation_level=None,
+        cached_statements=STATEMENTS,
+    )
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
@@ -86,7 +100,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         )
         set_busy_timeout(connection, BUSY_MS)
     except sqlite3.Error as error:
-        raise LedgerError(f"{path}: {error}") from error
+        raise explain(path, error) from error
     return connection
 
 
@@ -122,14 +136,14 @@ def _create_file(path: Path) -> None:
         return
 
 
-def _prepare(connection: sqlite3.Connection, path: Path, *, is_locked: bool) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path) -> int:
+    """Check and set up the connection; return the version of the schema."""
     set_busy_timeout(connection, BUSY_MS)
     _check_version(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     for pragma in _PRAGMAS:
         connection.execute(pragma)
-    if read_version(connection) < len(MIGRATIONS):
-        _migrate(connection, path, is_locked=is_locked)
+    return read_version(connection)
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import LedgerError, LedgerLocked
+from gateway.ledger.sqlite.files import mark_lock
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, until
 
@@ -95,3 +96,10 @@ async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
         with pytest.raises(LedgerError, match="2 names"):
             async with SqliteLedger.open(path):
                 pass
+
+
+def test_a_lock_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    lock = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(LedgerError, match=r"gateway\.db\.lock: "):
+        mark_lock(lock, tmp_path / "gateway.db")
+    os.close(lock)

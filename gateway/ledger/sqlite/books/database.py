@@ -16,6 +16,7 @@ import orjson
 
 from gateway.ledger.base import LedgerError
 from gateway.ledger.records import CLI, AccountView, NotFound
+from gateway.ledger.sqlite.reasons import describe
 from gateway.ledger.sqlite.rows import KEY_LIVES, TERMS, TermsColumns, read_terms
 from gateway.ledger.sqlite.schema import set_busy_timeout, transaction
 
@@ -157,4 +158,4 @@ def _mapped_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise LedgerError(f"the ledger cannot be used: {error}") from error
+        raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error

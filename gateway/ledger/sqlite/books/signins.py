@@ -112,6 +112,12 @@ class SignInBook:
             self._database.note("account.signin_link", account=account)
 
     def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
+        with self._database.reading() as connection:
+            known = connection.execute(
+                "SELECT 1 FROM signin_links WHERE digest = ?", (digest,)
+            ).fetchone()
+        if known is None:  # anybody can send what is no link: it must not wait for the disk
+            return None
         with self._database.changing() as connection:
             row = connection.execute(
                 "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, expires_ms",
@@ -184,11 +190,12 @@ class SignInBook:
             self._database.note("session.end", account=account, detail=_count(ended))
             return ended
 
-    def note_failure(self, account: str | None, how: OpenedBy) -> None:
-        with self._database.changing() as connection:
+    def note_failure(self, account: str | None, how: OpenedBy, *, if_known: bool = False) -> None:
+        with self._database.reading() as connection:
             known = connection.execute(
                 "SELECT name FROM accounts WHERE name = ?", (account,)
             ).fetchone()
+        if known or not if_known:
             self._database.note("session.fail", account=known and known[0], detail=f"by {how}")
 
     def _set_password(

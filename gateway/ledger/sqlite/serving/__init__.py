@@ -10,6 +10,7 @@ store     one round on the writer's connection: look for changes, commit a batch
 thread    a connection with a thread of its own
 changes   what other processes commit
 recovery  the start: what a crash left, the audit, everything into memory
+progress  tells how a long start goes
 reader    receipts and spending, on a connection of its own
 wal       keeps the write-ahead log small, and warns where it cannot
 """

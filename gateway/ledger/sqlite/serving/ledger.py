@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -18,14 +19,15 @@ from gateway.ledger.base import (
     Admission,
     Hold,
     Key,
-    LedgerError,
     Receipt,
     Settlement,
 )
 from gateway.ledger.sqlite.files import FileWatch, mark_lock, take_lock
+from gateway.ledger.sqlite.reasons import explain
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
+from gateway.ledger.sqlite.serving.progress import Progress
 from gateway.ledger.sqlite.serving.queue import fail_wait
 from gateway.ledger.sqlite.serving.reader import ReceiptReader, make_pending_receipt
 from gateway.ledger.sqlite.serving.recovery import recover_and_read
@@ -35,6 +37,8 @@ from gateway.ledger.sqlite.serving.wal import WalKeeper
 from gateway.ledger.sqlite.serving.writer import Writer
 from gateway.tasks import spawn
 from gateway.times import unix_ms
+
+log = logging.getLogger("gateway.ledger")
 
 
 class SqliteLedger:
@@ -62,6 +66,7 @@ class SqliteLedger:
         clock: Callable[[], int] = unix_ms,
         commit_seconds: float = COMMIT_SECONDS,
         connector: Callable[..., sqlite3.Connection] = connect,
+        tell: Callable[[str], None] = log.info,
     ) -> AsyncIterator[SqliteLedger]:
         """Lock, open, audit, recover and load; at the end commit the queue and close.
 
@@ -73,17 +78,20 @@ class SqliteLedger:
             LedgerError: the file cannot be used; the text says why.
         """
         lock = take_lock(path)
+        progress = Progress(tell)
         try:
-            opener = partial(connector, path, create=create, is_locked=True)
+            opener = partial(connector, path, create=create, is_locked=True, begin=progress.begin)
             async with open_on_thread(opener) as database:
                 mark_lock(lock, path)
                 memory, feed = Memory(clock), ChangeFeed()
-                memory.apply(await _load(database, feed, path, clock))
+                memory.apply(await _load(database, feed, path, clock, progress))
+                progress.end()
                 store = Store(database, feed, WalKeeper(path), FileWatch(path), clock=clock)
                 writer = Writer(store, memory, commit_seconds=commit_seconds)
                 async with ReceiptReader.open(path) as reader, _running(writer):
                     yield cls(memory, writer, reader)
         finally:
+            progress.end()
             os.close(lock)
 
     async def wait_ended(self) -> None:
@@ -153,11 +161,16 @@ async def _running(writer: Writer) -> AsyncIterator[None]:
 
 
 async def _load(
-    database: aiosqlite.Connection, feed: ChangeFeed, path: Path, clock: Callable[[], int]
+    database: aiosqlite.Connection,
+    feed: ChangeFeed,
+    path: Path,
+    clock: Callable[[], int],
+    progress: Progress,
 ) -> Snapshot:
     try:
         return await run_on_thread(
-            database, partial(recover_and_read, feed=feed, path=path, now_ms=clock())
+            database,
+            partial(recover_and_read, feed=feed, path=path, now_ms=clock(), begin=progress.begin),
         )
     except sqlite3.Error as error:
-        raise LedgerError(f"{path}: {error}") from error
+        raise explain(path, error) from error

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from gateway.ledger.base import LedgerMismatch
 from gateway.ledger.sqlite.audit import run_audit
-from gateway.ledger.sqlite.schema import set_busy_timeout, transaction
+from gateway.ledger.sqlite.schema import ignore_step, set_busy_timeout, transaction
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.memory import Snapshot
 from gateway.ledger.sqlite.totals import fail_pending
@@ -34,21 +35,30 @@ _INTERRUPT: Final = """
 
 
 def recover_and_read(
-    connection: sqlite3.Connection, *, feed: ChangeFeed, path: Path, now_ms: int
+    connection: sqlite3.Connection,
+    *,
+    feed: ChangeFeed,
+    path: Path,
+    now_ms: int,
+    begin: Callable[[str], None] = ignore_step,
 ) -> Snapshot:
     """Audit, void what a crash left pending, and read everything. Needs the lock.
 
-    Nothing is written to a file that is damaged or whose books do not add up.
+    Nothing is written to a file that is damaged or whose books do not add up. `begin` is told each
+    step.
     """
+    begin("proving the books since the last audit")
     report = run_audit(connection, full=False, now_ms=now_ms)
     if not report.ok:
         raise LedgerMismatch(f"{path}: the books do not add up: {'; '.join(report.problems)}")
+    begin("voiding the requests of a crash")
     if interrupted := interrupt_pending(connection, now_ms):
         log.warning(
             "requests in flight when the gateway last died: %d, now interrupted and charged 0;"
             " `audit` lists them",
             interrupted,
         )
+    begin("reading accounts and keys")
     snapshot = feed.read_all(connection, now_ms)
     set_busy_timeout(connection, SERVING_BUSY_MS)
     return snapshot

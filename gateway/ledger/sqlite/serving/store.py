@@ -16,6 +16,7 @@ import aiosqlite
 
 from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
 from gateway.ledger.sqlite.files import FileWatch
+from gateway.ledger.sqlite.reasons import primary_code
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.memory import Snapshot
 from gateway.ledger.sqlite.serving.thread import run_on_thread
@@ -37,9 +38,6 @@ _OUT_OF_ORDER: Final = frozenset(
     }
 )
 """Errors that are not the batch's fault: it may work later."""
-
-PRIMARY_CODE: Final = 0xFF
-"""Extended result codes carry the primary one in their lowest byte."""
 
 ITEM_ERRORS: Final = (
     sqlite3.Error,
@@ -142,13 +140,8 @@ def _commit(
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another process's transaction was in the way."""
-    return _primary_code(error) == sqlite3.SQLITE_BUSY
+    return primary_code(error) == sqlite3.SQLITE_BUSY
 
 
 def _is_out_of_order(error: sqlite3.Error) -> bool:
-    return _primary_code(error) in _OUT_OF_ORDER
-
-
-def _primary_code(error: sqlite3.Error) -> int:
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & PRIMARY_CODE
+    return primary_code(error) in _OUT_OF_ORDER

@@ -1,0 +1,72 @@
+"""Say in words for operators why a database cannot be used: SQLite names what it tried."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from gateway.ledger.base import LedgerError
+
+PRIMARY_CODE: Final = 0xFF
+"""Extended result codes carry the primary one in their lowest byte."""
+FULL_BYTES: Final = 64 << 10
+"""Less is full: SQLite asks for 32 KiB at a time, and reports that it got none as an I/O error."""
+
+_FULL: Final = "the disk is full; free some space"
+_FORBIDDEN: Final = "this user may not read and write it and its folder; see who owns them"
+_SQLITE: Final = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR: "the disk fails; see the kernel's log, and restore a backup if need be",
+    sqlite3.SQLITE_CANTOPEN: _FORBIDDEN,
+    sqlite3.SQLITE_PERM: _FORBIDDEN,
+    sqlite3.SQLITE_READONLY: "it is read-only, by its owner's or its disk's settings",
+    sqlite3.SQLITE_BUSY: "another program keeps it locked; end that program",
+    sqlite3.SQLITE_NOTADB: "it is no ledger, or its first page is damaged; restore a backup",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; restore a backup",
+}
+_SYSTEM: Final = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: "its disk is read-only",
+}
+
+
+def explain(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
+    """Return the error to raise: what is wrong with this file, what to do, and the original words."""
+    if isinstance(error, OSError):
+        return LedgerError(
+            f"{path}: {_join(_SYSTEM.get(error.errno or 0), error.strerror or str(error))}"
+        )
+    code = primary_code(error)
+    if code == sqlite3.SQLITE_IOERR and _is_full(path):
+        code = sqlite3.SQLITE_FULL
+    if code == sqlite3.SQLITE_CANTOPEN and not path.exists():
+        return LedgerError(f"{path}: there is no such file")
+    return LedgerError(f"{path}: {describe(error, code)}")
+
+
+def describe(error: sqlite3.Error, code: int | None = None) -> str:
+    """Say what is wrong with a database that was open."""
+    return _join(_SQLITE.get(primary_code(error) if code is None else code), str(error))
+
+
+def _join(reason: str | None, said: str) -> str:
+    return f"{reason} ({said})" if reason else said
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & PRIMARY_CODE
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < FULL_BYTES

@@ -1,0 +1,175 @@
+"""The log on stderr: a reader that stalls, or is gone, delays nothing and is told what it missed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import select
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gateway.server import log
+from gateway.server.log import LogWriter
+from tests.support import config, seed
+from tests.support.process import GatewayProcess, free_port
+from tests.support.seed import Seed
+
+PIPE_BYTES: Final = 4096
+"""The least that Linux gives a pipe."""
+LOST: Final = re.compile(r"WARNING gateway\.log the log could not be written in time: (\d+) lines")
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    yield reading, writing
+    for one in (reading, writing):
+        with contextlib.suppress(OSError):
+            os.close(one)
+
+
+def make_writer(descriptor: int) -> LogWriter:
+    writer = LogWriter(descriptor)
+    writer.setFormatter(logging.Formatter(log.FORMAT))
+    return writer
+
+
+def read_until(reading: int, end: str) -> str:
+    """Read until the text ends with this; pytest's time-out ends a wait in vain."""
+    text = ""
+    while not text.endswith(end):
+        data = os.read(reading, 1 << 20)
+        assert data, text
+        text += data.decode()
+    return text
+
+
+def test_lines_and_records_keep_their_order(pipe: tuple[int, int]) -> None:
+    writer = make_writer(pipe[1])
+    record = logging.LogRecord("gateway.x", logging.ERROR, "", 0, "third %s", ("\ud800",), None)
+    writer.write("")
+    writer.write("first\n")
+    assert read_until(pipe[0], "\n") == "first\n"
+    writer.write("")
+    writer.write("second\n")
+    writer.handle(record)
+    writer.write("fourth\n")
+    writer.close()
+    lines = os.read(pipe[0], PIPE_BYTES).decode().splitlines()
+    assert lines[0] == "second"
+    assert lines[1].endswith(r"ERROR gateway.x third \ud800")
+    assert lines[2:] == ["fourth"]
+
+
+def test_a_reader_that_stalls_is_told_what_was_lost(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits stays bounded, comes in order, and each lost line is counted once."""
+    monkeypatch.setattr(log, "QUEUE_CHARS", 10 * PIPE_BYTES)
+    reading, writing = pipe
+    writer = make_writer(writing)
+    lines = [f"{number:99d}\n" for number in range(1000)]
+    for line in lines:
+        writer.write(line)
+    text = read_until(reading, "lost\n")
+    found = LOST.search(text)
+    assert found is not None
+    kept = text[: text.rindex("\n", 0, found.start()) + 1]
+    assert kept == "".join(lines[: len(lines) - int(found[1])])
+    assert PIPE_BYTES < len(kept) <= 10 * PIPE_BYTES
+    writer.write("after\n")
+    assert read_until(reading, "\n") == "after\n"
+    writer.close()
+
+
+def test_a_reader_that_is_gone_does_no_harm(pipe: tuple[int, int]) -> None:
+    """Nothing is tried again and again, and the end does not wait."""
+    reading, writing = pipe
+    os.close(reading)
+    writer = make_writer(writing)
+    writer.write("lost\n")
+    writer.close()
+    assert not writer._thread.is_alive()
+    assert writer._lost == 1
+
+
+def test_a_descriptor_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:
+    """A program that shares the terminal may have set it so."""
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    writer = make_writer(writing)
+    text = "x" * (3 * PIPE_BYTES) + "\n"
+    writer.write(text)
+    assert read_until(reading, "\n") == text
+    writer.close()
+
+
+def test_the_end_does_not_wait_for_ever(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "FLUSH_SECONDS", 0.01)
+    writer = make_writer(pipe[1])
+    writer.write("x" * (3 * PIPE_BYTES) + "\n")
+    writer.close()
+    assert writer._thread.is_alive()
+    assert writer._thread.daemon
+    read_until(pipe[0], "\n")
+    writer._thread.join()
+
+
+@pytest.fixture
+def unheard(tmp_path: Path, places: config.Places) -> Iterator[GatewayProcess]:
+    """A configured gateway that is not started; killed at the end if it still runs."""
+    gateway = GatewayProcess(tmp_path, free_port())
+    kinds = {"plain": config.Kind(("alpha",), 1)}
+    text = config.write_config(places, port=gateway.port, kinds=kinds)
+    gateway.config.write_text(text, encoding="utf-8")
+    seed.seed(gateway.database, (Seed("rich"),))
+    yield gateway
+    if gateway.process is not None and gateway.process.poll() is None:
+        gateway.process.kill()
+        gateway.process.wait()
+
+
+async def test_a_log_that_nobody_reads_stops_nothing(
+    unheard: GatewayProcess, pipe: tuple[int, int]
+) -> None:
+    reading, writing = pipe
+    unheard.start(stderr=writing)
+    os.close(writing)
+    requests = 1000  # they take longer than the lines of one write are collected
+    for _ in range(requests):
+        assert (await unheard.ask("GET", "/nothing")).status == 404
+    assert (await unheard.ask("GET", "/healthz")).status == 200
+    assert select.select((reading,), (), (), 0)[0]
+    heard: list[str] = []
+    reader = threading.Thread(target=lambda: heard.append(read_until(reading, "stopped\n")))
+    reader.start()
+    assert unheard.process is not None
+    unheard.process.terminate()
+    reader.join()
+    assert unheard.process.wait() == 0
+    assert heard[0].count("status=404") == requests
+
+
+def test_a_log_that_nobody_reads_does_not_keep_the_process(
+    unheard: GatewayProcess, pipe: tuple[int, int]
+) -> None:
+    _, writing = pipe
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 512)
+    os.set_blocking(writing, True)
+    unheard.start(stderr=writing)
+    assert unheard.process is not None
+    unheard.process.terminate()
+    assert unheard.process.wait() == 0

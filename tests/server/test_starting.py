@@ -1,0 +1,64 @@
+"""A start without room on the disk, or with an unreadable database: one sentence, exit code 69."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gateway.admin.signin import SigninLink
+from gateway.exit_codes import ExitCode
+from gateway.server.first_start import CannotShow, FirstAccounts, show_first_accounts
+from tests import ROOT
+from tests.support.process import free_port
+from tests.support.settings import load
+
+FILE_BLOCKS: Final = (0, 1, 8, 64)
+"""Limits of a file's size, in blocks of 512 or 1,024 bytes: each ends another step of a start."""
+
+
+def start(folder: Path, prefix: str = "") -> subprocess.CompletedProcess[str]:
+    config = folder / "gateway.toml"
+    config.write_text(
+        f'[server]\nport = {free_port()}\n[billing]\ndemo_credit = 5\n[providers.demo]\ndialect = "demo"\n'
+        '[models."demo/echo"]\nroutes = ["demo/echo"]\nprice = "free"\n',
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "gateway", "--config", str(config)]
+    # Coverage, if it is measured, would need room for its own file.
+    environment = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
+    return subprocess.run(
+        ["sh", "-c", f'{prefix}exec "$@"', "", *command],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", FILE_BLOCKS)
+def test_a_disk_without_room_is_no_traceback(tmp_path: Path, blocks: int) -> None:
+    done = start(tmp_path, f"ulimit -f {blocks}; ")
+    assert done.returncode == ExitCode.UNAVAILABLE, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "ERROR gateway.serve" in line
+    assert "; " in line, "it says what to do"
+
+
+def test_a_first_key_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
+    """Its account is made by then, so the next start would not make another key."""
+    config = load(tmp_path, '[storage]\npath = "missing/gateway.db"\n')
+    first = FirstAccounts("sk-ru-secret", SigninLink("gwl_secret", 0))
+    with pytest.raises(CannotShow, match="`key add default`") as caught:
+        show_first_accounts(config, "127.0.0.1:8080", first)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\0" * 4096, b"SQLite format 3\0" + b"\xff" * 4080])
+def test_an_unreadable_database_is_no_traceback(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "gateway.db").write_bytes(content)
+    done = start(tmp_path)
+    assert done.returncode == ExitCode.UNAVAILABLE, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "restore a backup" in line
