@@ -32,9 +32,8 @@ class Faults:
         self.thaw()
         self._works: deque[tuple[Work, Future[object]]] = deque()
 
-    def connect(self, path: Path, *, create: bool, is_locked: bool) -> sqlite3.Connection:
-        connection = _FaultyConnection(connect(path, create=create, is_locked=is_locked), self)
-        return cast("sqlite3.Connection", connection)
+    def connect(self, path: Path, **options: Any) -> sqlite3.Connection:
+        return cast("sqlite3.Connection", _FaultyConnection(connect(path, **options), self))
 
     @contextmanager
     def fail_commits(self) -> Iterator[None]:
