@@ -25,7 +25,7 @@ MODELS = {"chat": "streams/0", "messages": "message-streams/0"}
 """Models by the provider's dialect. Complete streams never fail here, so one serves all."""
 BYTEWISE_BYTES = 10_000
 """Longer streams go in pieces of up to 97 bytes, as one packet per byte takes too long."""
-RANDOM_SLICINGS = 100
+RANDOM_SLICINGS = 40
 """Slicings of each stream; more than a thousand in all."""
 PASSING = [one for one in streams.MESSAGES if not one.name.startswith("imitation")]
 IMITATIONS = [one for one in streams.MESSAGES if one not in PASSING]

@@ -24,7 +24,7 @@ from tests.support.said import accumulate
 
 SHORT_BYTES = 6000
 """Up to this length every split point is tried; longer streams are cut at random."""
-SLICINGS = 200
+SLICINGS = 50
 STOP_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
 
 
