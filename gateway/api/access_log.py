@@ -78,7 +78,7 @@ def describe_call(call: Call, status: int) -> dict[str, str | int]:
 def format_human(facts: dict[str, str | int]) -> str:
     """Format `time request name=value ...`, with quotes around a value that has a space."""
     when, request, *rest = facts.items()
-    pairs = (f"{name}={_quote(value)}" for name, value in rest)
+    pairs = [f"{name}={_quote(value) if isinstance(value, str) else value}" for name, value in rest]
     return f"{when[1]} {request[1]} {' '.join(pairs)}\n"
 
 
@@ -92,6 +92,5 @@ _FORMATS: Final[dict[str, Callable[[dict[str, str | int]], str]]] = {
 }
 
 
-def _quote(value: str | int) -> str:
-    text = str(value)
+def _quote(text: str) -> str:
     return orjson.dumps(text).decode() if " " in text or '"' in text else text
