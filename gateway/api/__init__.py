@@ -7,7 +7,7 @@
     ended_keys      when a revoked or expired key ended
     counting        the limits of requests that count tokens
     body            the body: its size, its deadlines, the budget for all bodies
-    large_bodies    large ones: bounded, and parsed beside the event loop
+    large_bodies    large ones: bounded, and parsed in a worker thread
     completions     the handler of the completion surfaces
     admission       model, routes, hold
     billing         the expected cost, the hold, the one settlement

@@ -43,7 +43,7 @@ def translate_http_error(error: web.HTTPException) -> GatewayError:
     if isinstance(error, web.HTTPNotFound):
         return NotFound(
             "Unknown URL. This gateway serves POST /v1/chat/completions, POST /v1/messages and "
-            "GET /v1/models; there is no slash behind a path. An OpenAI SDK's base address ends "
+            "GET /v1/models; paths have no trailing slash. An OpenAI SDK's base address ends "
             "in /v1, an Anthropic SDK's does not."
         )
     if isinstance(error, web.HTTPRequestEntityTooLarge):

@@ -1,4 +1,4 @@
-"""Large request bodies: bounded before they are parsed, and parsed beside the event loop.
+"""Large request bodies: bounded before they are parsed, and parsed in a worker thread.
 
 orjson reads a body of tiny elements at 60 bytes of memory for each, and checking it takes a step in
 Python for each. On the loop, one such body would stop everybody's streams for seconds.
@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from gateway.errors import BodyTooLarge
 
 LARGE_BYTES: Final = 1 << 20
-"""Bytes of a body that is parsed beside the event loop: parsing so many takes some 5 ms."""
+"""Bytes of a body that is parsed in a worker thread: parsing so many takes some 5 ms."""
 LARGE_ELEMENTS: Final = 20_000
 """JSON values of such a body: checking so many takes some 10 ms."""
 MAX_ELEMENTS: Final = 500_000

@@ -37,7 +37,7 @@ log = logging.getLogger("gateway.relay")
 RAISE_SECONDS: Final = 1.0
 """How often the hold of a stream is raised to what it has used."""
 USAGE_SECONDS: Final = 2.0
-"""How long the usage is waited for when the caller leaves behind the finish reason."""
+"""How long to wait for the usage if the caller leaves after the finish reason."""
 
 
 class CallerLeft(Exception):
@@ -80,7 +80,7 @@ class Relay:
             raise
         except Exception:
             # Before the error goes on: a request without a settlement would hold its money until
-            # the next start. Behind a settlement this changes nothing.
+            # the next start. After a settlement this is a no-op.
             settle(self._work, self._pipeline, UNCONCLUDED, None)
             if not self._sink.opened:
                 raise

@@ -50,7 +50,7 @@ class Sink:
         """
 
     def send(self, data: bytes) -> bool:  # noqa: ARG002 - a stream's
-        """Send events, or keep them until `begin`; drop them behind an abort.
+        """Send events, or keep them until `begin`; drop them after an abort.
 
         False asks to wait for `ready`.
         """

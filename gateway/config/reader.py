@@ -104,7 +104,7 @@ def _describe_syntax(error: Exception) -> str:
 
 
 def looks_secret(text: str) -> bool:
-    """Tell whether a text may have a key or a password in it: a long word that is no word."""
+    """Tell whether a text may have a key or a password in it: a long token that is not a plain word."""
     words = _WORD.findall(text)
     return "sk-" in text or not all(_PLAIN_WORD.fullmatch(word) for word in words)
 

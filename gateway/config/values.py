@@ -78,7 +78,10 @@ def base_url(value: object) -> str:
 
 
 def check_proxy(value: str) -> None:
-    """Raise ValueError for what is no proxy's address, without repeating it: it may hold a password."""
+    """Raise ValueError if the value is not a proxy's address.
+
+    The message never repeats the value, which may hold a password.
+    """
     problem = 'must be an address such as "http://user:password@proxy.example.com:3128"'
     try:
         parts = urlsplit(value)

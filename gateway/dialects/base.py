@@ -221,7 +221,7 @@ class Upstream(Protocol):
         """Read what changes the bill in a request as it is sent: the object, and its bytes."""
 
     def read_reply(self, text: bytes) -> Json:
-        """Parse a JSON reply. Raises UpstreamError when it is none, or an error in a 200."""
+        """Parse a JSON reply. Raises UpstreamError if it is no reply, or an error with status 200."""
 
     def find_usage(self, reply: Json) -> Json | None:
         """Find the usage object in a reply."""

@@ -4,8 +4,8 @@ Hold, then settle. `hold` is one synchronous step with its check, so no two requ
 same money. `settle` queues the charge (or the void) synchronously and returns an awaitable that
 ends once it is committed; the caller's last bytes wait for it. Both are at most once per hold.
 
-    pending --settle(cost)--> posted      (one charge entry, unique per request)
-            --void()--------> voided      (no entry)
+    pending ── settle(a cost) ──> posted    (one charge entry, unique per request)
+            ── settle(no cost) ─> voided    (no entry)
 
 In memory `Account.balance_nano` is *assigned* from what was committed, never subtracted from, and
 `Account.held_nano` is the sum of the unsettled holds.
@@ -77,7 +77,7 @@ class Key:
     spent_nano: int = 0
     held_nano: int = 0
     rates: object = field(default=None, init=False, repr=False)
-    """As the account's."""
+    """The API's counters for this key; see `Account.rates`."""
 
     def is_live(self, now_ms: int) -> bool:
         """Return whether the key is neither revoked nor expired, like `KeyView.status`."""
@@ -219,7 +219,7 @@ class Ledger(Protocol):
         """Look a live key up in memory; one that ended is found for a while, see `Key.is_live`."""
 
     async def read_ended_key(self, digest: bytes) -> EndedKey | None:
-        """Read of a key that is not in memory when it ended; None if there never was one.
+        """Return when a key that is not in memory ended; None if there never was one.
 
         Raises LedgerUnavailable if the ledger cannot be read.
         """
@@ -252,7 +252,7 @@ class Ledger(Protocol):
         """Queue the charge or the void, in this call; awaiting the result waits for the commit.
 
         The hold is raised to the charge at once and dropped when it is committed. Nobody has to
-        await the result, and cancelling who does takes nothing back. A second call changes
+        await the result, and cancelling the wait does not cancel the charge. A second call changes
         nothing; its result ends as the first one's does.
 
         Awaiting raises LedgerUnavailable if the commit takes longer than `COMMIT_SECONDS`. A charge

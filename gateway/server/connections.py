@@ -30,7 +30,7 @@ FILES_PER_CALLER: Final = 2
 MIN_CONNECTIONS: Final = 16
 """Connections at a very low limit, so that an operator still gets through."""
 CLOSED_SHARE: Final = 16
-"""One in so many connections is closed at a time: to find the idlest takes a look at all."""
+"""One connection in so many is closed at a time, because finding the idlest means scanning all."""
 WARN_SECONDS: Final = 60.0
 """The pause between two warnings of one kind: a flood of callers must not flood the log."""
 

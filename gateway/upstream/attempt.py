@@ -15,7 +15,7 @@ from gateway.upstream.connection import Connection
 class Attempt:
     """One try at one route. The ticker looks at its deadlines; times are `loop.time()`.
 
-    The pool limits the time to connect. From then on the first byte, silence within the reply and
+    The dialler limits the time to connect. From then on the first byte, silence within the reply and
     the whole try have a limit each (`first_byte_timeout`, `idle_timeout`, `total_timeout`).
     """
 

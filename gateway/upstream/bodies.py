@@ -6,10 +6,8 @@ import functools
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from gateway.dialects import MAX_REPLY_BYTES
 from gateway.errors import UpstreamError
-
-MAX_REPLY_BYTES: Final = 64 << 20
-"""Bytes of the largest JSON reply: it is held back whole until it is charged."""
 
 _TYPES: Final = (b"text/event-stream", b"application/json")
 _BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")

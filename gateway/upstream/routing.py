@@ -90,7 +90,7 @@ class ProviderState:
 
     @contextmanager
     def visit(self, upstream_model: str) -> Iterator[None]:
-        """Count a request in flight that tells whether the provider can be reached, but nothing of a model.
+        """Count a request in flight whose failure concerns the provider, and none of its models.
 
         Raises UpstreamUnavailable where the provider is not to be tried.
         """

@@ -42,8 +42,9 @@ class Stream:
     special: str = ""
     tokens: Tokens | None = None
     """The usage of a complete stream, worked out by hand; None for a recorded one."""
-    repaired: int | None = 0
-    """How many events break a rule of the format; None for a recorded stream."""
+    repaired: tuple[int, int] | None = (0, 0)
+    """How many events do not pass as they are, and how many go out in their place; None for a
+    recorded stream. The terminal event does not count."""
     error: str | None = None
     """The message with which a failing stream ends."""
 
@@ -70,7 +71,8 @@ def read_stream(path: Path) -> Stream:
     fields = dict(line.split(": ", 1) for line in header.decode().splitlines())
     del fields["source"]
     tokens = _read_tokens(fields.pop("tokens")) if "tokens" in fields else None
-    repaired = int(fields.pop("repaired", "0"))
+    out, into = fields.pop("repaired", "0 into 0").split(" into ")
+    repaired = int(out), int(into)
     dialect = path.relative_to(FOLDER).parts[0]
     return Stream(path.stem, dialect, body, tokens=tokens, repaired=repaired, **fields)
 

@@ -120,7 +120,7 @@ def _check_content(where: str, content: Any, files: fields.Files) -> None:
 
 
 def _check_inner(where: str, kind: str, block: Json, files: fields.Files) -> None:
-    """Check the blocks within a block. Of kinds unknown here, they may be of any shape."""
+    """Check the blocks within a block. Blocks of unknown kinds may have any shape."""
     inner = block.get("content")
     if kind != "tool_result":
         items = inner if isinstance(inner, list) else ()

@@ -12,7 +12,8 @@ from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.usage import Expected, Metered, Reported, meter
 
 MAX_REPLY_BYTES: Final = 64 << 20
-"""Bytes of a JSON reply, which is in memory as a whole; those with base64 audio have some MiB."""
+"""Bytes of the largest JSON reply: it is held back whole until it is charged. Replies with base64
+audio have some MiB."""
 MAX_REPLAYED_BYTES: Final = 8 << 20
 """Bytes of a JSON reply that is sent as a stream, as many as a translated event."""
 

@@ -40,7 +40,7 @@ _WHAT_IS_THERE: Final = (
 
 
 def ignore_step(step: str) -> None:
-    """Tell nobody."""
+    """Ignore a report of progress."""
 
 
 def connect(
