@@ -67,9 +67,13 @@ class ProviderState:
         breakers = (self._breaker, self._model_breakers.get(upstream_model))
         return any(one is not None and one.wait_seconds(now) > 0 for one in breakers)
 
+    def is_resting(self, upstream_model: str) -> bool:
+        """Return whether the provider asked for a pause that is not over."""
+        return self._rests_until.get(upstream_model, 0.0) > time.monotonic()
+
     def enter(self, upstream_model: str) -> None:
-        """Count a request that begins. Raises UpstreamUnavailable where the provider is not to be tried."""
-        self._check_fitness(upstream_model)
+        """Count a request that begins. Raises UpstreamUnavailable at `max_concurrency`."""
+        self._check_room()
         self.in_flight += 1
         for breaker in (self._breaker, self._find_breaker(upstream_model)):
             breaker.begin()
@@ -92,9 +96,9 @@ class ProviderState:
     def visit(self, upstream_model: str) -> Iterator[None]:
         """Count a request in flight whose failure concerns the provider, and none of its models.
 
-        Raises UpstreamUnavailable where the provider is not to be tried.
+        Raises UpstreamUnavailable at `max_concurrency`.
         """
-        self._check_fitness(upstream_model)
+        self._check_room()
         self.in_flight += 1
         try:
             yield
@@ -143,15 +147,7 @@ class ProviderState:
                 upstream_model,
             )
 
-    def _check_fitness(self, upstream_model: str) -> None:
-        rest = self._rests_until.get(upstream_model, 0.0) - time.monotonic()
-        if rest > 0:
-            raise UpstreamUnavailable(
-                "The upstream provider is not tried for now: it asked for a pause.",
-                retry_after_seconds=rest,
-                next_route=True,
-                cause="not tried: it asked for a pause",
-            )
+    def _check_room(self) -> None:
         most = self.config.max_concurrency
         if most and self.in_flight >= most:
             raise UpstreamUnavailable(
@@ -262,12 +258,16 @@ async def try_routes(
 
 
 def order_routes(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Move routes with an open breaker to the end, so the only route that is left is always tried."""
-    return sorted(candidates, key=_is_open)
+    """Move routes with an open breaker, or in a pause that the provider asked for, to the end.
+
+    So the only route that is left is always tried.
+    """
+    return sorted(candidates, key=_comes_last)
 
 
-def _is_open(candidate: Candidate) -> bool:
-    return candidate.provider.is_open(candidate.target.upstream_model)
+def _comes_last(candidate: Candidate) -> bool:
+    provider, upstream_model = candidate.provider, candidate.target.upstream_model
+    return provider.is_open(upstream_model) or provider.is_resting(upstream_model)
 
 
 async def try_route(candidate: Candidate, attempt: Callable[[Candidate], Awaitable[T]]) -> T:

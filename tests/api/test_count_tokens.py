@@ -128,16 +128,6 @@ async def test_an_account_counts_few_at_once(stage: Stage, spare: Caller) -> Non
     assert (await post()).status == 200
 
 
-async def test_counting_obeys_what_the_provider_asked_for(stage: Stage) -> None:
-    model = stage.fresh("messages")
-    stage.alpha.play(error_reply(429, headers={"Retry-After": "9"}))
-    check_messages_error(await stage.message(ask(model)), 503, "overloaded_error")
-    before = len(stage.alpha.exchanges)
-    reply = await stage.gateway.post(COUNT_TOKENS, stage.key, ask(model))
-    check_messages_error(reply, 503, "overloaded_error")
-    assert len(stage.alpha.exchanges) == before
-
-
 async def test_accounts_that_may_not_ask_may_not_count(stage: Stage) -> None:
     stage.alpha.always(json_reply({"input_tokens": 1}))
     body = ask(stage.fresh("messages"))

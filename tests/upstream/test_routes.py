@@ -139,14 +139,19 @@ async def test_streams_that_fall_silent_send_others_to_the_next_route(
     assert len(stage.beta.exchanges) in ({0, 1} if begun else {1})
 
 
-async def test_a_model_is_left_alone_as_long_as_its_provider_asked(stage: Stage) -> None:
-    model = stage.fresh("brisk")
+async def test_a_model_whose_provider_asked_for_a_pause_comes_last(stage: Stage) -> None:
+    """The only route that is left is tried all the same."""
+    model = stage.fresh("pair")
     stage.alpha.play(error_reply(429, headers={"Retry-After": "30"}))
+    stage.beta.play(OK, OK, error_reply(500))
     for _ in range(2):
-        reply = await stage.chat(say(model))
-        check_error(reply, 503, "upstream_unavailable")
-        assert 29 <= int(reply.headers["retry-after"]) <= 30
+        assert (await stage.chat(say(model))).status == 200
     assert len(stage.alpha.exchanges) == 1
+    stage.alpha.play(error_reply(429, headers={"Retry-After": "9"}))
+    reply = await stage.chat(say(model))
+    check_error(reply, 503, "upstream_unavailable")
+    assert reply.headers["retry-after"] == "9"
+    assert (len(stage.alpha.exchanges), len(stage.beta.exchanges)) == (2, 3)
 
 
 async def test_breaker_sends_to_the_next_route(stage: Stage) -> None:

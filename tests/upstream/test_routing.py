@@ -80,18 +80,6 @@ async def fail(
         await play(provider, error, upstream_model)
 
 
-async def wait_told(provider: ProviderState, upstream_model: str = "large") -> float | None:
-    """How long a request is told to stay away; None when it may go."""
-    try:
-        await play(provider, upstream_model=upstream_model)
-    except UpstreamUnavailable as error:
-        refusal = error
-    else:
-        return None
-    assert (refusal.next_route, refusal.blame) == (True, "nobody")
-    return refusal.retry_after_seconds
-
-
 def rate_limited(seconds: float) -> UpstreamUnavailable:
     """A 429 as the dialects report it."""
     return UpstreamUnavailable(
@@ -118,23 +106,28 @@ async def test_a_model_rests_as_long_as_the_provider_asked(
     provider: ProviderState, clock: Clock
 ) -> None:
     await fail(provider, rate_limited(REST))
-    assert await wait_told(provider) == REST
+    assert provider.is_resting("large")
+    assert not provider.is_resting("small")
     clock.now += REST - 1
-    assert await wait_told(provider) == 1
+    assert provider.is_resting("large")
     clock.now += 1
-    assert await wait_told(provider) is None
+    assert not provider.is_resting("large")
 
 
-@pytest.mark.usefixtures("clock")
-async def test_other_models_of_the_provider_do_not_rest(provider: ProviderState) -> None:
-    await fail(provider, rate_limited(REST))
-    assert await wait_told(provider, "small") is None
-
-
-@pytest.mark.usefixtures("clock")
-async def test_a_rest_has_an_end_whatever_the_provider_asks(provider: ProviderState) -> None:
+async def test_a_rest_has_an_end_whatever_the_provider_asks(
+    provider: ProviderState, clock: Clock
+) -> None:
     await fail(provider, rate_limited(10 * MAX_RETRY_AFTER_SECONDS))
-    assert await wait_told(provider) == MAX_RETRY_AFTER_SECONDS
+    clock.now += MAX_RETRY_AFTER_SECONDS - 1
+    assert provider.is_resting("large")
+    clock.now += 1
+    assert not provider.is_resting("large")
+
+
+@pytest.mark.usefixtures("clock")
+async def test_the_only_route_is_tried_though_it_rests(provider: ProviderState) -> None:
+    await fail(provider, rate_limited(REST))
+    await play(provider)
 
 
 async def test_rests_and_breakers_are_told_apart(provider: ProviderState, clock: Clock) -> None:
@@ -181,11 +174,11 @@ async def test_the_only_route_is_tried_though_its_breaker_is_open(provider: Prov
 
 
 @pytest.mark.usefixtures("clock")
-async def test_a_route_with_an_open_breaker_comes_last() -> None:
-    """The operator's order holds among the others, and among the open ones."""
+async def test_a_route_that_rests_or_has_an_open_breaker_comes_last() -> None:
+    """The operator's order holds among the others, and among those."""
     providers = [make_provider() for _ in range(4)]
     await open_breaker(providers[0])
-    await open_breaker(providers[2])
+    await fail(providers[2], rate_limited(REST))
     routes = [lead_to(one, "large") for one in providers]
     tried: list[ProviderState] = []
 
@@ -373,6 +366,3 @@ async def test_a_visit_obeys_the_provider_and_tells_nothing_of_a_model(
     with pytest.raises(UpstreamUnavailable), provider.visit("large"):
         pass
     assert provider.in_flight == LIMIT
-    provider.leave("large", rate_limited(9.0))
-    with pytest.raises(UpstreamUnavailable), provider.visit("large"):
-        pass
