@@ -38,7 +38,7 @@ def account_edit(command: Command) -> None:
     if hasattr(options, "models"):
         changes["models"] = options.models
     operator = None if options.role is None else options.role == "operator"
-    with command.open_books() as books:
+    with command.forbid() as books:
         account = accounts.edit_account(books, options.name, changes, operator=operator)
     _tell_account(command, account, "changed")
 
@@ -82,7 +82,7 @@ def account_correct(command: Command) -> None:
 
 
 def account_suspend(command: Command) -> None:
-    with command.open_books() as books:
+    with command.forbid() as books:
         account = accounts.suspend(books, command.options.name)
         has_operator = any(one.operator and not one.suspended for one in books.accounts.read_all())
     _tell_account(command, account, "suspended")

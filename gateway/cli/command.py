@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -73,6 +74,13 @@ class Command:
 
     def open_books(self, *, create: bool = False) -> Books:
         return accounts.open_books(self.config.storage.path, create=create)
+
+    @contextmanager
+    def forbid(self) -> Iterator[Books]:
+        """Open the books for a change that forbids something: it is in force when the command ends."""
+        with self.open_books() as books:
+            yield books
+            books.wait_in_force()
 
     def format_money(self, amount_nano: int) -> str:
         return f"{format_amount(amount_nano)} {self.currency}"

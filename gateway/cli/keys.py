@@ -37,7 +37,7 @@ def key_edit(command: Command) -> None:
         changes["expires_ms"] = options["expires"]
     if "models" in options:
         changes["models"] = options["models"]
-    with command.open_books() as books:
+    with command.forbid() as books:
         _tell_key(command, keys.edit_key(books, options["id"], changes), "changed")
 
 
@@ -48,12 +48,12 @@ def key_list(command: Command) -> None:
 
 def key_rotate(command: Command) -> None:
     options = command.options
-    with command.open_books() as books:
+    with command.forbid() as books:
         _hand_out(command, keys.rotate_key(books, options.id, grace_seconds=options.grace))
 
 
 def key_revoke(command: Command) -> None:
-    with command.open_books() as books:
+    with command.forbid() as books:
         _tell_key(command, books.keys.revoke(command.options.id), "revoked")
 
 

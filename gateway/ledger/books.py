@@ -1,8 +1,7 @@
 """The contract of the operator's books: what the command line and the console ask of a ledger.
 
 Each part has the verbs of one thing: `books.keys.revoke(key_id)`. A call is one short transaction
-and blocks until it is committed. What it changes is also noted as an event, under `books.actor`,
-and a serving process, this one or another, has it in force within a second.
+and blocks until it is committed. What it changes is also noted as an event, under `books.actor`.
 
 Every call may raise LedgerError when the ledger cannot be used. Besides that, reads raise NotFound
 for what does not exist, and changes raise Refused or one of its kinds.
@@ -291,6 +290,9 @@ class Books(AbstractContextManager["Books"], Protocol):
 
     def wait_for_others(self, milliseconds: int) -> None:
         """Set how long a change waits for another connection that is changing."""
+
+    def wait_in_force(self) -> None:
+        """Return once a serving process, if there is one, goes by all that is committed."""
 
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
         """Let a long statement fail with LedgerError once `is_over` is True, on its thread."""

@@ -113,6 +113,14 @@ def check_absence(path: Path) -> None:
         )
 
 
+def is_served(path: Path) -> bool:
+    """Return whether a process serves from this database."""
+    try:
+        return _is_locked(_add(path, ".lock"))
+    except OSError:  # no lock file: nobody ever served
+        return False
+
+
 def _add(path: Path, suffix: str) -> Path:
     """Name a file beside the database, as SQLite does: behind a symbolic link."""
     path = path.resolve()

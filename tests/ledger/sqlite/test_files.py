@@ -11,7 +11,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import LedgerError, LedgerLocked
-from gateway.ledger.sqlite.files import mark_lock
+from gateway.ledger.sqlite.files import is_served, mark_lock
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, until
 
@@ -103,3 +103,12 @@ def test_a_lock_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match=r"gateway\.db\.lock: "):
         mark_lock(lock, tmp_path / "gateway.db")
     os.close(lock)
+
+
+async def test_it_is_told_whether_a_process_serves_from_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.db"
+    assert not is_served(path), "there is no lock file"
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path):
+        assert is_served(place.path)
+    assert not is_served(place.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from gateway.ledger.sqlite.books.events import EventBook
 from gateway.ledger.sqlite.books.keys import KeyBook
 from gateway.ledger.sqlite.books.signins import SignInBook
 from gateway.ledger.sqlite.books.usage import UsageBook
+from gateway.ledger.sqlite.files import is_served
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import unix_ms
 
@@ -32,6 +34,8 @@ _KEEP_REPLY: Final = (
     "INSERT INTO replays (account_id, route, idempotency_key, request, status, reply, created_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
+IN_FORCE_SECONDS: Final = 0.5
+"""A serving process looks for commits of others every quarter of a second, and takes a batch's time."""
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
 
 
@@ -72,6 +76,10 @@ class SqliteBooks(Database):
 
     def measure(self) -> tuple[int, int]:
         return _measure(self._path), _measure(self._path.with_name(self._path.name + "-wal"))
+
+    def wait_in_force(self) -> None:
+        if is_served(self._path):
+            time.sleep(IN_FORCE_SECONDS)
 
     def close(self) -> None:
         self.connection.close()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gateway.ledger import OtherRequest, Refused, RepeatableRequest, StoredReply
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books.books import IN_FORCE_SECONDS, SqliteBooks
 from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.schedule import POLL_SECONDS
+from tests.ledger.kit import find_key, make_place, until
 
 REPEATABLE = RepeatableRequest(1, "/route", "key", b"r" * 32)
 
@@ -62,3 +66,15 @@ def test_a_ledger_that_cannot_be_written_can_be_backed_up(
         other.execute("BEGIN IMMEDIATE")
         assert books.back_up(tmp_path / "copy.db") == (tmp_path / "copy.db").stat().st_size
     assert books.events.find_last_ms("ledger.backup") is None
+
+
+async def test_a_change_is_in_force_where_a_process_serves(tmp_path: Path) -> None:
+    """Without one there is nothing to wait for; `IN_FORCE_SECONDS` is more than the pause of polls."""
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        with closing(SqliteBooks(place.path)) as books:
+            books.keys.revoke(place.key_id)
+            await asyncio.to_thread(books.wait_in_force)
+        await until(lambda: key.revoked_ms is not None)
+    assert IN_FORCE_SECONDS >= 2 * POLL_SECONDS
