@@ -56,6 +56,7 @@ MAY_IMPORT: Final = {
 WITHOUT_TESTS: Final = {
     "__main__": "it runs `cli.main`; tests of whole processes start by it",
     "cli/account_grammar": "a table: test_grammar.py types every example of it",
+    "config/records": "records; test_load.py reads all of them",
     "config/settings": "a table: test_load.py sets each of its rows, test_readme.py reads them all",
     "dialects/base": "protocols",
     "dialects/records": "records without rules",

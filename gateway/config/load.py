@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from gateway.config.prices import read_price_list
 from gateway.config.reader import (
@@ -19,139 +17,22 @@ from gateway.config.reader import (
     show,
     suggest,
 )
+from gateway.config.records import (
+    Billing,
+    Config,
+    Limits,
+    Model,
+    Provider,
+    Route,
+    Server,
+    Storage,
+)
 from gateway.config.settings import SETTINGS
-from gateway.config.values import Network, check_model_id, check_proxy, resolve_secret
-from gateway.dialects import DEMO, UPSTREAMS, MaxTokensField, Reasoning
-from gateway.prices import FREE_OF_CHARGE, PriceList
+from gateway.config.values import check_model_id, check_proxy, resolve_secret
+from gateway.dialects import DEMO, UPSTREAMS
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The output limit of a model without one of its own: the largest that vendors offer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    host: str
-    port: int
-    max_body_mb: int
-    max_in_flight: int
-    drain_seconds: float
-    max_bodies_mb: int
-    header_seconds: float
-    body_idle_seconds: float
-    body_total_seconds: float
-    comment_seconds: float
-    stall_seconds: float
-    log: Literal["human", "json"]
-    public_url: str | None
-    """An origin: scheme, host and port, without a path."""
-    trusted_proxies: tuple[Network, ...]
-
-    @property
-    def max_body_bytes(self) -> int:
-        return self.max_body_mb * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    path: Path
-    """Absolute path of the database."""
-
-
-@dataclass(frozen=True, slots=True)
-class Billing:
-    currency: str
-    hold_output_tokens: int
-    demo_credit_nano: int | None
-    low_balance_nano: int | None
-    top_up_text: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Defaults for keys, or for accounts, without limits of their own; 0 means unlimited."""
-
-    requests_per_minute: int
-    tokens_per_minute: int
-    concurrency: int
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    name: str
-    dialect: str
-    """A key of `dialects.UPSTREAMS`."""
-    base_url: str
-    """The address without a trailing slash; "" for demo."""
-    api_key: str = field(repr=False)
-    """The resolved key; "" if the provider needs none."""
-    off: str | None
-    """The reason why the provider is off; None means on."""
-    connect_timeout: float
-    first_byte_timeout: float
-    idle_timeout: float
-    total_timeout: float
-    max_concurrency: int
-    on_disconnect: Literal["abort", "drain"]
-    stream_usage: bool
-    max_tokens_field: MaxTokensField
-    leading_system: bool
-    headers: Mapping[str, str] = field(repr=False)
-    proxy: str = field(default="", repr=False)
-    """An address, perhaps with a password; "" for a direct connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    provider: str
-    upstream_model: str
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    id: str
-    owned_by: str
-    routes: tuple[Route, ...]
-    max_output_tokens: int
-    max_input_tokens: int
-    reasoning: Reasoning | None
-    """None means the default of the provider's dialect."""
-    created: int
-    """Unix seconds; 0 means unknown."""
-    prices: PriceList
-    allow: frozenset[str]
-    """What callers may send although it has no price and may change the provider's bill."""
-
-    @property
-    def free(self) -> bool:
-        return self.prices is FREE_OF_CHARGE
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    path: Path
-    server: Server
-    storage: Storage
-    billing: Billing
-    limits: Limits
-    account_limits: Limits
-    providers: Mapping[str, Provider]
-    models: Mapping[str, Model]
-
-    def models_of(self, provider: Provider) -> list[str]:
-        """Return the ids of the models that have a route to the provider."""
-        return [
-            model.id
-            for model in self.models.values()
-            if any(route.provider == provider.name for route in model.routes)
-        ]
-
-    def active_models(self) -> dict[str, Model]:
-        """Return the models with a provider that is on, their routes cut down to such providers."""
-        return {
-            model.id: dataclasses.replace(model, routes=routes)
-            for model in self.models.values()
-            if (routes := tuple(r for r in model.routes if self.providers[r.provider].off is None))
-        }
 
 
 def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = True) -> Config:
@@ -176,6 +57,7 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
 
     providers = {n: _read_provider(file, n, raw, resolve) for n, raw in root["providers"].items()}
     models = {n: _read_model(file, n, raw, providers) for n, raw in root["models"].items()}
+    _check_limits(file, root["models"], models, providers)
     billing, limits, server = root["billing"], root["limits"], Server(**root["server"])
     return Config(
         path=path,
@@ -268,13 +150,7 @@ def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, P
             )
     prices = read_price_list(place, settings.pop("price"), settings.pop("price_when"))
     owner = settings.pop("owned_by") or routes[0].provider.lower()
-    limit = settings.pop("max_output_tokens")
-    if limit is None:
-        if any(UPSTREAMS[providers[one.provider].dialect].requires_limit for one in routes):
-            raise place.error(
-                "max_output_tokens", "is missing; a messages provider has to be told the limit"
-            )
-        limit = MAX_OUTPUT_TOKENS
+    limit = settings.pop("max_output_tokens") or MAX_OUTPUT_TOKENS
     return Model(
         id=model_id,
         owned_by=owner,
@@ -283,6 +159,26 @@ def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, P
         prices=prices,
         **settings,
     )
+
+
+def _check_limits(
+    file: str,
+    raw: Mapping[str, Any],
+    models: Mapping[str, Model],
+    providers: Mapping[str, Provider],
+) -> None:
+    """Refuse models without a limit of their own where a provider has to be told one."""
+    lacking = [
+        f"[models.{quote_key(model.id, always=True)}]"
+        for model in models.values()
+        if "max_output_tokens" not in raw[model.id]
+        and any(UPSTREAMS[providers[one.provider].dialect].requires_limit for one in model.routes)
+    ]
+    if lacking:
+        raise ConfigError(
+            f"{file}: {', '.join(lacking)} max_output_tokens: is missing; a messages provider has "
+            "to be told the limit"
+        )
 
 
 def _check_quoting(place: Place, model_id: str, raw: object) -> None:

@@ -8,11 +8,13 @@ of the head is passed on, so nothing in it can reach a caller.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 MAX_LINE_BYTES: Final = 8190
 """Bytes of a line of the head: aiohttp's own limit, which servers keep to."""
+MAX_HEAD_BYTES: Final = 64 << 10
+"""Bytes of a head that is not whole yet; providers send some KiB."""
 MAX_HEADERS: Final = 128
 """Headers of a response: several times what providers send. A head without end must not fill the
 memory."""
@@ -57,6 +59,8 @@ class ResponseReader:
     head: Head | None = None
     done: bool = False
     """The body is whole; further bytes belong to no request."""
+    _partial: bytearray = field(default_factory=bytearray)
+    """The head as far as it came. Each byte is looked at once, however small the reads are."""
     _buffer: bytes = b""
     _left: int = 0
     """Missing bytes of the body, or of the current chunk with its CRLF."""
@@ -74,7 +78,7 @@ class ResponseReader:
     def feed(self, data: bytes) -> bytes:
         """Return the body bytes that came with `data`. Raises BadResponse."""
         if self.head is None:
-            data = self._read_head(self._buffer + data)
+            data = self._read_head(data)
             if self.head is None:
                 return b""
         if self.done:
@@ -98,16 +102,23 @@ class ResponseReader:
 
     def _read_head(self, data: bytes) -> bytes:
         """Set `head` once it is whole; return the bytes after it."""
+        if self._partial:
+            searched = max(len(self._partial) - 3, 0)  # a blank line may have begun there
+            self._partial += data
+            if _find_head_end(self._partial, searched)[0] < 0:
+                _check_partial_head(self._partial)
+                return b""
+            data = bytes(self._partial)
+            self._partial.clear()
         while self._interim <= MAX_INTERIM:
-            end, size = _find_head_end(data)
+            end, size = _find_head_end(data, 0)
             if end < 0:
                 _check_partial_head(data)
-                self._buffer = data
+                self._partial += data
                 return b""
             head = parse_head(data[:end])
             data = data[end + size :]
             if head.status == 101 or head.status >= 200:  # noqa: PLR2004 - interim answers are skipped
-                self._buffer = b""
                 self._choose_framing(head)
                 self.head = head
                 return data
@@ -225,18 +236,17 @@ def parse_head(data: bytes) -> Head:
     return Head(int(match[2]), headers, is_persistent)
 
 
-def _find_head_end(data: bytes) -> tuple[int, int]:
+def _find_head_end(data: bytes | bytearray, start: int) -> tuple[int, int]:
     """Return the index of the head's end and the length of its blank line; -1 when it is not whole."""
-    crlf, lf = data.find(b"\r\n\r\n"), data.find(b"\n\n")
+    crlf, lf = data.find(b"\r\n\r\n", start), data.find(b"\n\n", start)
     if lf >= 0 and (crlf < 0 or lf < crlf):
         return lf, 2
     return crlf, 4
 
 
-def _check_partial_head(data: bytes) -> None:
+def _check_partial_head(data: bytes | bytearray) -> None:
     """Refuse early what can never become a head: garbage need not contain a blank line."""
-    too_long = (
-        len(data) > MAX_HEADERS * MAX_LINE_BYTES or len(data.rpartition(b"\n")[2]) > MAX_LINE_BYTES
-    )
+    line_bytes = len(data) - data.rfind(b"\n") - 1
+    too_long = len(data) > MAX_HEAD_BYTES or line_bytes > MAX_LINE_BYTES
     if too_long or not (data.startswith(b"HTTP/1.") or b"HTTP/1.".startswith(data)):
         raise BadResponse("its head is malformed")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.upstream.http1 import MAX_INTERIM, BadResponse, ResponseReader
+from gateway.upstream.http1 import MAX_HEAD_BYTES, MAX_INTERIM, BadResponse, ResponseReader
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: v\r\n\r\n"
 LENGTH = (
@@ -58,6 +58,15 @@ def test_a_chunk_size_line_without_end_is_cut() -> None:
     reader.feed(b"5;" + b"x" * ((16 << 10) - 2))
     with pytest.raises(BadResponse, match="too long"):
         reader.feed(b"x")
+
+
+def test_a_head_without_end_is_refused() -> None:
+    reader, line = ResponseReader(), b"X: " + b"a" * 1000 + b"\r\n"
+    reader.feed(b"HTTP/1.1 200 OK\r\n")
+    for _ in range(MAX_HEAD_BYTES // len(line)):
+        reader.feed(line)
+    with pytest.raises(BadResponse, match="head is malformed"):
+        reader.feed(line)
 
 
 def test_the_lines_of_a_repeated_header_are_one_list() -> None:
