@@ -9,7 +9,7 @@ from aiohttp import web
 from gateway.api import Call, Gateway, add_api
 from gateway.config import Config, Provider
 from gateway.console import add_console
-from gateway.dialects import DEMO, EXCHANGES
+from gateway.dialects import DEMO, EXCHANGES, Exchanges
 from gateway.ledger import Ledger
 from gateway.upstream import DemoForwarder, Forwarder, HttpForwarder, ProviderState, Routes, Ticker
 
@@ -21,14 +21,19 @@ def make_app(gateway: Gateway) -> web.Application:
     return app
 
 
-def make_gateway(config: Config, ledger: Ledger, log_call: Callable[[Call, int], None]) -> Gateway:
+def make_gateway(
+    config: Config,
+    ledger: Ledger,
+    log_call: Callable[[Call, int], None],
+    exchanges: Exchanges = EXCHANGES,
+) -> Gateway:
     """Make the shared state, with a forwarder for every provider that is on."""
-    return Gateway(config, ledger, make_routes(config), Ticker(), log_call)
+    return Gateway(config, ledger, make_routes(config, exchanges), Ticker(), log_call)
 
 
-def make_routes(config: Config) -> Routes:
+def make_routes(config: Config, exchanges: Exchanges = EXCHANGES) -> Routes:
     """Route every model that can be served in some dialect."""
-    servable = {dialect for row in EXCHANGES.values() for dialect in row}
+    servable = {dialect for row in exchanges.values() for dialect in row}
     models = {
         model.id: model
         for model in config.active_models().values()
@@ -36,7 +41,7 @@ def make_routes(config: Config) -> Routes:
     }
     used = {route.provider for model in models.values() for route in model.routes}
     providers = {name: ProviderState(_make_forwarder(config.providers[name])) for name in used}
-    return Routes(models, providers, EXCHANGES)
+    return Routes(models, providers, exchanges)
 
 
 def _make_forwarder(provider: Provider) -> Forwarder:

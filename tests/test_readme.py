@@ -15,7 +15,7 @@ import pytest
 from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
 from gateway.config import SETTINGS, load_config
 from gateway.config.reader import Missing
-from gateway.dialects import chat, messages
+from gateway.dialects import DEMO, UPSTREAMS
 from gateway.dialects.chat_over_messages import request as to_messages_request
 from gateway.dialects.messages_over_chat import request as to_chat_request
 from gateway.errors import GatewayError
@@ -96,8 +96,8 @@ def describe_billed() -> str:
         "| at providers of dialect | refused without a price, or unless allowed |",
         "|---|---|",
     ]
-    for dialect, table in (("chat", chat.BILLED), ("messages", messages.BILLED)):
-        names = ", ".join(f"`{name}`" for name in table)
+    for dialect in (one for one in UPSTREAMS if one != DEMO):
+        names = ", ".join(f"`{name}`" for name in UPSTREAMS[dialect].billed)
         lines.append(f"| `{dialect}` | {names}, tools that the provider runs |")
     return "\n".join(lines)
 

@@ -28,7 +28,6 @@ May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
 from gateway.api.access_log import AccessLog as AccessLog
 from gateway.api.middleware import make_front as make_front
 from gateway.api.routes import add_api as add_api
-from gateway.api.routes import choose_by_header as choose_by_header
 from gateway.api.state import CALL as CALL
 from gateway.api.state import GATEWAY as GATEWAY
 from gateway.api.state import Call as Call

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -21,7 +21,7 @@ from gateway.api.body import release_body
 from gateway.api.ended_keys import refuse_ended
 from gateway.api.error_replies import render_error, translate_http_error
 from gateway.api.state import CALL, GATEWAY, Call, Gateway, make_headers
-from gateway.dialects import Caller
+from gateway.dialects import CALLERS, Caller
 from gateway.errors import (
     RESTARTING,
     AccountSuspended,
@@ -48,18 +48,19 @@ refusal."""
 _BEARER: Final = "bearer "
 
 
-def make_front(
-    choose_dialect: Callable[[web.Request], Caller], *, logged: bool = True
-) -> Middleware:
+def make_front(*callers: Caller, logged: bool = True) -> Middleware:
     """Make the outermost middleware, which gives each request an id and answers every error.
 
-    `logged`: each request gets a line in the log.
+    `callers`: those who use the paths, by default all. Whose `marker` a request has is answered in
+    its dialect, any other request in the first one's. `logged`: each request gets a line in the log.
     """
+    first, *others = callers or CALLERS.values()
 
     @web.middleware
     async def front(request: web.Request, handler: Handler) -> web.StreamResponse:
         now_ms = unix_ms()
-        call = Call(make_request_id(now_ms), choose_dialect(request), time.monotonic(), now_ms)
+        caller = _choose(request, first, others)
+        call = Call(make_request_id(now_ms), caller, time.monotonic(), now_ms)
         request[CALL] = call
         try:
             check_framing(request)
@@ -78,6 +79,13 @@ def make_front(
         return response
 
     return front
+
+
+def _choose(request: web.Request, first: Caller, others: Sequence[Caller]) -> Caller:
+    for caller in others:
+        if caller.marker in request.headers:
+            return caller
+    return first
 
 
 @web.middleware

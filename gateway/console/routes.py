@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.api import GATEWAY, Call, Gateway, choose_by_header, make_front
+from gateway.api import GATEWAY, Call, Gateway, make_front
 from gateway.console import pages
 from gateway.console.api import ROUTES
 from gateway.console.books_thread import BooksThread
@@ -17,8 +17,8 @@ from gateway.console.process_state import ProcessState
 from gateway.console.state import CONSOLE, ConsoleState, Route
 from gateway.tasks import spawn
 
-FRONT: Final = make_front(choose_by_header)
-PAGE_FRONT: Final = make_front(choose_by_header, logged=False)
+FRONT: Final = make_front()
+PAGE_FRONT: Final = make_front(logged=False)
 """Not logged: showing the page takes two dozen files."""
 API_PREFIX: Final = "/console/api"
 PREFIX: Final = "/console"

@@ -8,7 +8,8 @@
     chat/  messages/                            a folder per dialect
     chat_over_messages/  messages_over_chat/    a folder per translation, caller over upstream
 
-A new dialect is a folder and a row in the tables of `exchanges`; a new pair is a folder and a row.
+A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
+a folder and a row in the table of translations. Other code stays as it is.
 Imports are the leaves alone (`errors`, `money`, `prices`, `usage`), neither asyncio nor aiohttp. Other folders
 import from here. README.md has the facts of the formats that the code relies on.
 """

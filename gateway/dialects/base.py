@@ -10,7 +10,7 @@ An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -80,6 +80,14 @@ class Caller(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def path(self) -> str:
+        """The path of its completions behind `/v1`, with its slash."""
+
+    @property
+    def marker(self) -> str | None:
+        """A header that its SDKs alone send: by it, requests to paths of all dialects are told apart."""
 
     @property
     def keep_alive(self) -> bytes:
@@ -207,6 +215,10 @@ class Upstream(Protocol):
     @property
     def passed_headers(self) -> tuple[str, ...]:
         """Headers of callers of the same dialect that go on to the upstream, in lower case."""
+
+    @property
+    def billed(self) -> Collection[str]:
+        """Fields of a request that change the provider's bill: a model's `allow` can name them."""
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         """Return the headers that carry the provider's key; without a key, those needed anyway."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.dialects import chat, messages
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
 from gateway.dialects.chat import ChatCaller, ChatUpstream
 from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
@@ -112,6 +111,7 @@ class Exchange:
 
 
 CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}
+"""The first answers on paths of all dialects where no `marker` tells who calls."""
 
 DEMO: Final = "demo"
 """The `dialect` of the embedded provider, which speaks chat."""
@@ -127,7 +127,7 @@ TRANSLATIONS: Final[Translations] = {
     ("messages", "chat"): MESSAGES_OVER_CHAT,
 }
 
-BILLED_NAMES: Final = frozenset({*chat.BILLED, *messages.BILLED, *BILLED_TOOLS})
+BILLED_NAMES: Final = BILLED_TOOLS.union(*(one.billed for one in UPSTREAMS.values()))
 """Everything that a model's `allow` can name."""
 
 PIVOT: Final = "chat"

@@ -32,6 +32,8 @@ class ChatCaller:
     """A `Caller` of the chat completions API."""
 
     name: Final = "chat"
+    path: Final = "/chat/completions"
+    marker: Final = None
     keep_alive: Final = b": keep-alive\n\n"
 
     def parse_request(self, data: bytes) -> CompletionRequest:

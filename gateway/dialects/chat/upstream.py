@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.chat.billed import check_billed, read_asked
+from gateway.dialects.chat.billed import BILLED, check_billed, read_asked
 from gateway.dialects.chat.reader import ChatReader, read_completion
 from gateway.dialects.chat.stream import DONE, ID_PREFIX, ChatStream, render_chunk, shape_id
 from gateway.dialects.chat.usage import (
@@ -33,6 +33,7 @@ class ChatUpstream:
     default_reasoning: Final = "none"
     requires_limit: Final = False
     passed_headers: Final = ()
+    billed: Final = BILLED
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}

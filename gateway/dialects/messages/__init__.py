@@ -11,7 +11,6 @@ usage     what a reply used, and the text to estimate it from
 
 from __future__ import annotations
 
-from gateway.dialects.messages.billed import BILLED as BILLED
 from gateway.dialects.messages.caller import MessagesCaller as MessagesCaller
 from gateway.dialects.messages.caller import MessagesField as MessagesField
 from gateway.dialects.messages.caller import is_default as is_default

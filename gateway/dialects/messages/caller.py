@@ -33,6 +33,8 @@ class MessagesCaller:
     """A `Caller` of the messages API."""
 
     name: ClassVar = "messages"
+    path: ClassVar = "/messages"
+    marker: ClassVar = "anthropic-version"
     keep_alive: ClassVar = b'event: ping\ndata: {"type": "ping"}\n\n'
 
     counting: bool = False

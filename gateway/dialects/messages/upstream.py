@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.messages.billed import check_billed, check_container, read_asked
+from gateway.dialects.messages.billed import BILLED, check_billed, check_container, read_asked
 from gateway.dialects.messages.reader import MessagesReader, read_message
 from gateway.dialects.messages.stream import MessagesStream, render_event
 from gateway.dialects.messages.usage import (
@@ -36,6 +36,7 @@ class MessagesUpstream:
     default_reasoning: ClassVar[Reasoning] = "effort"
     requires_limit: ClassVar = True
     passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
+    billed: ClassVar = BILLED
 
     path: str = "/messages"
     """Another one for requests that are asked in the same way, such as a count of tokens."""

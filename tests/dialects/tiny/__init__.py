@@ -1,4 +1,4 @@
-"""A third dialect shows what adding one takes: this folder, and a row per table (`EXCHANGES`).
+"""A third dialect shows what adding one takes: a caller, an upstream, translations, a row per table.
 
 `gateway` does not know it. Its wire format is a toy:
 
@@ -12,13 +12,16 @@ The speakers are `rule`, `me` and `you`; the end is `done` or `cut`. An event is
 
 from __future__ import annotations
 
-from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, make_exchanges
+from gateway import dialects
 from tests.dialects.tiny.caller import TinyCaller
 from tests.dialects.tiny.translations import CHAT_OVER_TINY, TINY_OVER_CHAT
 from tests.dialects.tiny.upstream import TinyUpstream
 
-EXCHANGES = make_exchanges(
-    {**CALLERS, "tiny": TinyCaller()},
-    {**UPSTREAMS, "tiny": TinyUpstream()},
-    {**TRANSLATIONS, ("tiny", "chat"): TINY_OVER_CHAT, ("chat", "tiny"): CHAT_OVER_TINY},
-)
+CALLERS = {**dialects.CALLERS, "tiny": TinyCaller()}
+UPSTREAMS = {**dialects.UPSTREAMS, "tiny": TinyUpstream()}
+TRANSLATIONS = {
+    **dialects.TRANSLATIONS,
+    ("tiny", "chat"): TINY_OVER_CHAT,
+    ("chat", "tiny"): CHAT_OVER_TINY,
+}
+EXCHANGES = dialects.make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)

@@ -14,6 +14,8 @@ class TinyCaller:
     """A `Caller`."""
 
     name = "tiny"
+    path = "/tiny"
+    marker = "x-tiny"
     keep_alive = b": .\n\n"
 
     def parse_request(self, data: bytes) -> CompletionRequest:

@@ -1,4 +1,4 @@
-"""The same reply as each upstream sends it, and as each caller reads it."""
+"""The same request and reply in each dialect: as callers send and read it, as upstreams send it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,34 @@ from tests.dialects.chat.kit import choice as make_choice
 from tests.dialects.chat_over_messages.events import close, finish, open_block, say, start
 from tests.dialects.chat_over_messages.kit import frame
 from tests.dialects.messages_over_chat.kit import read_events
+from tests.dialects.tiny.translations import ROLES
 from tests.dialects.tiny.upstream import BYE, render
 
 Json = dict[str, Any]
+
+
+TALK = [("rule", "Be brief."), ("me", "Hi"), ("you", "Hello"), ("me", "Grüße?")]
+MESSAGES = [{"role": ROLES[speaker], "content": words} for speaker, words in TALK]
+ASK: dict[str, Json] = {
+    "chat": {
+        "model": MODEL,
+        "messages": MESSAGES,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 50,
+    },
+    "messages": {
+        "model": MODEL,
+        "system": TALK[0][1],
+        "messages": MESSAGES[1:],
+        "stream": True,
+        "max_tokens": 50,
+    },
+    "tiny": {"to": MODEL, "lines": TALK, "flow": True, "most": 50},
+}
+"""The request for a stream, by the caller's dialect."""
+FLAG = {"chat": "stream", "messages": "stream", "tiny": "flow"}
+"""The field that asks for a stream."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, each_byte, play
 from tests.dialects.tiny import EXCHANGES
-from tests.dialects.tiny.said import HEAR, READ, WRITE, Said
+from tests.dialects.tiny.said import ASK, FLAG, HEAR, READ, TALK, WRITE, Said
+from tests.dialects.tiny.translations import ROLES
 from tests.dialects.tiny.upstream import render
 
 Json = dict[str, Any]
@@ -27,8 +28,6 @@ SAID = [Said("Hello, Wörld! 🎉"), Said("Once upon a", "cut"), Said("", used=(
 each_said = pytest.mark.parametrize("said", SAID, ids=["done", "cut", "nothing"])
 
 TARGET = Target("theirs")
-TALK = [("rule", "Be brief."), ("me", "Hi"), ("you", "Hello"), ("me", "Grüße?")]
-ROLES = {"rule": "system", "me": "user", "you": "assistant"}
 
 
 def talk_chat(body: Json) -> list[tuple[str, str]]:
@@ -52,20 +51,7 @@ def talk_tiny(body: Json) -> list[tuple[str, str]]:
 
 TALK_OF = {"chat": talk_chat, "messages": talk_messages, "tiny": talk_tiny}
 TOLD = [(ROLES[speaker], words) for speaker, words in TALK]
-MESSAGES = [{"role": ROLES[speaker], "content": words} for speaker, words in TALK]
-ASK: dict[str, Json] = {
-    "chat": {"model": MODEL, "messages": MESSAGES, "stream": True, "max_tokens": 50},
-    "messages": {
-        "model": MODEL,
-        "system": TALK[0][1],
-        "messages": MESSAGES[1:],
-        "stream": True,
-        "max_tokens": 50,
-    },
-    "tiny": {"to": MODEL, "lines": TALK, "flow": True, "most": 50},
-}
 LIMIT = {"chat": "max_tokens", "messages": "max_tokens", "tiny": "most"}
-FLAG = {"chat": "stream", "messages": "stream", "tiny": "flow"}
 
 
 def make_context() -> ReplyContext:

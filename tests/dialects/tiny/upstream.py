@@ -112,6 +112,7 @@ class TinyUpstream:
     default_reasoning: Reasoning = "none"
     requires_limit: bool = False
     passed_headers = ("x-tiny-trace",)
+    billed = ("lamp",)
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         return {"x-tiny-key": api_key} if api_key else {}
