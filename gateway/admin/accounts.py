@@ -32,11 +32,16 @@ def open_books(path: Path, *, create: bool = False) -> ledger.Books:
 
     Raises:
         NotFound: there is no such file, and `create` is False.
-        LedgerError: it is no ledger, or of a newer version.
+        LedgerError: it is no ledger, or of a newer version, or a gateway serves from a lost one.
     """
-    if not create and not path.exists():
-        raise ledger.NotFound(f"there is no database at {path}; 'serve' or 'account add' makes one")
-    return ledger.open_books(path, create=create)
+    try:
+        return ledger.open_books(path, create=create)
+    except ledger.LedgerError as error:
+        if create or path.exists() or isinstance(error, ledger.FilesLost):
+            raise
+        raise ledger.NotFound(
+            f"there is no database at {path}; 'serve' or 'account add' makes one"
+        ) from error
 
 
 def add_account(

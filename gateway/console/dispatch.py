@@ -28,7 +28,7 @@ from gateway.console.refusals import (
 )
 from gateway.console.state import CONSOLE, Answer, ConsoleRequest, Route, find_local
 from gateway.errors import RESTARTING
-from gateway.ledger import Actor, Conflict, LedgerError, NotFound, Refused, SessionView
+from gateway.ledger import Actor, Conflict, FilesLost, LedgerError, NotFound, Refused, SessionView
 
 log = logging.getLogger("gateway.console")
 
@@ -94,6 +94,11 @@ def _identify(http: web.Request) -> None:
 def _report_outage(http: web.Request, error: LedgerError) -> ConsoleError:
     """Log and translate a ledger error. A full disk or a locked database needs no traceback."""
     log.error("%s: %s", http[CALL].request_id, error)
+    if isinstance(error, FilesLost):
+        return unavailable(
+            "The ledger's files were removed or replaced while in use. The gateway's log tells its"
+            " operator how to rescue them."
+        )
     return unavailable("The ledger cannot be used just now. Try again shortly.")
 
 

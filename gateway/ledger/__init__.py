@@ -34,6 +34,7 @@ from gateway.ledger.base import Account as Account
 from gateway.ledger.base import Admission as Admission
 from gateway.ledger.base import Correction as Correction
 from gateway.ledger.base import EndedKey as EndedKey
+from gateway.ledger.base import FilesLost as FilesLost
 from gateway.ledger.base import Hold as Hold
 from gateway.ledger.base import Key as Key
 from gateway.ledger.base import Ledger as Ledger

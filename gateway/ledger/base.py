@@ -42,6 +42,10 @@ class LedgerLocked(LedgerError):
     """Another process serves from this database."""
 
 
+class FilesLost(LedgerError):
+    """A file that is in use was removed or replaced; what is written to it now may be lost."""
+
+
 class LedgerMismatch(LedgerError):
     """The audit found that balances and entries disagree, so the ledger must not be served from."""
 

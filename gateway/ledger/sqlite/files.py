@@ -1,55 +1,59 @@
 """The files of a database: the lock of the process that serves, and whether they are still there.
 
 SQLite goes on writing to a file that was removed or replaced, and all of that is lost. So the
-serving process writes into its lock file which database it has open. Other programs compare that
-with the file they find, and a start without a database notices that there was one.
+serving process writes into its lock file which files it has open. Other programs compare those
+with the files they find and use, and a start without a database notices that there was one.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.base import LedgerError, LedgerLocked
+from gateway.ledger.base import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.reasons import explain
 
 FILE_MODE: Final = 0o600
 """Only the owner reads and writes: the database has everybody's accounts."""
-_MARK_BYTES: Final = 64
-"""Bytes read of the lock file's mark, which is an inode's number."""
-
-
-class FilesLost(sqlite3.OperationalError):
-    """A file that is open was removed or replaced."""
+_MARK_WORDS: Final = 4
+"""The lock file's mark has the process id, then what identifies the database, its -wal, its -shm."""
+_MARK_BYTES: Final = 256
+"""Bytes read of the mark: four words of at most 41 characters."""
+_TRIES: Final = 3
+"""Tries to lock: other programs may be looking, by `is_served`."""
+_RETRY_SECONDS: Final = 0.01
+"""The pause between two tries; to look takes microseconds."""
 
 
 class FileWatch:
-    """The files that are open under the names of one database."""
+    """The files that a process has open under the names of one database.
 
-    def __init__(self, path: Path) -> None:
+    `serving_pid` is the process, if it is the one that serves.
+    """
+
+    def __init__(self, path: Path, *, serving_pid: int | None = None) -> None:
         self._path = path
-        self._paths = (path, _add(path, "-wal"), _add(path, "-shm"))
-        self._opened = [_identify(one) for one in self._paths]
+        self._serving_pid = serving_pid
+        self._opened = _identify_all(path)
 
     def check(self) -> None:
-        """Raises FilesLost."""
-        for path, opened in zip(self._paths, self._opened, strict=True):
-            if _identify(path) != opened:
-                raise FilesLost(
-                    f"{path} was removed or replaced while it was in use. Before you stop the gateway,"
-                    f" put the same file back, or copy {self._path.name} and its -wal from"
-                    f" /proc/{os.getpid()}/fd: what is in them is nowhere else"
-                )
+        """Raise FilesLost if the names have other files now, or a gateway serves from others."""
+        check_served(self._path)
+        _compare(self._path, self._opened, self._serving_pid)
 
 
 def take_lock(path: Path) -> int:
     """Lock `<path>.lock` for the life of this process; return the descriptor to close.
 
     One process serves from a database, because holds live in its memory. The lock file stays when
-    the lock goes: unlinking it would let two processes lock two files.
+    the lock goes: unlinking it would let two processes lock two files. The database itself is not
+    locked: to close a descriptor of it would drop the locks that SQLite has on it in this process.
+    `check_names` refuses the second name that would have a lock of its own.
 
     Raises:
         LedgerLocked: another process serves from this database.
@@ -60,27 +64,34 @@ def take_lock(path: Path) -> int:
         descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, FILE_MODE)
     except OSError as error:
         raise explain(lock_path, error) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    if not _lock(descriptor):
         os.close(descriptor)
-        raise LedgerLocked(f"{path}: another gateway serves from this database") from error
+        raise LedgerLocked(f"{path}: another gateway serves from this database")
+    _clear_mark(descriptor)
     return descriptor
 
 
-def mark_lock(lock: int, path: Path) -> None:
-    """Write into the lock file which file is served. Raises LedgerError."""
+@contextmanager
+def marked(lock: int, path: Path) -> Iterator[None]:
+    """Write into the lock file which files are served, until they are about to be closed.
+
+    SQLite makes the log when the first connection opens and removes it when the last one closes;
+    in between its files stay the same. Raises LedgerError.
+    """
     try:
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, _identify(path).encode(), 0)
+        os.pwrite(lock, " ".join((str(os.getpid()), *_identify_all(path))).encode(), 0)
     except OSError as error:
         raise explain(_add(path, ".lock"), error) from error
+    try:
+        yield
+    finally:
+        _clear_mark(lock)
 
 
 def check_names(path: Path) -> None:
-    """Refuse a database with a second name, or one that is not the file being served.
+    """Refuse a database with a second name. Raises LedgerError.
 
-    Raises LedgerError. SQLite names the log by the database, so two names would have two logs.
+    SQLite names the log by the database, so two names would have two logs.
     """
     try:
         links = path.stat().st_nlink
@@ -91,13 +102,18 @@ def check_names(path: Path) -> None:
             f"{path}: the file has {links} names (hard links), and each would have a log of its own;"
             " keep one name"
         )
-    lock_path = _add(path, ".lock")
-    mark = _read_mark(lock_path)
-    if mark and mark != _identify(path) and _is_locked(lock_path):
-        raise LedgerError(
-            f"{path}: the gateway that runs serves from another file, which was removed or replaced;"
-            " its log says what to do"
-        )
+
+
+def check_served(path: Path) -> None:
+    """Raise FilesLost if a gateway serves from other files than these names have now."""
+    words = _read_mark(_add(path, ".lock")).split()
+    if len(words) != _MARK_WORDS:
+        return
+    try:
+        _compare(path, words[1:], int(words[0]))
+    except FilesLost:
+        if is_served(path):
+            raise
 
 
 def check_absence(path: Path) -> None:
@@ -114,11 +130,18 @@ def check_absence(path: Path) -> None:
 
 
 def is_served(path: Path) -> bool:
-    """Return whether a process serves from this database."""
+    """Return whether a process serves from this database; to look takes the lock for microseconds."""
     try:
-        return _is_locked(_add(path, ".lock"))
+        descriptor = os.open(_add(path, ".lock"), os.O_RDONLY)
     except OSError:  # no lock file: nobody ever served
         return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _add(path: Path, suffix: str) -> Path:
@@ -127,13 +150,37 @@ def _add(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
+def _identify_all(path: Path) -> list[str]:
+    return [_identify(one) for one in _list_files(path)]
+
+
+def _list_files(path: Path) -> tuple[Path, ...]:
+    return path, _add(path, "-wal"), _add(path, "-shm")
+
+
 def _identify(path: Path) -> str:
-    """Return the device and number of a file; "" if there is none."""
+    """Return the device and number of a file; "-" if there is none."""
     try:
         found = path.stat()
     except OSError:
-        return ""
+        return "-"
     return f"{found.st_dev}:{found.st_ino}"
+
+
+def _compare(path: Path, wanted: Sequence[str], serving_pid: int | None) -> None:
+    for file, identity in zip(_list_files(path), wanted, strict=True):
+        if _identify(file) != identity:
+            raise FilesLost(
+                f"{file} was removed or replaced while it was in use"
+                + ("" if serving_pid is None else _say_rescue(path, serving_pid))
+            )
+
+
+def _say_rescue(path: Path, serving_pid: int) -> str:
+    return (
+        ". Before you stop the gateway, put the same file back, or copy"
+        f" {path.name} and its -wal from /proc/{serving_pid}/fd: what is in them is nowhere else"
+    )
 
 
 def _read_mark(lock_path: Path) -> str:
@@ -143,12 +190,20 @@ def _read_mark(lock_path: Path) -> str:
         return ""
 
 
-def _is_locked(lock_path: Path) -> bool:
-    descriptor = os.open(lock_path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+def _clear_mark(lock: int) -> None:
+    """Name no files any more. One byte stays, for `check_absence`.
+
+    The length changes in one step, so nobody reads half a mark, now or when it is written again.
+    """
+    os.ftruncate(lock, min(os.fstat(lock).st_size, 1))
+
+
+def _lock(descriptor: int) -> bool:
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_RETRY_SECONDS)
+            continue
         return True
-    finally:
-        os.close(descriptor)
     return False

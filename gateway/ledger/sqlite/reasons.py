@@ -59,7 +59,7 @@ def _join(reason: str | None, said: str) -> str:
     return f"{reason} ({said})" if reason else said
 
 
-def primary_code(error: sqlite3.Error) -> int:
+def primary_code(error: Exception) -> int:
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code & PRIMARY_CODE
 

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger.base import LedgerError, LedgerLocked
-from gateway.ledger.sqlite.files import FILE_MODE, check_absence, check_names, take_lock
+from gateway.ledger.sqlite.files import (
+    FILE_MODE,
+    check_absence,
+    check_names,
+    check_served,
+    take_lock,
+)
 from gateway.ledger.sqlite.reasons import explain
 
 MIGRATIONS: Final = ("schema.sql", "console.sql", "prices.sql", "limits.sql")
@@ -56,6 +62,7 @@ def connect(
     migration begins.
 
     Raises:
+        FilesLost: a gateway serves from files that lost these names.
         LedgerError: the file is missing and `create` is False, or should not be; it is no ledger;
             its version is newer than this program's; or it is older and a gateway serves from it.
     """
@@ -63,6 +70,8 @@ def connect(
         raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
     with ExitStack() as until_ready:
         try:
+            if not is_locked:
+                check_served(path)
             connection = _open(path, create=create)
             until_ready.callback(connection.close)
             if _prepare(connection, path) < len(MIGRATIONS):
@@ -109,7 +118,9 @@ def set_busy_timeout(connection: sqlite3.Connection, busy_ms: int) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction(
+    connection: sqlite3.Connection, before_commit: Callable[[], None] | None = None
+) -> Iterator[None]:
     """BEGIN IMMEDIATE, and COMMIT at the end or ROLLBACK on any exception.
 
     A transaction that began with a read would fail at once with SQLITE_BUSY_SNAPSHOT when
@@ -118,6 +129,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        if before_commit is not None:
+            before_commit()
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

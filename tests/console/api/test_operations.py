@@ -114,6 +114,27 @@ async def test_health_of_a_gateway_at_rest(console: Console) -> None:
     assert 0 <= health["uptime_seconds"] < 60
 
 
+async def test_nothing_is_read_or_changed_while_the_database_is_away(tmp_path: Path) -> None:
+    """It would go into a file that has no name, and be lost."""
+    aside = tmp_path / "aside"
+    async with open_console(tmp_path) as console:
+        path = f"{API}/accounts/{console.account_id(HOLDER)}"
+        body = {"amount": "7", "note": "paid"}
+        before = await get(console, path)
+        console.database.rename(aside)
+        for reply in (
+            await console.post(f"{path}/credit", body, as_=OPERATOR, key="once"),
+            await console.get(path, as_=OPERATOR),
+        ):
+            assert reply.refusal == (503, "unavailable", None)
+            assert "removed or replaced" in reply.error["message"]
+            assert str(tmp_path) not in reply.error["message"]
+        aside.rename(console.database)
+        assert await get(console, path) == before
+        reply = await console.post(f"{path}/credit", body, as_=OPERATOR, key="once")
+        assert reply.json["entry"]["balance_after"] == "107.00"
+
+
 async def test_health_shows_what_failed_lately(console: Console) -> None:
     """Callers' errors and successful requests are not shown."""
     secret = await add_key(console)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import logging
 import os
+import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
-from gateway.ledger import LedgerError, LedgerLocked
-from gateway.ledger.sqlite.files import is_served, mark_lock
+from gateway.exit_codes import ExitCode
+from gateway.ledger import FilesLost, LedgerError, LedgerLocked
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.files import is_served, marked, take_lock
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, until
+from gateway.money import NANO
+from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
 
 CREDIT = 10**12
+CONFIG = '[providers.demo]\ndialect = "demo"\n[models."m"]\nroutes = ["demo/m"]\nprice = "free"\n'
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
@@ -44,21 +53,104 @@ async def test_nothing_is_spent_while_a_file_is_missing_or_another(
     assert_sound(place.path)
 
 
+@pytest.mark.parametrize("lost", [("",), ("-wal",), ("-shm",), ("-wal", "-shm")])
+async def test_a_command_writes_nothing_while_files_that_are_served_are_missing(
+    lost: tuple[str, ...], tmp_path: Path
+) -> None:
+    """It would report a success that nobody finds again. It says what the gateway's log says."""
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    (tmp_path / "gateway.toml").write_text(CONFIG)
+    files = [place.path.with_name(place.path.name + suffix) for suffix in lost]
+    async with SqliteLedger.open(place.path) as ledger:
+        await charge(ledger, find_key(ledger, place), 5)
+        for file in files:
+            file.rename(tmp_path / f"aside{file.name}")
+        code, said = await credit(tmp_path)
+        assert code == ExitCode.UNAVAILABLE
+        assert f"{files[0]} was removed or replaced" in said
+        assert f"/proc/{os.getpid()}/fd" in said
+        assert not any(file.exists() for file in files)
+        for file in files:
+            (tmp_path / f"aside{file.name}").rename(file)
+        assert (await credit(tmp_path))[0] == ExitCode.OK
+    assert query(place.path, "SELECT balance_nano FROM accounts") == [(CREDIT - 5 + 7 * NANO,)]
+
+
+async def credit(folder: Path) -> tuple[int | None, str]:
+    words = ("--config", str(folder / "gateway.toml"), "account", "credit", "a", "7")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway", *words, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    return process.returncode, said.decode()
+
+
+@pytest.mark.parametrize("served", [False, True])
+async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
+    served: bool, tmp_path: Path
+) -> None:
+    """The rescue that is told is of the serving process; a command has its files for a moment."""
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    log, aside = tmp_path / "gateway.db-wal", tmp_path / "aside"
+    async with AsyncExitStack() as stack:
+        if served:
+            await stack.enter_async_context(SqliteLedger.open(place.path))
+        books = stack.enter_context(SqliteBooks(place.path))
+
+        def change() -> None:
+            with books.changing():
+                books.note("test", account=None)
+                log.rename(aside)
+
+        with pytest.raises(FilesLost, match="was removed or replaced") as raised:
+            change()
+        assert ("/proc/" in str(raised.value)) == served
+        aside.rename(log)
+        assert books.events.find_last_ms("test") is None
+
+
 async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_served(
     tmp_path: Path,
 ) -> None:
+    """Once nobody serves, it is a backup that was put in its place, and can be served."""
     place = make_place(tmp_path, credit_nano=CREDIT)
     aside = tmp_path / "aside"
     async with SqliteLedger.open(place.path):
         aside.write_bytes(place.path.read_bytes())
         aside.replace(place.path)
-        with (
-            pytest.raises(LedgerError, match="serves from another file"),
-            accounts.open_books(place.path),
-        ):
+        with pytest.raises(FilesLost), accounts.open_books(place.path):
             pass
-    with accounts.open_books(place.path) as books:  # a backup that was put in its place
-        assert books.audit().ok
+    for name in ("gateway.db-wal", "gateway.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    assert_sound(place.path)
+    async with SqliteLedger.open(place.path) as ledger:
+        assert ledger.writable
+
+
+async def test_what_a_killed_gateway_had_open_is_of_no_account(tmp_path: Path) -> None:
+    """A command may have removed its log since. A start tells others so before it opens the files."""
+    place = make_place(tmp_path)
+    lock_path = tmp_path / "gateway.db.lock"
+    lock_path.write_text("1 1:1 1:2 1:3")
+    assert_sound(place.path)
+    lock = take_lock(place.path)
+    assert_sound(place.path)
+    os.close(lock)
+    lock_path.write_text("1 1:1 1:2 1:3")
+    async with SqliteLedger.open(place.path) as ledger:
+        assert ledger.writable
+        assert_sound(place.path)
+
+
+def test_a_program_that_looks_whether_somebody_serves_keeps_no_gateway_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the lock for microseconds."""
+    looks = os.open(tmp_path / "gateway.db.lock", os.O_CREAT | os.O_RDONLY)
+    fcntl.flock(looks, fcntl.LOCK_SH)
+    clock = SimpleNamespace(sleep=lambda _: os.close(looks))
+    monkeypatch.setattr("gateway.ledger.sqlite.files.time", clock)
+    os.close(take_lock(tmp_path / "gateway.db"))
 
 
 @pytest.mark.parametrize("suffix", ["-wal", ".lock"])
@@ -100,8 +192,11 @@ async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_lock_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     lock = os.open(tmp_path, os.O_RDONLY)
-    with pytest.raises(LedgerError, match=r"gateway\.db\.lock: "):
-        mark_lock(lock, tmp_path / "gateway.db")
+    with (
+        pytest.raises(LedgerError, match=r"gateway\.db\.lock: "),
+        marked(lock, tmp_path / "gateway.db"),
+    ):
+        pass
     os.close(lock)
 
 

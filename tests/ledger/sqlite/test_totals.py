@@ -21,6 +21,7 @@ from gateway.ledger import Account, Hold, Key, KeyTerms, Outcome, UsageGroup
 from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
 from gateway.ledger.sqlite.books.database import Database
 from gateway.ledger.sqlite.books.usage import UsageBook
+from gateway.ledger.sqlite.files import FileWatch
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending
@@ -280,13 +281,13 @@ def replace_start(hold: Hold, started_ms: int) -> Hold:
 
 @pytest.mark.parametrize("by", ["day", "model", "key"])
 def test_usage_of_whole_days_is_that_of_their_requests(
-    connection: sqlite3.Connection, by: UsageGroup
+    connection: sqlite3.Connection, by: UsageGroup, tmp_path: Path
 ) -> None:
     """The command line reads sums where it can and requests where it must: with equal results."""
     failed = replace(posted(MIDNIGHT_MS - 2 * DAY_MS, 0), outcome="upstream_error")
     ends = [posted(MIDNIGHT_MS + step * HOUR_MS - 1, step, key=step % 4) for step in range(60)]
     play(connection, [failed, *ends])
-    usage = UsageBook(Database(connection, unix_ms))
+    usage = UsageBook(Database(connection, FileWatch(tmp_path / "gateway.db"), unix_ms))
     for account in (None, "a", "b"):
         for since_ms, until_ms in ((None, None), (MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)):
             whole = usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)

@@ -22,7 +22,7 @@ from gateway.ledger.sqlite.books.events import EventBook
 from gateway.ledger.sqlite.books.keys import KeyBook
 from gateway.ledger.sqlite.books.signins import SignInBook
 from gateway.ledger.sqlite.books.usage import UsageBook
-from gateway.ledger.sqlite.files import is_served
+from gateway.ledger.sqlite.files import FileWatch, is_served
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import unix_ms
 
@@ -45,7 +45,8 @@ class SqliteBooks(Database):
     def __init__(
         self, path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms
     ) -> None:
-        super().__init__(connect(path, create=create), clock)
+        connection = connect(path, create=create)
+        super().__init__(connection, FileWatch(path), clock)
         self._path = path
         entries = EntryBook(self)
         self.accounts: contract.Accounts = AccountBook(self)

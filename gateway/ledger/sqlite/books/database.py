@@ -16,6 +16,7 @@ import orjson
 
 from gateway.ledger.base import LedgerError
 from gateway.ledger.records import CLI, AccountView, NotFound
+from gateway.ledger.sqlite.files import FileWatch
 from gateway.ledger.sqlite.reasons import describe
 from gateway.ledger.sqlite.rows import KEY_LIVES, TERMS, TermsColumns, read_terms
 from gateway.ledger.sqlite.schema import set_busy_timeout, transaction
@@ -48,14 +49,19 @@ KEY_WORKS: Final = f"{KEY_LIVES} AND (cap_nano IS NULL OR spent_nano < cap_nano)
 
 
 class Database:
-    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], int]) -> None:
+    """Each use raises FilesLost if the database's files lost their names: it would be in vain."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, files: FileWatch, clock: Callable[[], int]
+    ) -> None:
         self.connection = connection
+        self._files = files
         self.clock = clock
         self.actor = CLI
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        with _mapped_errors():
+        with self._using():
             yield self.connection
 
     def read_rows(self, sql: str, values: Values) -> list[Any]:
@@ -69,7 +75,7 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """Read with several statements that see one state of the database."""
-        with _mapped_errors():
+        with self._using():
             if self.connection.in_transaction:
                 yield self.connection
                 return
@@ -82,15 +88,15 @@ class Database:
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
         """Write in one transaction; inside another one, as a part of that."""
-        with _mapped_errors():
+        with self._using():
             if self.connection.in_transaction:
                 yield self.connection
                 return
-            with transaction(self.connection):
+            with transaction(self.connection, self._files.check):
                 yield self.connection
 
     def wait_for_others(self, milliseconds: int) -> None:
-        with _mapped_errors():
+        with self._using():
             set_busy_timeout(self.connection, milliseconds)
 
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
@@ -103,6 +109,16 @@ class Database:
         row = (self.clock(), self.actor.name, action, account, target, detail, self.actor.address)
         with self.changing() as connection:
             connection.execute(_NOTE, row)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Check the files before and on an error, which may be due to their loss."""
+        self._files.check()
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._files.check()
+            raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
 
 
 def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> int:
@@ -151,11 +167,3 @@ def describe_models(models: Sequence[str] | None) -> str:
     """Say how many models for an event: events are kept for ever, and a holder may name many."""
     count = "all" if models is None else len(models)
     return f"{count} model{'' if count == 1 else 's'}"
-
-
-@contextmanager
-def _mapped_errors() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error

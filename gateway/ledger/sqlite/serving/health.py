@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 from typing import Final
 
 from gateway.ledger.sqlite.serving.store import is_busy
@@ -30,7 +29,7 @@ class Health:
         self.should_pause = False
         self._busy_since_seconds = None
 
-    def note_failure(self, error: sqlite3.Error, now_seconds: float) -> None:
+    def note_failure(self, error: Exception, now_seconds: float) -> None:
         self.should_pause = not is_busy(error)
         if not self.should_pause and self._is_brief(now_seconds):
             return

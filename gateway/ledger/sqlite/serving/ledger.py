@@ -22,7 +22,7 @@ from gateway.ledger.base import (
     Receipt,
     Settlement,
 )
-from gateway.ledger.sqlite.files import FileWatch, mark_lock, take_lock
+from gateway.ledger.sqlite.files import FileWatch, marked, take_lock
 from gateway.ledger.sqlite.reasons import explain
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
@@ -82,14 +82,15 @@ class SqliteLedger:
         try:
             opener = partial(connector, path, create=create, is_locked=True, begin=progress.begin)
             async with open_on_thread(opener) as database:
-                mark_lock(lock, path)
-                memory, feed = Memory(clock), ChangeFeed()
-                memory.apply(await _load(database, feed, path, clock, progress))
-                progress.end()
-                store = Store(database, feed, WalKeeper(path), FileWatch(path), clock=clock)
-                writer = Writer(store, memory, commit_seconds=commit_seconds)
-                async with ReceiptReader.open(path) as reader, _running(writer):
-                    yield cls(memory, writer, reader)
+                with marked(lock, path):
+                    memory, feed = Memory(clock), ChangeFeed()
+                    memory.apply(await _load(database, feed, path, clock, progress))
+                    progress.end()
+                    watch = FileWatch(path, serving_pid=os.getpid())
+                    store = Store(database, feed, WalKeeper(path), watch, clock=clock)
+                    writer = Writer(store, memory, commit_seconds=commit_seconds)
+                    async with ReceiptReader.open(path) as reader, _running(writer):
+                        yield cls(memory, writer, reader)
         finally:
             progress.end()
             os.close(lock)

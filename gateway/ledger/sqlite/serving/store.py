@@ -14,6 +14,7 @@ from typing import Final
 
 import aiosqlite
 
+from gateway.ledger.base import FilesLost
 from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
 from gateway.ledger.sqlite.files import FileWatch
 from gateway.ledger.sqlite.reasons import primary_code
@@ -63,7 +64,7 @@ class Report:
     spent_nano: dict[str, int] = field(default_factory=dict)
     done: list[Item] = field(default_factory=list)
     refused: list[tuple[Item, Exception]] = field(default_factory=list)
-    unavailable: sqlite3.Error | None = None
+    unavailable: sqlite3.Error | FilesLost | None = None
 
 
 class Store:
@@ -102,7 +103,7 @@ class Store:
                 self._wal.look_after(connection, idle=not items)
                 report.snapshot = self._feed.poll(connection)
                 report.polled = True
-        except sqlite3.Error as error:
+        except (sqlite3.Error, FilesLost) as error:
             report.unavailable = error
             return report
         commit_items(connection, items, now_ms, report)
@@ -138,7 +139,7 @@ def _commit(
     return True
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Exception) -> bool:
     """Return whether another process's transaction was in the way."""
     return primary_code(error) == sqlite3.SQLITE_BUSY
 
