@@ -70,8 +70,6 @@ def connect(
         raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
     with ExitStack() as until_ready:
         try:
-            if not is_locked:
-                check_served(path)
             connection = _open(path, create=create)
             until_ready.callback(connection.close)
             if _prepare(connection, path) < len(MIGRATIONS):
@@ -84,6 +82,7 @@ def connect(
 
 
 def _open(path: Path, *, create: bool) -> sqlite3.Connection:
+    check_served(path)
     if create:
         check_absence(path)
         _create_file(path)

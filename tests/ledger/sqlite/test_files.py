@@ -142,6 +142,17 @@ async def test_what_a_killed_gateway_had_open_is_of_no_account(tmp_path: Path) -
         assert_sound(place.path)
 
 
+def test_files_may_go_away_once_they_are_being_closed(tmp_path: Path) -> None:
+    """SQLite removes the log when it closes, and the lock goes only after that."""
+    place = make_place(tmp_path)
+    lock = take_lock(place.path)
+    with SqliteBooks(place.path), marked(lock, place.path):
+        pass
+    assert not place.path.with_name("gateway.db-wal").exists()
+    assert_sound(place.path)
+    os.close(lock)
+
+
 def test_a_program_that_looks_whether_somebody_serves_keeps_no_gateway_from_starting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
