@@ -7,8 +7,8 @@ would start again at every commit of another process, and on a busy ledger never
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
+import re
 import sqlite3
 import tempfile
 import time
@@ -22,6 +22,8 @@ SYNC_SECONDS: Final = 0.02
 """How often the copy is synced: its bytes must not pile up and delay the ledger's own sync."""
 STEPS_BETWEEN_LOOKS: Final = 10_000
 """Steps of SQLite's virtual machine between two looks at the clock, about a millisecond."""
+_PART_NAME: Final = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
+"""Names of parts: the target's and eight characters chosen by `mkstemp`."""
 
 
 def write_backup(connection: sqlite3.Connection, target: Path) -> int:
@@ -33,14 +35,10 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
         LedgerError: the ledger could not be read or the copy could not be written.
         OSError: no file can be created in the folder.
     """
-    descriptor, name = tempfile.mkstemp(
-        prefix=f".{target.name}.", suffix=".part", dir=target.parent
-    )
-    part = Path(name)
+    descriptor, part = _make_part(target)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        _remove_remains(target)
-        _copy(connection, name, descriptor)
+        _remove_remains(target.parent)
+        _copy(connection, part, descriptor)
         os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
         part.rename(target)
@@ -52,15 +50,28 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
     return size
 
 
-def _remove_remains(target: Path) -> None:
-    """Remove the parts of backups that were killed; those under way are locked."""
-    for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-        with suppress(OSError), part.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            part.unlink()
+def _make_part(target: Path) -> tuple[int, Path]:
+    """Make a file and lock it; again, if another backup took it for a remain before that."""
+    while True:
+        descriptor, name = tempfile.mkstemp(
+            prefix=f".{target.name}.", suffix=".part", dir=target.parent
+        )
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, Path(name)
+        os.close(descriptor)
 
 
-def _copy(connection: sqlite3.Connection, name: str, descriptor: int) -> None:
+def _remove_remains(folder: Path) -> None:
+    """Remove the parts of backups that were killed, of any target; those under way are locked."""
+    for part in folder.glob(".*.part"):
+        if _PART_NAME.fullmatch(part.name):
+            with suppress(OSError), part.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
+
+
+def _copy(connection: sqlite3.Connection, part: Path, descriptor: int) -> None:
     """Copy into an empty file, which keeps its mode.
 
     The file is synced as it grows: one sync at the end would hold up the server's commits.
@@ -75,7 +86,7 @@ def _copy(connection: sqlite3.Connection, name: str, descriptor: int) -> None:
 
     connection.set_progress_handler(sync_now_and_then, STEPS_BETWEEN_LOOKS)
     try:
-        connection.execute("VACUUM INTO ?", (name,))
+        connection.execute("VACUUM INTO ?", (str(part),))
     except sqlite3.Error as error:
         raise LedgerError(f"the backup could not be made: {error}") from error
     finally:

@@ -7,7 +7,9 @@ import fcntl
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -98,21 +100,61 @@ def test_backup_that_fails_leaves_no_file(tmp_path: Path) -> None:
     assert list(target.parent.iterdir()) == []
 
 
+KILLED_BACKUP = """
+import os, signal, sys
+from pathlib import Path
+from gateway.ledger.sqlite import backup
+from gateway.ledger.sqlite.books.books import SqliteBooks
+backup._copy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+SqliteBooks(Path(sys.argv[1])).back_up(Path(sys.argv[2]))
+"""
+
+
 def test_backup_removes_what_killed_ones_left(tmp_path: Path) -> None:
-    """The parts of other backups that are under way, and other files, stay."""
+    """A cron job names each backup by its day. Other backups under way and other files stay."""
     place = make_place(tmp_path)
     target = tmp_path / "copies" / "copy.db"
     target.parent.mkdir()
-    killed, under_way, other = (
-        target.with_name(name)
-        for name in (".copy.db.dead.part", ".copy.db.live.part", ".else.db.dead.part")
+    words = (str(place.path), str(target.with_name("monday.db")))
+    assert (
+        subprocess.run([sys.executable, "-c", KILLED_BACKUP, *words], check=False).returncode == -9
     )
-    for path in (killed, under_way, other):
+    assert len([*target.parent.iterdir()]) == 1
+    under_way = target.with_name(".tuesday.db.abcd01_9.part")
+    others = [target.with_name(name) for name in (".copy.db.part", "film.abcd01_9.part", ".x.part")]
+    for path in (under_way, *others):
         path.touch()
     with under_way.open("rb") as file, SqliteBooks(place.path) as books:
         fcntl.flock(file, fcntl.LOCK_EX)
         accounts.back_up(books, target)
-    assert set(target.parent.iterdir()) == {target, under_way, other}
+    assert set(target.parent.iterdir()) == {target, under_way, *others}
+
+
+def test_backup_begins_again_if_its_file_is_taken_for_a_remain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another backup may find the file before it is locked."""
+    place = make_place(tmp_path)
+    target = tmp_path / "copies" / "copy.db"
+    target.parent.mkdir()
+    removed: list[str] = []
+    make = tempfile.mkstemp
+
+    def make_and_lose(prefix: str, suffix: str, dir: Path) -> tuple[int, str]:  # noqa: A002 - its name
+        descriptor, name = make(suffix, prefix, dir)
+        if not removed:
+            Path(name).unlink()
+            removed.append(name)
+        return descriptor, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", make_and_lose)
+    with SqliteBooks(place.path) as books:
+        accounts.back_up(books, target)
+    assert removed
+    assert list(target.parent.iterdir()) == [target]
+    assert target.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(target)) as copy:
+        assert copy.execute("SELECT count(*) FROM accounts").fetchall() == [(1,)]
 
 
 async def keep_charging(place: Place, stop: asyncio.Event, seconds: list[float]) -> int:
