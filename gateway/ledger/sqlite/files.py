@@ -89,15 +89,16 @@ def marked(lock: int, path: Path) -> Iterator[None]:
 
 
 def check_names(path: Path) -> None:
-    """Refuse a database with a second name. Raises LedgerError.
+    """Refuse a database with a second name, unless a gateway serves by this one.
 
-    SQLite names the log by the database, so two names would have two logs.
+    SQLite names the log by the database, so two names would have two logs. Raises LedgerError.
     """
     try:
         links = path.stat().st_nlink
     except OSError:
         return  # to open it says why
-    if links > 1:
+    served = _read_mark(_add(path, ".lock")).split()[1:]
+    if links > 1 and not (served == _identify_all(path) and is_served(path)):
         raise LedgerError(
             f"{path}: the file has {links} names (hard links), and each would have a log of its own;"
             " keep one name"

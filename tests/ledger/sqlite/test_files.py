@@ -201,6 +201,21 @@ async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
                 pass
 
 
+async def test_commands_work_beside_a_snapshot_made_of_hard_links_while_a_gateway_serves(
+    tmp_path: Path,
+) -> None:
+    """Only the name by which it serves has its log."""
+    place = make_place(tmp_path)
+    other = tmp_path / "link.db"
+    async with SqliteLedger.open(place.path):
+        other.hardlink_to(place.path)
+        assert_sound(place.path)
+        with pytest.raises(LedgerError, match="2 names"):
+            accounts.open_books(other)
+    with pytest.raises(LedgerError, match="2 names"):
+        accounts.open_books(place.path)
+
+
 def test_a_lock_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     lock = os.open(tmp_path, os.O_RDONLY)
     with (
