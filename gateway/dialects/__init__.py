@@ -43,6 +43,8 @@ from gateway.dialects.records import Reply as Reply
 from gateway.dialects.records import ReplyContext as ReplyContext
 from gateway.dialects.records import Target as Target
 from gateway.dialects.wire import MAX_REPLY_BYTES as MAX_REPLY_BYTES
+from gateway.dialects.wire import count_marks as count_marks
 from gateway.dialects.wire import dump_request as dump_request
+from gateway.dialects.wire import has_more_elements as has_more_elements
 from gateway.dialects.wire import looks_like_json as looks_like_json
 from gateway.dialects.wire import map_status as map_status

@@ -30,7 +30,19 @@ KINDS = {"plain": Kind(("alpha",), 1)}
 
 @pytest.mark.parametrize(
     "element",
-    [b"0,", b"[],", b"{},", b'"",', b'"a,b",', b'{"a":1},', rb'"\\",', rb'"\"",'],
+    [
+        b"0,",
+        b"[],",
+        b"{},",
+        b"[",
+        b'{"":',
+        b"[[[[]]]],",
+        b'"",',
+        b'"a,b",',
+        b'{"a":1},',
+        rb'"\\",',
+        rb'"\"",',
+    ],
 )
 def test_a_body_of_tiny_elements_is_refused_before_it_is_parsed(element: bytes) -> None:
     body = b'{"a":[' + element * (MAX_ELEMENTS + 1) + b"0]}"
@@ -55,8 +67,9 @@ def test_any_json_is_counted_to_its_end(value: object) -> None:
 def test_what_is_large() -> None:
     assert not is_large(b"x" * LARGE_BYTES)
     assert is_large(b"x" * (LARGE_BYTES + 1))
-    assert not is_large(b"," * LARGE_ELEMENTS)
-    assert is_large(b"," * (LARGE_ELEMENTS + 1))
+    for mark in (b",", b"[", b"{"):
+        assert not is_large(mark * LARGE_ELEMENTS)
+        assert is_large(mark * (LARGE_ELEMENTS + 1))
 
 
 async def test_heads_without_bodies_reserve_nothing() -> None:
@@ -77,8 +90,8 @@ async def test_heads_without_bodies_reserve_nothing() -> None:
 async def test_a_body_of_tiny_elements_is_a_413_and_stops_nobody() -> None:
     """While it is looked at, others are answered."""
     async with set_stage(kinds=KINDS) as stage:
-        tiny = b'{"model":"plain/0","messages":[' + b"0," * 400_000 + b"0]}"
-        most = b'{"model":"plain/0","messages":[],"x":[' + b"[]," * 300_000 + b"0]}"
+        tiny = b'{"model":"plain/0","messages":[' + b"0," * 250_000 + b"0]}"
+        most = b'{"model":"plain/0","messages":[],"x":[' + b"[]," * 145_000 + b"0]}"
         slowest = 0.0
         async with asyncio.TaskGroup() as group:
             asked = [

@@ -4,6 +4,7 @@ sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams
 passing          streams between equal dialects, and templates of their events
 collected        replies that are read whole before any of them goes out
+elements         a bound on the values in a JSON text, without parsing it
 jsonbytes        tolerant JSON, and edits that leave all other bytes alone
 billed           what changes the provider's bill
 fields           checks of a request's fields, and typed access to them
@@ -26,6 +27,8 @@ from gateway.dialects.wire.collected import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from gateway.dialects.wire.collected import CollectedReply as CollectedReply
 from gateway.dialects.wire.collected import ReplayedReply as ReplayedReply
 from gateway.dialects.wire.collected import looks_like_json as looks_like_json
+from gateway.dialects.wire.elements import count_marks as count_marks
+from gateway.dialects.wire.elements import has_more_elements as has_more_elements
 from gateway.dialects.wire.fields import Field as Field
 from gateway.dialects.wire.fields import dump_request as dump_request
 from gateway.dialects.wire.fields import too_deep as too_deep
