@@ -10,7 +10,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.large_bodies import check_elements, is_large
+from gateway.api.large_bodies import LargeBodies, check_elements, is_large
 from gateway.api.middleware import catch_up, check_standing
 from gateway.api.state import CALL, GATEWAY, Call
 from gateway.config import Model
@@ -43,13 +43,17 @@ class Completion:
     headers: MultiMapping[str]
     """The caller's headers that go upstream."""
     bill: Bill
+    large_bodies: LargeBodies
+    large: bool
+    """Whether the request is written in their thread."""
 
-    def prepare(self, candidate: Candidate) -> Prepared:
+    async def prepare(self, candidate: Candidate) -> Prepared:
         """Write the upstream's request. Raises UpstreamUnavailable if the route cannot carry it."""
         if candidate is self.candidates[0]:
             return self.first
+        write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
-            return _prepare(self.call, self.request, self.model, candidate)
+            return await self.large_bodies.run(write, large=self.large)
         except BadRequest as error:
             raise UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
@@ -70,7 +74,7 @@ async def admit(http: web.Request, dialect: Caller, body: bytes) -> Completion:
     gateway, call = http.app[GATEWAY], http[CALL]
     large = is_large(body)
     request = await gateway.large_bodies.run(
-        partial(_parse, dialect, body, large=large), large=large
+        partial(parse, dialect, body, large=large), large=large
     )
     call.stream = request.stream
     model = await find_model(http, request.model)
@@ -84,10 +88,22 @@ async def admit(http: web.Request, dialect: Caller, body: bytes) -> Completion:
     assert call.key is not None
     check_standing(call.key, unix_ms())  # again: the body may have taken minutes to arrive
     bill = Bill(gateway, call, request, model, first.context.expected)
-    return Completion(call, dialect, request, model, candidates, first, http.headers, bill)
+    return Completion(
+        call,
+        dialect,
+        request,
+        model,
+        candidates,
+        first,
+        http.headers,
+        bill,
+        gateway.large_bodies,
+        large,
+    )
 
 
-def _parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
+def parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
+    """Parse a request; a large one has its elements counted first. Raises BodyTooLarge, BadRequest."""
     if large:
         check_elements(body)
     return dialect.parse_request(body)

@@ -9,12 +9,12 @@ from aiohttp import hdrs, web
 
 from gateway.api.large_bodies import LARGE_BYTES
 from gateway.api.state import CALL, GATEWAY, Call, Gateway
-from gateway.config import Server
 from gateway.errors import (
     BadRequest,
     BodyTimeout,
     BodyTooLarge,
     Overloaded,
+    RateLimited,
     UnsupportedMediaType,
 )
 
@@ -31,24 +31,26 @@ async def defer_continue(request: web.Request) -> None:
     """Send no `100 Continue` yet (aiohttp's hook): `read_body` does once the key is known."""
 
 
-async def read_body(request: web.Request) -> bytes:
-    """Read the whole body.
+async def read_body(request: web.Request, max_bytes: int | None = None) -> bytes:
+    """Read the whole body, of at most `max_body_mb`, and `max_bytes` if that is given.
 
-    Raises UnsupportedMediaType, BodyTooLarge, Overloaded, BodyTimeout or BadRequest.
+    Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
     """
     gateway, call = request.app[GATEWAY], request[CALL]
-    server = gateway.config.server
+    most = gateway.config.server.max_body_bytes
+    if max_bytes is not None:
+        most = min(most, max_bytes)
     _check_type(request)
-    if (request.content_length or 0) > server.max_body_bytes:
-        raise _too_large(server)
+    if (request.content_length or 0) > most:
+        raise _too_large(most)
     content = request.content
     if content.is_eof():  # it came with the head, as most bodies do
         body = content.read_nowait(-1)
-        if len(body) > server.max_body_bytes:
-            raise _too_large(server)
+        if len(body) > most:
+            raise _too_large(most)
         hold_body(gateway, call, len(body))
     else:
-        body = await _read_slowly(request, gateway, call)
+        body = await _read_slowly(request, gateway, call, most)
     if len(body) > LARGE_BYTES:
         hold_body(gateway, call, PARSED_FACTOR * len(body))
     return body
@@ -57,7 +59,7 @@ async def read_body(request: web.Request) -> bytes:
 def hold_body(gateway: Gateway, call: Call, size: int) -> None:
     """Reserve room for bytes that have arrived, until the request ends.
 
-    Raises Overloaded when there is none, for all or for the account. A request that is alone always
+    Raises Overloaded when there is none, and RateLimited when the account has its share. A request that is alone always
     has room: else a body within its limit could never be served.
     """
     assert call.key is not None
@@ -66,7 +68,11 @@ def hold_body(gateway: Gateway, call: Call, size: int) -> None:
     own = gateway.account_body_bytes.get(account, 0)
     is_full = gateway.body_bytes + size > budget and gateway.body_bytes > call.body_bytes
     is_share_full = own + size > budget // ACCOUNT_SHARE and own > call.body_bytes
-    if is_full or is_share_full:
+    if is_share_full:
+        raise RateLimited(
+            "Your account's requests have as many bytes as they may. Try again shortly."
+        )
+    if is_full:
         raise Overloaded("The gateway holds as many bodies as it may. Try again shortly.")
     _count(gateway, call, size)
 
@@ -96,7 +102,7 @@ def release_body(gateway: Gateway, call: Call) -> None:
     call.body_bytes = 0
 
 
-async def _read_slowly(request: web.Request, gateway: Gateway, call: Call) -> bytes:
+async def _read_slowly(request: web.Request, gateway: Gateway, call: Call, most: int) -> bytes:
     server = gateway.config.server
     now = asyncio.get_running_loop().time
     total_at = now() + server.body_total_seconds
@@ -112,8 +118,8 @@ async def _read_slowly(request: web.Request, gateway: Gateway, call: Call) -> by
                 if not data:
                     return b"".join(pieces)
                 size += len(data)
-                if size > server.max_body_bytes:
-                    raise _too_large(server)
+                if size > most:
+                    raise _too_large(most)
                 hold_body(gateway, call, len(data))
                 pieces.append(data)
     except TimeoutError as error:
@@ -150,5 +156,5 @@ def _check_type(request: web.Request) -> None:
         raise UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
 
 
-def _too_large(server: Server) -> BodyTooLarge:
-    return BodyTooLarge(f"The request body is larger than {server.max_body_mb} MiB.")
+def _too_large(most: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is larger than {most >> 20} MiB.")

@@ -23,8 +23,7 @@ def make_completion_handler(
     """Make the handler of one surface; surfaces differ only in their dialect."""
 
     async def serve_completion(http: web.Request) -> web.StreamResponse:
-        body = await read_body(http)
-        work = await admit(http, dialect, body)
+        work = await admit(http, dialect, await read_body(http))  # no name keeps the body alive
         return await (_serve_stream(http, work) if work.request.stream else _serve_json(http, work))
 
     return serve_completion

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 import orjson
 from aiohttp import web
 
-from gateway.api.admission import find_model, pick_headers
+from gateway.api.admission import find_model, parse, pick_headers
 from gateway.api.billing import estimate_input
 from gateway.api.body import read_body
+from gateway.api.large_bodies import is_large
 from gateway.api.state import CALL, GATEWAY
 from gateway.dialects import COUNT_TOKENS, CompletionRequest, dump_request, edit_count
 from gateway.errors import GatewayError, OutOfResources, UpstreamError
 from gateway.upstream import Candidate, fetch, order_routes
 
-ESTIMATED_HEADER = "x-gateway-estimated"
+MAX_COUNT_BYTES: Final = 4 << 20
+"""Bytes of a request that is counted, which is free: more than the text of a million tokens."""
+ESTIMATED_HEADER: Final = "x-gateway-estimated"
 
 
 async def count_tokens(http: web.Request) -> web.Response:
@@ -28,8 +33,10 @@ async def count_tokens(http: web.Request) -> web.Response:
 
 async def _count(http: web.Request) -> web.Response:
     gateway = http.app[GATEWAY]
-    body = await read_body(http)
-    request = COUNT_TOKENS.caller.parse_request(body)
+    body = await read_body(http, MAX_COUNT_BYTES)
+    large = is_large(body)
+    read = partial(parse, COUNT_TOKENS.caller, body, large=large)
+    request = await gateway.large_bodies.run(read, large=large)
     model = await find_model(http, request.model)
     http[CALL].model = model.id
     candidates = [
@@ -38,28 +45,36 @@ async def _count(http: web.Request) -> web.Response:
         if candidate.exchange.upstream.name == COUNT_TOKENS.upstream.name
     ]
     if not candidates:
-        sent_bytes = len(dump_request(request.body))
-        count = orjson.dumps({"input_tokens": estimate_input(request, sent_bytes)})
+        write = partial(dump_request, request.body)
+        sent = await gateway.large_bodies.run(write, large=large)
+        count = orjson.dumps({"input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(http, candidates, request), {})
+    return _reply(await _ask(http, candidates, request, large=large), {})
 
 
 async def _ask(
-    http: web.Request, candidates: Sequence[Candidate], request: CompletionRequest
+    http: web.Request,
+    candidates: Sequence[Candidate],
+    request: CompletionRequest,
+    *,
+    large: bool,
 ) -> bytes:
     """Return the first count that a provider gives. Raises the last provider's error.
 
     The models' breakers count no failure here: some providers of the dialect cannot count tokens.
     """
     headers = pick_headers(http.headers, COUNT_TOKENS)
-    ticker = http.app[GATEWAY].ticker
+    gateway = http.app[GATEWAY]
     failure: GatewayError | None = None
     for candidate in order_routes(candidates):
         provider, target = candidate.provider, candidate.target
-        payload = COUNT_TOKENS.write_request(request, target).data
+        write = partial(COUNT_TOKENS.write_request, request, target)
+        payload = (await gateway.large_bodies.run(write, large=large)).data
         try:
             with provider.visit(target.upstream_model):
-                reply = await fetch(provider.forwarder, COUNT_TOKENS, payload, headers, ticker)
+                reply = await fetch(
+                    provider.forwarder, COUNT_TOKENS, payload, headers, gateway.ticker
+                )
             return edit_count(reply, request.model)
         except GatewayError as error:
             candidate.report(error, http[CALL].note_failure)

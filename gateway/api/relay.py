@@ -124,7 +124,7 @@ class Relay:
         self._candidate, provider = candidate, candidate.provider
         work.call.attempts += 1
         work.call.provider = provider.name
-        prepared, headers = work.prepare(candidate), work.pick_headers(candidate)
+        prepared, headers = await work.prepare(candidate), work.pick_headers(candidate)
         self._attempt = Attempt(
             provider.config,
             on_sent=partial(life.advance, Phase.SENT),

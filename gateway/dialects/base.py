@@ -62,6 +62,10 @@ class Pipeline(Protocol):
     def delivered(self) -> bool:
         """Anything that the model made was among the events, be it a call without arguments."""
 
+    @property
+    def held_bytes(self) -> int:
+        """How much `end` has to read: a JSON reply is held back whole, a stream never."""
+
     def feed(self, data: bytes) -> bytes:
         """Take bytes from the upstream, return whole events for the caller."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ from multidict import CIMultiDict
 
 from gateway.api import Call
 from gateway.api.admission import Completion, Prepared, _choose_writable, find_model
+from gateway.api.large_bodies import LargeBodies, Result
 from gateway.api.state import CALL as CALL_KEY
 from gateway.api.state import GATEWAY
 from gateway.config import Model
@@ -68,17 +70,41 @@ def test_when_no_route_can_carry_it_the_first_refusal_is_told() -> None:
     assert refusal.value.param == "no-a"
 
 
-def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
+class Threads(LargeBodies):
+    """Notes for each piece of work whether it was large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.larges: list[bool] = []
+
+    async def run(self, function: Callable[[], Result], *, large: bool) -> Result:
+        self.larges.append(large)
+        return await super().run(function, large=large)
+
+
+async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
     """Nobody is to blame: the next route is tried, and the breaker does not count it."""
     first, second, third = candidates = line_up("a", "no-b", "c")
     prepared = Prepared(b"written before", cast("Any", None))
+    nothing, threads = cast("Any", None), Threads()
     work = Completion(
-        CALL, CALL.dialect, REQUEST, MODEL, candidates, prepared, CIMultiDict(), cast("Any", None)
+        CALL,
+        CALL.dialect,
+        REQUEST,
+        MODEL,
+        candidates,
+        prepared,
+        CIMultiDict(),
+        nothing,
+        threads,
+        large=True,
     )
-    assert work.prepare(first) is prepared
-    assert work.prepare(third).data == b"c"
+    assert await work.prepare(first) is prepared
+    assert (await work.prepare(third)).data == b"c"
     with pytest.raises(UpstreamUnavailable) as refusal:
-        work.prepare(second)
+        await work.prepare(second)
+    assert threads.larges == [True, True]
+    threads.close()
     assert (refusal.value.next_route, refusal.value.blame) == (True, "nobody")
 
 

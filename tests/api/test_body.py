@@ -13,7 +13,7 @@ import pytest
 
 from gateway.api import Gateway
 from gateway.api.body import hold_body, release_body
-from gateway.errors import Overloaded
+from gateway.errors import Overloaded, RateLimited
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request
 from tests.support.config import MAX_BODY_MB
@@ -156,7 +156,7 @@ def test_bodies_have_a_budget_that_all_share() -> None:
     hold_body(services, first, 2**20)
     hold_body(services, second, 2**20)
     with pytest.raises(Overloaded):
-        hold_body(services, second, 1)
+        hold_body(services, make_call(3), 1)
     assert (services.body_bytes, first.body_bytes, second.body_bytes) == (2**21, 2**20, 2**20)
     release_body(services, first)
     hold_body(services, make_call(3), 1)
@@ -168,7 +168,7 @@ def test_one_account_has_half_of_the_budget() -> None:
     services, other = make_bodies(4), make_call(2)
     hold_body(services, make_call(1), 2**20)
     hold_body(services, make_call(1), 2**20)
-    with pytest.raises(Overloaded):
+    with pytest.raises(RateLimited, match="Your account"):
         hold_body(services, make_call(1), 1)
     hold_body(services, other, 2**21)
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
+from gateway.api.count_tokens import MAX_COUNT_BYTES, _count
 from gateway.api.counting import MAX_OWN_COUNTS
+from gateway.api.large_bodies import MAX_ELEMENTS
+from gateway.api.state import GATEWAY
+from gateway.errors import BodyTooLarge
 from tests.support.chat import check_messages_error, estimate_sent
 from tests.support.config import UPSTREAM_NAME
 from tests.support.messages import ask, make_message
@@ -135,6 +141,25 @@ async def test_accounts_that_may_not_ask_may_not_count(stage: Stage) -> None:
         key = stage.callers[account].key
         assert (await stage.gateway.post(COUNT_TOKENS, key, body)).status == status
     assert stage.alpha.exchanges == []
+
+
+async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
+    """Counting is free, so its bodies are smaller than those that are paid for."""
+    server = SimpleNamespace(max_body_bytes=32 << 20)
+    http = MagicMock(
+        content_length=MAX_COUNT_BYTES + 1, headers={"Content-Type": "application/json"}
+    )
+    http.app = {GATEWAY: SimpleNamespace(config=SimpleNamespace(server=server))}
+    with pytest.raises(BodyTooLarge, match="4 MiB"):
+        await _count(http)
+
+
+async def test_elements_of_a_body_to_count_are_bounded(stage: Stage) -> None:
+    body = dumps(ask(stage.fresh("messages")))
+    body = body.replace(b'{"', b'{"metadata":[' + b"0," * MAX_ELEMENTS + b'0],"', 1)
+    headers = {"Content-Type": "application/json"}
+    reply = await stage.gateway.post(COUNT_TOKENS, stage.key, body, headers=headers)
+    check_messages_error(reply, 413, "request_too_large")
 
 
 async def test_what_is_nested_too_deeply_is_refused(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -9,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api.delivery import Delivery
+from gateway.api.delivery import LARGE_REPLY_BYTES, Delivery
+from gateway.api.large_bodies import LargeBodies, Result
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.dialects import EXCHANGES
@@ -38,6 +40,7 @@ class Scene(Sink):
     stream: bool = True
     begins: Callable[[], Awaitable[None]] | None = None
     done: list[str] = field(default_factory=list)
+    large_bodies: LargeBodies = field(default_factory=LargeBodies)
     sent: bytes = b""
     life: Lifecycle = field(default_factory=Lifecycle)
     delivery: Delivery = field(init=False)
@@ -49,7 +52,9 @@ class Scene(Sink):
         context = replace(context, request=replace(context.request, stream=self.stream))
         bill = SimpleNamespace(raise_to=lambda _: self.done.append("raise"))
         call = SimpleNamespace(note_first_byte=lambda: self.done.append("first byte"))
-        work = SimpleNamespace(request=context.request, bill=bill, call=call)
+        work = SimpleNamespace(
+            request=context.request, bill=bill, call=call, large_bodies=self.large_bodies
+        )
         candidate = SimpleNamespace(
             exchange=EXCHANGES["chat"]["chat"], note_alive=lambda: self.done.append("alive")
         )
@@ -174,3 +179,29 @@ async def test_a_json_reply_is_held_back_whole() -> None:
     await scene.run()
     assert (scene.sent, scene.done) == (b"", ["alive", "close"])
     assert scene.delivery.pipeline.finish() == ours(JSON)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("large", [False, True])
+async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large: bool) -> None:
+    """Meanwhile the hold is not raised: the pipeline is in another thread."""
+    padding = b" " * (LARGE_REPLY_BYTES + large - len(JSON))
+    scene = Scene((JSON + padding,), stream)
+    threads: list[str] = []
+
+    class Watched(LargeBodies):
+        async def run(self, function: Callable[[], Result], *, large: bool) -> Result:
+            def watched() -> Result:
+                threads.append(threading.current_thread().name.partition("_")[0])
+                scene.delivery.raise_hold()
+                return function()
+
+            return await super().run(watched, large=large)
+
+    scene.large_bodies = Watched()
+    cast("Any", scene.delivery)._work.large_bodies = scene.large_bodies
+    await scene.run()
+    assert threads == ["large-bodies"] * large
+    assert "raise" not in scene.done
+    assert scene.delivery.pipeline.complete
+    scene.large_bodies.close()

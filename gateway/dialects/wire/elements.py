@@ -13,12 +13,12 @@ _STRING_PART: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
 _BACKSLASH: Final = ord("\\")
 
 
-def count_marks(data: bytes) -> int:
+def count_marks(data: bytes | bytearray) -> int:
     """Count commas and opening brackets, also those in strings."""
     return len(data.translate(None, _NO_MARKS))
 
 
-def has_more_elements(data: bytes, most: int) -> bool:
+def has_more_elements(data: bytes | bytearray, most: int) -> bool:
     """Return whether there are more than `most` strings, commas and opening brackets.
 
     What is in strings does not count. No value is without one of these, but a single number.
@@ -34,7 +34,7 @@ def has_more_elements(data: bytes, most: int) -> bool:
     return False
 
 
-def _find_string_end(data: bytes, start: int) -> int:
+def _find_string_end(data: bytes | bytearray, start: int) -> int:
     """Return the index behind the quote that ends a string; escaped quotes are in it."""
     quote = data.find(b'"', start)
     if quote < 0:

@@ -32,6 +32,8 @@ class EventStream(ABC):
 
     __slots__ = ("_context", "_framer", "_reader", "complete", "failure")
 
+    held_bytes: Final = 0
+
     def __init__(self, context: ReplyContext, reader: Reader, framer: Framer) -> None:
         self.complete = False
         self.failure: UpstreamError | None = None

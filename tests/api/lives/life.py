@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 from gateway.api import Call, Gateway
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
+from gateway.api.large_bodies import LargeBodies
 from gateway.api.lifecycle import Case
 from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
@@ -125,7 +126,16 @@ def _admit(
     call.provider = "p"
     bill = Bill(gateway, call, request, model, expected)
     work = Completion(
-        call, dialect, request, model, candidates, Prepared(b"{}", context), CIMultiDict(), bill
+        call,
+        dialect,
+        request,
+        model,
+        candidates,
+        Prepared(b"{}", context),
+        CIMultiDict(),
+        bill,
+        LargeBodies(),
+        large=False,
     )
     return work, routes
 

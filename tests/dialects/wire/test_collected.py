@@ -8,6 +8,7 @@ from gateway.dialects import EXCHANGES
 from gateway.dialects.wire.collected import (
     MAX_REPLAYED_BYTES,
     MAX_REPLY_BYTES,
+    MAX_REPLY_ELEMENTS,
     ReplayedReply,
     looks_like_json,
 )
@@ -156,3 +157,15 @@ def test_json_is_recognised_by_its_first_byte(body: bytes) -> None:
 )
 def test_streams_are_not_taken_for_json(body: bytes) -> None:
     assert not looks_like_json(body)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_of_too_many_elements_cannot_be_passed_on_but_is_paid(*, stream: bool) -> None:
+    """It was made, so what one too large costs is charged; it is not parsed."""
+    exchange, context = EXCHANGES["chat"]["chat"], make_context()
+    pipeline = exchange.open_replay(context) if stream else exchange.open_reply(context)
+    pipeline.feed(b'{"a":[' + b"0," * MAX_REPLY_ELEMENTS + b"0]}")
+    assert pipeline.end() == b""
+    assert isinstance(pipeline.failure, UndeliverableReply)
+    assert not pipeline.complete
+    assert pipeline.measure().tokens.output > 0
