@@ -23,6 +23,8 @@ def has_more_elements(data: bytes | bytearray, most: int) -> bool:
 
     What is in strings does not count. No value is without one of these, but a single number.
     """
+    if len(data) <= most:
+        return False  # each takes a byte at least
     elements = position = 0
     while position < len(data):
         quote = data.find(b'"', position, position + STEP_BYTES)
