@@ -19,7 +19,7 @@ LARGE: Final = "x" * (16 << 20)
 async def ask_until_served(gateway: GatewayProcess, key: str) -> None:
     """The gateway notices only after the caller that a reply was read."""
     while (reply := await gateway.chat(key, say(MODEL))).status != 200:
-        check_error(reply, 503, "server_is_overloaded")
+        check_error(reply, 429, "rate_limit_exceeded")
 
 
 async def test_an_unread_reply_takes_its_accounts_share(
@@ -35,7 +35,7 @@ async def test_an_unread_reply_takes_its_accounts_share(
             await call.read_head()
             assert call.status == 200
             alpha.always(json_reply(completion()))
-            check_error(await gateway.chat(own, say(MODEL)), 503, "server_is_overloaded")
+            check_error(await gateway.chat(own, say(MODEL)), 429, "rate_limit_exceeded")
             assert (await gateway.chat(other, say(MODEL))).status == 200
             if not leaves:
                 assert len((await call.read_all()).body) > len(LARGE)
