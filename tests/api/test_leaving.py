@@ -13,6 +13,7 @@ from tests.support.replies import (
 from tests.support.seed import NANO, Caller
 from tests.support.stage import Stage
 from tests.support.upstream import End, Exchange, Wait
+from tests.support.waiting import until
 
 PROMPT = "Wie spät ist es?"
 LEFT_SECONDS = 15.0
@@ -72,4 +73,4 @@ async def test_refusal_that_crosses_a_caller_leaving_is_free(stage: Stage, spare
             gone.set()
         await stage.books.wait_for_settled(spare.account, count)
     assert stage.books.balance_nano(spare.account) == 100 * NANO
-    assert stage.alpha.in_flight == 0
+    await until(lambda: stage.alpha.in_flight == 0, "the provider to be let go")

@@ -327,7 +327,7 @@ def find_bytes(folder: Path, secret: str) -> list[str]:
 
 def _make_client() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=20)
+        cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=50)
     )
 
 
