@@ -31,7 +31,7 @@ class GatewayError(Exception):
     next_route: bool = False
     """Whether another route may be tried, as the provider has done no work."""
     cause: str = ""
-    """What a provider did, for the log: a status or a kind of failure. Never a text of its own."""
+    """The provider's failure, for the log: a status or a kind of failure. Never a text of its own."""
 
     def __init__(
         self, message: str, *, param: str | None = None, retry_after_seconds: float | None = None

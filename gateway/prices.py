@@ -41,7 +41,7 @@ CONDITIONS: Final = ("service_tier", "speed", "inference_geo")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request asks of its provider that changes the bill."""
+    """The wishes in a request that change the bill."""
 
     terms: Terms = UNSAID
     any_tier: bool = False

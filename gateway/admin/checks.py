@@ -24,7 +24,7 @@ MAX_MODEL_CHARS: Final = 200
 MAX_MODELS: Final = 100
 """Models of the list of a key or an account, of which the event log keeps the number."""
 MAX_MODELS_BYTES: Final = 4096
-"""Of a list's names together: the server has all live keys in memory, and holders make keys."""
+"""Bytes of all names in a list: the server has all live keys in memory, and holders make keys."""
 MAX_MOMENT_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, where dates end."""
 

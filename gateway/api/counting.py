@@ -12,7 +12,7 @@ from gateway.errors import Overloaded, RateLimited
 MAX_COUNTS: Final = 32
 """In flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
 MAX_OWN_COUNTS: Final = 8
-"""Of one account: an agent counts one conversation at a time."""
+"""Requests of one account: an agent counts one conversation at a time."""
 
 
 class Counting:

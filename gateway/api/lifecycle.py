@@ -77,7 +77,7 @@ class Last(Enum):
 
 
 class Leaving(Enum):
-    """What is done about the upstream when the caller leaves."""
+    """The treatment of the upstream when the caller leaves."""
 
     STOP = "close the upstream connection"
     READ_ON = "read to the end"
@@ -147,7 +147,7 @@ UNCOMMITTED: Final = (
     (False,     Charge.NOTHING, Last.ERROR),
     (True,      Charge.USAGE,   Last.ERROR),
 )  # fmt: skip
-"""What follows a charge that cannot be committed in time, see `Ledger.settle`. The charge of a JSON
+"""The end after a charge that is not committed in time, see `Ledger.settle`. The charge of a JSON
 reply is withdrawn, as nothing was delivered; that of a stream stays queued."""
 
 UNCONCLUDED: Final = Verdict("internal_error", 500, Charge.NOTHING, Last.ERROR)

@@ -58,7 +58,7 @@ class Rates:
     above: Rates | None = None
     """The account's, for a key."""
     terms: object = None
-    """What the limits were made from: other terms, other limits."""
+    """The terms that the limits were made from: other terms, other limits."""
     requests: Bucket | None = None
     tokens: Bucket | None = None
     concurrency: int = 0

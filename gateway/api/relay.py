@@ -124,13 +124,14 @@ class Relay:
         self._candidate, provider = candidate, candidate.provider
         work.call.attempts += 1
         work.call.provider = provider.name
-        prepared, headers = await work.prepare(candidate), work.pick_headers(candidate)
+        # Before the first wait: a caller that leaves in it must find something to end.
         self._attempt = Attempt(
             provider.config,
             on_sent=partial(life.advance, Phase.SENT),
             on_refused=partial(life.advance, Phase.ADMITTED),
         )
         try:
+            prepared, headers = await work.prepare(candidate), work.pick_headers(candidate)
             answer = await provider.forwarder.open(
                 candidate.exchange, prepared.data, headers, self._attempt
             )

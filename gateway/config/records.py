@@ -104,7 +104,7 @@ class Model:
     """Unix seconds; 0 means unknown."""
     prices: PriceList
     allow: frozenset[str]
-    """What callers may send although it has no price and may change the provider's bill."""
+    """Fields and tools that callers may send although it has no price and may change the provider's bill."""
 
     @property
     def free(self) -> bool:

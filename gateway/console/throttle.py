@@ -35,9 +35,9 @@ NOTED_SECONDS: Final = 3600
 NOTED_KIND: Final = 200
 """Noted failures of a kind, from everywhere: strangers must not fill the database."""
 NOTED_ADDRESS: Final = 50
-"""Of these from one address, so that one stranger cannot hide what the others do."""
+"""Notes of one address among them, so that one stranger cannot hide what the others do."""
 NOTED_NAME: Final = 60
-"""Of one name, beyond the others: twice what the delays between its tries allow."""
+"""Notes of one known name, beyond the others: twice what the delays between its tries allow."""
 
 Clock = Callable[[], float]
 Key = TypeVar("Key")

@@ -54,7 +54,7 @@ class Target:
     """Instructions within a conversation move to its beginning: the upstream takes no others."""
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
-    """What callers may ask for although it has no price: names of the dialect's `BILLED` table."""
+    """Fields and tools that callers may ask for although it has no price: names of the dialect's `BILLED` table."""
 
 
 @dataclass(frozen=True, slots=True)

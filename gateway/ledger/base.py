@@ -62,7 +62,7 @@ class Account:
     terms: Terms = Terms()  # noqa: RUF009 - it is frozen
     """Replaced when they change; else the same object."""
     rates: object = field(default=None, init=False, repr=False)
-    """What the API counts of its use: kept here, it goes when the account does."""
+    """The API's counters of its use: kept here, it goes when the account does."""
 
     @property
     def available_nano(self) -> int:

@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an account may use, with all its keys together; a key's own terms narrow them."""
+    """The limits and models of an account, for all its keys together; a key's own terms narrow them."""
 
     models: tuple[str, ...] | None = None
     """The only models that may be used; None allows all."""

@@ -26,7 +26,7 @@ class CannotShow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FirstAccounts:
-    """What opens the accounts of a first start."""
+    """The key and the link that open the accounts of a first start."""
 
     secret: str = field(repr=False)
     """The key of the ordinary account."""

@@ -30,7 +30,7 @@ class LogWriter(logging.Handler):
         self._descriptor = descriptor
         self._queue: list[str] = []
         self._chars = 0
-        """Of the queue, and of what is being written."""
+        """The length of the queue and of what is being written."""
         self._lost = 0
         self._works = True
         self._closing = False

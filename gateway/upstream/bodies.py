@@ -55,7 +55,7 @@ class CheckedBody:
 
     receiver: Receiver
     _held: bytes | None = b""
-    """What is too short to tell; None once it is told."""
+    """The first bytes, while they are too few to tell; None once it is told."""
 
     def receive(self, data: bytes) -> bool:
         if self._held is None:

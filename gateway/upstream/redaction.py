@@ -1,4 +1,4 @@
-"""What a provider says of itself, taken out of errors before anybody sees them."""
+"""Take a provider's key and names out of errors before anybody sees them."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from gateway.ledger.key_records import KeyTerms, Terms
 Id = TypeVar("Id", int, str)
 Row = tuple[int | str | None, ...]
 TermsColumns = tuple[str | None, int | None, int | None, int | None]
-"""What `TERMS` selects: the fields of `Terms`, with the models as a JSON array."""
+"""A row of `TERMS`: the fields of `Terms`, with the models as a JSON array."""
 KeyTermsColumns = tuple[*TermsColumns, str, int | None, int | None]
-"""What `KEY_TERMS` selects: the fields of `KeyTerms`."""
+"""A row of `KEY_TERMS`: the fields of `KeyTerms`."""
 TERMS: Final = ", ".join(f"accounts.{field.name}" for field in fields(Terms))
 KEY_TERMS: Final = ", ".join(f"keys.{field.name}" for field in fields(KeyTerms))
 KEY_LIVES: Final = "revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)"

@@ -22,10 +22,10 @@ from gateway.ledger.sqlite.rows import KEY_LIVES, TERMS, TermsColumns, read_term
 from gateway.ledger.sqlite.schema import set_busy_timeout, transaction
 
 Value = str | bytes | int | None
-"""What a column of ours can hold: there are no floats in the ledger."""
+"""The values that our columns hold: there are no floats in the ledger."""
 Values = Sequence[Value] | Mapping[str, Value]
 AccountColumns = tuple[int, str, int, int, int, int, int, *TermsColumns]
-"""What `ACCOUNT_COLUMNS` selects."""
+"""A row of `ACCOUNT_COLUMNS`."""
 
 _STEPS_BETWEEN_LOOKS: Final = 1_000_000
 """Steps of SQLite's virtual machine, some 10 ms. Each look takes the GIL from the event loop."""
