@@ -185,5 +185,7 @@ class Relay:
                 assert_never(leaving)
 
     def _end(self, ending: Ending) -> Verdict:
+        if self._sink.lost:  # since the last tick
+            self._leave()
         delivered = self._pipeline is not None and self._pipeline.delivered
         return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
