@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import books, load, wire
-from tests.bench.processes import find_free_port, run_gateway, run_script
+from tests.bench.processes import run_gateway, run_script
 from tests.bench.wire import Mode
+from tests.support.process import free_port
 
 REQUESTS: Final = (200, 1200)
 STREAMS: Final = (5, 25)
@@ -57,7 +58,7 @@ def count_calls(mode: Mode, requests: int) -> Counter[str]:
         upstream = stack.enter_context(
             run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
         )
-        port = find_free_port()
+        port = free_port()
         config = books.write_config(folder, port, upstream.port)
         key = books.add_caller(config)
         stats = folder / "calls"

@@ -93,13 +93,6 @@ def _run(command: list[str], stderr: int | None = None) -> Iterator[subprocess.P
             process.stdout.close()
 
 
-def find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _accepts(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True

@@ -25,7 +25,8 @@ from typing import Any, Final
 
 from tests.bench import books, figures, load, wire
 from tests.bench.figures import Round, Scenario
-from tests.bench.processes import Target, find_free_port, run_gateway, run_script
+from tests.bench.processes import Target, run_gateway, run_script
+from tests.support.process import free_port
 
 DISK_FOLDER: Final = "/var/tmp"
 WARM_UP_SECONDS: Final = 0.5
@@ -156,7 +157,7 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         upstream = stack.enter_context(
             run_script("upstream", f"--events={options.events}", f"--tick-ms={options.tick_ms}")
         )
-        port = find_free_port()
+        port = free_port()
         config = books.write_config(folder, port, upstream.port)
         key = books.add_caller(config)
         bare = stack.enter_context(

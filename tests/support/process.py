@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from tests.support.config import KINDS
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
+PORTS: Final = (20_000, 32_000)
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
 COUNT_TOKENS: Final = "/v1/messages/count_tokens"
@@ -43,10 +45,11 @@ class Verb:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Draw a port below those the kernel gives away, so that nobody takes it before its server."""
+    while True:
+        port = random.SystemRandom().randint(*PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @dataclass(slots=True)
