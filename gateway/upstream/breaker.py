@@ -25,17 +25,18 @@ BreakerState = Literal["closed", "open", "probing"]
 class Breaker:
     """Counts failures in a row; open, it lets one request through as a probe."""
 
-    __slots__ = ("_failed_at", "_failures", "_open_until", "_probing")
+    __slots__ = ("_failed_at", "_open_until", "_probing", "failures")
 
     def __init__(self) -> None:
-        self._failures = 0
+        self.failures = 0
+        """In a row, up to the present."""
         self._failed_at = -INSTANT_SECONDS
         self._open_until = 0.0
         self._probing = False
 
     @property
     def is_open(self) -> bool:
-        return self._failures >= FAILURES
+        return self.failures >= FAILURES
 
     def describe(self, now: float) -> tuple[BreakerState, int]:
         """Return the state, and the whole seconds until a request may try again.
@@ -63,7 +64,7 @@ class Breaker:
     def succeed(self) -> bool:
         """Note that the provider answered; return whether this closed the breaker."""
         was_open = self.is_open
-        self._failures = 0
+        self.failures = 0
         self._probing = False
         return was_open
 
@@ -77,7 +78,7 @@ class Breaker:
         if at_once and now - self._failed_at < INSTANT_SECONDS:
             return False
         self._failed_at = now
-        self._failures += 1
+        self.failures += 1
         if self.is_open:
             self._open_until = now + OPEN_SECONDS
         return self.is_open and not was_open

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from gateway.config import Model, Provider, Route
 from gateway.dialects import Exchange, Exchanges, Target
@@ -24,27 +24,33 @@ NoteFailure = Callable[[str, str], None]
 """Gets the route that failed, as gateway.toml has it, and the cause."""
 
 
+UNBROKEN: Final = Breaker()
+"""The breaker of what never failed."""
+
+
 class ProviderState:
     """A provider at run time: its forwarder, its requests in flight, its breakers and rests."""
 
-    __slots__ = ("_breaker", "_model_breakers", "_rests_until", "forwarder", "in_flight")
+    __slots__ = (
+        "_breaker",
+        "_model_breakers",
+        "_rests_until",
+        "config",
+        "forwarder",
+        "in_flight",
+        "name",
+    )
 
     def __init__(self, forwarder: Forwarder) -> None:
         self.forwarder = forwarder
+        self.config: Provider = forwarder.provider
+        self.name = self.config.name
         self.in_flight = 0
         self._breaker = Breaker()
         self._model_breakers: dict[str, Breaker] = {}
-        """By upstream model: one that fails says nothing of the others."""
+        """By upstream model, where its last request failed: it says nothing of the others."""
         self._rests_until: dict[str, float] = {}
         """By upstream model, where the provider asked for a pause."""
-
-    @property
-    def config(self) -> Provider:
-        return self.forwarder.provider
-
-    @property
-    def name(self) -> str:
-        return self.config.name
 
     def describe_breaker(self) -> tuple[BreakerState, int]:
         """Return the provider's breaker's state and the whole seconds until it is tried again."""
@@ -55,7 +61,8 @@ class ProviderState:
         now = time.monotonic()
         found = []
         for model in sorted({*self._model_breakers, *self._rests_until}):
-            state, seconds = self._find_breaker(model).describe(now)
+            breaker = self._model_breakers.get(model, UNBROKEN)
+            state, seconds = breaker.describe(now)
             rest = math.ceil(max(self._rests_until.get(model, 0.0) - now, 0.0))
             if state != "closed" or rest:
                 found.append((model, state, seconds, rest))
@@ -64,8 +71,7 @@ class ProviderState:
     def is_open(self, upstream_model: str) -> bool:
         """Return whether a breaker says that a model should not be tried before others."""
         now = time.monotonic()
-        breakers = (self._breaker, self._model_breakers.get(upstream_model))
-        return any(one is not None and one.wait_seconds(now) > 0 for one in breakers)
+        return any(one.wait_seconds(now) > 0 for one in self._list_breakers(upstream_model))
 
     def is_resting(self, upstream_model: str) -> bool:
         """Return whether the provider asked for a pause that is not over."""
@@ -75,7 +81,7 @@ class ProviderState:
         """Count a request that begins. Raises UpstreamUnavailable at `max_concurrency`."""
         self._check_room()
         self.in_flight += 1
-        for breaker in (self._breaker, self._find_breaker(upstream_model)):
+        for breaker in self._list_breakers(upstream_model):
             breaker.begin()
 
     def leave(self, upstream_model: str, error: BaseException | None) -> None:
@@ -84,7 +90,7 @@ class ProviderState:
         if error is None or isinstance(error, BadRequest):
             self.note_alive(upstream_model)  # a well-founded refusal is an answer too
             return
-        for breaker in (self._breaker, self._find_breaker(upstream_model)):
+        for breaker in self._list_breakers(upstream_model):
             breaker.forget()
         if isinstance(error, UpstreamError):
             if error.blame != "nobody":
@@ -117,9 +123,10 @@ class ProviderState:
 
     def note_alive(self, upstream_model: str) -> None:
         """Note that the provider answers: the reply has begun, however long it takes."""
-        if self._breaker.succeed():
+        if self._breaker.failures and self._breaker.succeed():
             log.warning("provider %s answers again", self.name)
-        if self._find_breaker(upstream_model).succeed():
+        breaker = self._model_breakers.pop(upstream_model, None)
+        if breaker is not None and breaker.succeed():
             log.warning("provider %s: model %s answers again", self.name, upstream_model)
 
     def _rest(self, upstream_model: str, seconds: float) -> None:
@@ -131,8 +138,10 @@ class ProviderState:
             upstream_model,
         )
 
-    def _find_breaker(self, upstream_model: str) -> Breaker:
-        return self._model_breakers.setdefault(upstream_model, Breaker())
+    def _list_breakers(self, upstream_model: str) -> Sequence[Breaker]:
+        """Return the breakers that have anything to say of a model: in good times none."""
+        breakers = (self._breaker, self._model_breakers.get(upstream_model, UNBROKEN))
+        return [one for one in breakers if one.failures]
 
     def _note_failure(self, upstream_model: str, blame: Blame) -> None:
         now = time.monotonic()
@@ -140,7 +149,8 @@ class ProviderState:
             if self._breaker.fail(now):
                 log.error("provider %s cannot be reached: its routes come last", self.name)
             return
-        if self._find_breaker(upstream_model).fail(now, at_once=blame == "reply"):
+        breaker = self._model_breakers.setdefault(upstream_model, Breaker())
+        if breaker.fail(now, at_once=blame == "reply"):
             log.error(
                 "provider %s: model %s failed repeatedly: its routes come last",
                 self.name,
@@ -246,14 +256,22 @@ async def try_routes(
     """
     if len(candidates) > 1:
         candidates = order_routes(candidates)
-    last = len(candidates) - 1
-    for position, candidate in enumerate(candidates):
+    for candidate in candidates:
+        provider, upstream_model = candidate.provider, candidate.target.upstream_model
         try:
-            return await try_route(candidate, attempt)
+            provider.enter(upstream_model)
+            try:
+                result = await attempt(candidate)
+            except BaseException as error:
+                provider.leave(upstream_model, error)
+                raise
+            provider.leave(upstream_model, None)
         except GatewayError as error:
             candidate.report(error, note_failure)
-            if position == last or not error.next_route:
+            if candidate is candidates[-1] or not error.next_route:
                 raise
+        else:
+            return result
     raise AssertionError("a model has at least one route")
 
 
@@ -268,17 +286,3 @@ def order_routes(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
 def _comes_last(candidate: Candidate) -> bool:
     provider, upstream_model = candidate.provider, candidate.target.upstream_model
     return provider.is_open(upstream_model) or provider.is_resting(upstream_model)
-
-
-async def try_route(candidate: Candidate, attempt: Callable[[Candidate], Awaitable[T]]) -> T:
-    """Return what `attempt` returns, and let the provider's state note how it ended."""
-    provider, upstream_model = candidate.provider, candidate.target.upstream_model
-    provider.enter(upstream_model)
-    error: BaseException | None = None
-    try:
-        return await attempt(candidate)
-    except BaseException as failure:
-        error = failure
-        raise
-    finally:
-        provider.leave(upstream_model, error)
