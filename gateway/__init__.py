@@ -16,7 +16,7 @@
 
 How a completion is served, such as `POST /v1/chat/completions`:
 
-    api.routes        the application of the path, with its chain of middlewares
+    api.routes        the layers around the handler of the path
     api.middleware    request id and dialect, key and account, rates, balance
     api.completions   the handler: read the body, admit, serve, reply
     api.admission     model, routes that can carry the request, upstream payload, hold

@@ -1,7 +1,7 @@
 """`/v1`: everything between a caller's request and its reply.
 
-    routes          the applications of the API and the chain of middlewares that each needs
-    middleware      dialect, caller, rate, balance
+    routes          the routes of the API, each wrapped in the layers that it needs
+    middleware      the layers: request id and dialect, then caller, rate, balance
     state           the state that requests share, and the record that each one carries
     limits          the rates of keys and accounts
     ended_keys      when a revoked or expired key ended
@@ -16,7 +16,7 @@
     relay           the driver of one completion: routes, deadlines, callers that leave
     delivery        the provider's reply on its way to the caller
     conclusion      the charge, then the last bytes
-    held_reply      a JSON reply, which counts until its caller has read it
+    json_reply      a JSON reply, which leaves in one write and counts until its caller has it
     sink            the caller's side of a reply
     error_replies   errors as responses
     count_tokens, models, own_key, receipts, health   the other endpoints
@@ -26,10 +26,10 @@ May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
 """
 
 from gateway.api.access_log import AccessLog as AccessLog
+from gateway.api.json_reply import SERVER as SERVER
+from gateway.api.middleware import Handler as Handler
 from gateway.api.middleware import make_front as make_front
 from gateway.api.routes import add_api as add_api
-from gateway.api.state import CALL as CALL
-from gateway.api.state import GATEWAY as GATEWAY
 from gateway.api.state import Call as Call
 from gateway.api.state import Gateway as Gateway
 from gateway.api.state import make_headers as make_headers

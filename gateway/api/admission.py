@@ -10,9 +10,9 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.large_bodies import LargeBodies, check_elements, is_large
+from gateway.api.large_bodies import check_elements, is_large
 from gateway.api.middleware import catch_up, check_standing
-from gateway.api.state import CALL, GATEWAY, Call
+from gateway.api.state import Call
 from gateway.config import Model
 from gateway.dialects import Caller, CompletionRequest, Exchange, ReplyContext
 from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
@@ -20,7 +20,7 @@ from gateway.times import unix_ms
 from gateway.upstream import Candidate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """The request as it is sent to one candidate."""
 
@@ -28,12 +28,11 @@ class Prepared:
     context: ReplyContext
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Completion:
     """One admitted request and everything that serving it needs."""
 
     call: Call
-    dialect: Caller
     request: CompletionRequest
     model: Model
     candidates: Sequence[Candidate]
@@ -43,9 +42,8 @@ class Completion:
     headers: MultiMapping[str]
     """The caller's headers that go upstream."""
     bill: Bill
-    large_bodies: LargeBodies
     large: bool
-    """Whether the request is written in their thread."""
+    """Whether the request is written in the thread for large bodies."""
 
     async def prepare(self, candidate: Candidate) -> Prepared:
         """Write the upstream's request. Raises UpstreamUnavailable if the route cannot carry it."""
@@ -53,7 +51,7 @@ class Completion:
             return self.first
         write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
-            return await self.large_bodies.run(write, large=self.large)
+            return await self.call.gateway.large_bodies.run(write, large=self.large)
         except BadRequest as error:
             raise UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
@@ -65,19 +63,18 @@ class Completion:
         return pick_headers(self.headers, candidate.exchange)
 
 
-async def admit(http: web.Request, dialect: Caller, body: bytes) -> Completion:
+async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     """Parse a request, check that it can be sent, and take its hold.
 
     Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BodyTooLarge, BadRequest, and
     what `Bill` raises.
     """
-    gateway, call = http.app[GATEWAY], http[CALL]
-    large = is_large(body)
+    gateway, dialect, large = call.gateway, call.dialect, is_large(body)
     request = await gateway.large_bodies.run(
         partial(parse, dialect, body, large=large), large=large
     )
     call.stream = request.stream
-    model = await find_model(http, request.model)
+    model = await find_model(call, request.model)
     call.model = model.id
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
@@ -87,19 +84,8 @@ async def admit(http: web.Request, dialect: Caller, body: bytes) -> Completion:
     call.provider = candidates[0].provider.name
     assert call.key is not None
     check_standing(call.key, unix_ms())  # again: the body may have taken minutes to arrive
-    bill = Bill(gateway, call, request, model, first.context.expected)
-    return Completion(
-        call,
-        dialect,
-        request,
-        model,
-        candidates,
-        first,
-        http.headers,
-        bill,
-        gateway.large_bodies,
-        large,
-    )
+    bill = Bill(call, request, model, first.context.expected)
+    return Completion(call, request, model, candidates, first, http.headers, bill, large)
 
 
 def parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
@@ -109,9 +95,9 @@ def parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
     return dialect.parse_request(body)
 
 
-async def find_model(http: web.Request, model_id: str) -> Model:
+async def find_model(call: Call, model_id: str) -> Model:
     """Find the model that a request names. Raises UnknownModel, ModelNotAllowed."""
-    gateway, key = http.app[GATEWAY], http[CALL].key
+    gateway, key = call.gateway, call.key
     model = gateway.routes.models.get(model_id)
     if model is None:
         raise UnknownModel(model_id)
@@ -125,10 +111,11 @@ async def find_model(http: web.Request, model_id: str) -> Model:
 
 def pick_headers(headers: MultiMapping[str], exchange: Exchange) -> Mapping[str, str]:
     """Select the caller's headers that go upstream; repeated lines are joined (RFC 9110 §5.3)."""
-    found = {
-        name: ", ".join(filter(None, headers.getall(name, ()))) for name in exchange.passed_headers
-    }
-    return {name: value for name, value in found.items() if value}
+    found = {}
+    for name in exchange.passed_headers:
+        if value := ", ".join(filter(None, headers.getall(name, ()))):
+            found[name] = value
+    return found
 
 
 def _choose_writable(

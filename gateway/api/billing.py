@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Call
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
 from gateway.ledger import Admission, Hold, Outcome, Settlement
@@ -88,23 +88,20 @@ def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
 class Bill:
     """The hold of one admitted request, and its settlement."""
 
-    __slots__ = ("_call", "_expected_tokens", "_gateway", "_held", "_hold", "_model")
+    __slots__ = ("_call", "_expected_tokens", "_held", "_hold", "_ledger", "_model")
 
     def __init__(
-        self,
-        gateway: Gateway,
-        call: Call,
-        request: CompletionRequest,
-        model: Model,
-        expected: Expected,
+        self, call: Call, request: CompletionRequest, model: Model, expected: Expected
     ) -> None:
         """Take the hold. Raises RateLimited (tokens), then what `Ledger.hold` raises."""
         assert call.key is not None
         assert call.rates is not None
-        self._gateway = gateway
+        self._ledger = call.gateway.ledger
         self._call = call
         self._model = model
-        most = min(gateway.config.billing.hold_output_tokens, find_output_limit(request, model))
+        most = min(
+            call.gateway.config.billing.hold_output_tokens, find_output_limit(request, model)
+        )
         asked = expected.asked
         tokens = expect_tokens(expected.input_tokens, most * request.n, asked)
         applied = model.prices.find_dearest(tokens, asked)
@@ -122,7 +119,7 @@ class Bill:
             started_ms=call.started_ms,
         )
         try:
-            self._hold: Hold = gateway.ledger.hold(call.key, admission)
+            self._hold: Hold = self._ledger.hold(call.key, admission)
         except Exception:
             call.rates.correct_tokens(tokens.total, 0)
             raise
@@ -130,19 +127,19 @@ class Bill:
 
     async def wait_admitted(self) -> None:
         """Return once the request's row is committed. Raises LedgerUnavailable."""
-        await self._gateway.ledger.wait_admitted(self._hold)
+        await self._ledger.wait_admitted(self._hold)
 
     def raise_to(self, metered: Metered) -> None:
         """Raise the hold to what a reply has used so far, if that is more."""
         charge = self._price(metered)
         if charge.cost_nano > self._held.cost_nano:
             self._held = charge
-            self._gateway.ledger.raise_hold(self._hold, charge.cost_nano)
+            self._ledger.raise_hold(self._hold, charge.cost_nano)
 
     def settle(self, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
         """Queue the charge for what was metered; the result is done once it is committed."""
         if metered.unreported:
-            self._gateway.missing_usages.note(self._call.provider, self._model.id, unix_ms())
+            self._call.gateway.missing_usages.note(self._call.provider, self._model.id, unix_ms())
         return self._resolve(outcome, status, self._price(metered))
 
     def settle_hold(
@@ -175,7 +172,7 @@ class Bill:
             call.tokens, call.cost_nano = charge.tokens, charge.cost_nano
             if call.rates is not None:
                 call.rates.correct_tokens(self._expected_tokens, charge.tokens.total)
-        return self._gateway.ledger.settle(
+        return self._ledger.settle(
             self._hold,
             Settlement(
                 outcome=outcome,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import sys
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import hdrs, web
 
 from gateway.api.large_bodies import LARGE_BYTES
-from gateway.api.state import CALL, GATEWAY, Call, Gateway
+from gateway.api.state import Call
 from gateway.errors import (
     BadRequest,
     BodyTimeout,
@@ -27,43 +30,41 @@ FRAMING_SECONDS: Final = 1.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-async def defer_continue(request: web.Request) -> None:
+async def defer_continue(http: web.Request) -> None:
     """Send no `100 Continue` yet (aiohttp's hook): `read_body` does once the key is known."""
 
 
-async def read_body(request: web.Request, max_bytes: int | None = None) -> bytes:
-    """Read the whole body, of at most `max_body_mb`, and `max_bytes` if that is given.
+async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize) -> bytes:
+    """Read the whole body, of at most `max_body_mb` and `max_bytes`.
 
     Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
     """
-    gateway, call = request.app[GATEWAY], request[CALL]
-    most = gateway.config.server.max_body_bytes
-    if max_bytes is not None:
-        most = min(most, max_bytes)
-    _check_type(request)
-    if (request.content_length or 0) > most:
+    most = call.gateway.config.server.max_body_bytes
+    most = min(most, max_bytes)
+    _check_type(http.headers)
+    if (http.content_length or 0) > most:
         raise _too_large(most)
-    content = request.content
+    content = http.content
     if content.is_eof():  # it came with the head, as most bodies do
         body = content.read_nowait(-1)
         if len(body) > most:
             raise _too_large(most)
-        hold_body(gateway, call, len(body))
+        hold_body(call, len(body))
     else:
-        body = await _read_slowly(request, gateway, call, most)
+        body = await _read_slowly(http, call, most)
     if len(body) > LARGE_BYTES:
-        hold_body(gateway, call, PARSED_FACTOR * len(body))
+        hold_body(call, PARSED_FACTOR * len(body))
     return body
 
 
-def hold_body(gateway: Gateway, call: Call, size: int) -> None:
+def hold_body(call: Call, size: int) -> None:
     """Reserve room for bytes that have arrived, until the request ends.
 
     Raises Overloaded when there is none, and RateLimited when the account has its share. A request that is alone always
     has room: else a body within its limit could never be served.
     """
     assert call.key is not None
-    account = call.key.account.id
+    gateway, account = call.gateway, call.key.account.id
     budget = gateway.config.server.max_bodies_mb << 20
     own = gateway.account_body_bytes.get(account, 0)
     is_full = gateway.body_bytes + size > budget and gateway.body_bytes > call.body_bytes
@@ -74,27 +75,23 @@ def hold_body(gateway: Gateway, call: Call, size: int) -> None:
         )
     if is_full:
         raise Overloaded("The gateway holds as many bodies as it may. Try again shortly.")
-    _count(gateway, call, size)
+    hold_reply(call, size)
 
 
-def hold_reply(gateway: Gateway, call: Call, size: int) -> None:
+def hold_reply(call: Call, size: int) -> None:
     """Count a reply that waits for its caller. It is paid, so it is never refused; requests are."""
-    _count(gateway, call, size)
-
-
-def _count(gateway: Gateway, call: Call, size: int) -> None:
     assert call.key is not None
-    account = call.key.account.id
+    gateway, account = call.gateway, call.key.account.id
     gateway.body_bytes += size
     gateway.account_body_bytes[account] = gateway.account_body_bytes.get(account, 0) + size
     call.body_bytes += size
 
 
-def release_body(gateway: Gateway, call: Call) -> None:
+def release_body(call: Call) -> None:
     """Give back what a request or its reply has reserved."""
     if call.key is None or not call.body_bytes:
         return
-    account = call.key.account.id
+    gateway, account = call.gateway, call.key.account.id
     gateway.body_bytes -= call.body_bytes
     gateway.account_body_bytes[account] -= call.body_bytes
     if not gateway.account_body_bytes[account]:
@@ -102,25 +99,25 @@ def release_body(gateway: Gateway, call: Call) -> None:
     call.body_bytes = 0
 
 
-async def _read_slowly(request: web.Request, gateway: Gateway, call: Call, most: int) -> bytes:
-    server = gateway.config.server
+async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
+    server = call.gateway.config.server
     now = asyncio.get_running_loop().time
     total_at = now() + server.body_total_seconds
     pieces: list[bytes] = []
     size = 0
     try:
-        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
-            await request.writer.write(_CONTINUE)
+        if http.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+            await http.writer.write(_CONTINUE)
         async with asyncio.timeout_at(None) as deadline:
             while True:
                 deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
-                data = await _read_piece(request)
+                data = await _read_piece(http)
                 if not data:
                     return b"".join(pieces)
                 size += len(data)
                 if size > most:
                     raise _too_large(most)
-                hold_body(gateway, call, len(data))
+                hold_body(call, len(data))
                 pieces.append(data)
     except TimeoutError as error:
         raise BodyTimeout("The request body did not arrive in time.") from error
@@ -128,32 +125,37 @@ async def _read_slowly(request: web.Request, gateway: Gateway, call: Call, most:
         raise BadRequest("The request body broke off.") from error
 
 
-async def _read_piece(request: web.Request) -> bytes:
+async def _read_piece(http: web.Request) -> bytes:
     """Read the next bytes, b"" at the end. Raises BadRequest for malformed chunks.
 
     At malformed chunks aiohttp's parser stops without telling the body: the error is queued as the
     connection's next request. No other request can be queued while a body is not whole.
     """
-    if request.content_length is not None:
-        return await request.content.readany()
+    if http.content_length is not None:
+        return await http.content.readany()
     while True:
         try:
             async with asyncio.timeout(FRAMING_SECONDS):
-                return await request.content.readany()
+                return await http.content.readany()
         except TimeoutError:
-            if request.protocol._messages:  # noqa: SLF001 - there is no public word for it
+            if http.protocol._messages:  # noqa: SLF001 - there is no public word for it
                 raise BadRequest("The chunked encoding of the request body is malformed.") from None
 
 
-def _check_type(request: web.Request) -> None:
-    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").strip().lower()
-    if encoding not in {"", "identity"}:
+def _check_type(headers: Mapping[str, str]) -> None:
+    if _read_token(headers.get(hdrs.CONTENT_ENCODING, "")) not in {"", "identity"}:
         raise UnsupportedMediaType(
             "Content-Encoding is not supported here; send the body as it is."
         )
-    kind = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    kind = _read_token(headers.get(hdrs.CONTENT_TYPE, ""))
     if kind != "application/json" and not kind.endswith("+json"):
         raise UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
+
+
+@functools.lru_cache(maxsize=64)
+def _read_token(header: str) -> str:
+    """Return a header's value in lower case, without its parameters."""
+    return header.partition(";")[0].strip().lower()
 
 
 def _too_large(most: int) -> BodyTooLarge:

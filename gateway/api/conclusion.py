@@ -100,4 +100,4 @@ def _send_error(
 
 
 def _render(work: Completion, error: GatewayError) -> bytes:
-    return work.dialect.render_error_event(error, work.call.request_id)
+    return work.call.dialect.render_error_event(error, work.call.request_id)

@@ -8,12 +8,13 @@ from typing import Final
 
 import orjson
 from aiohttp import web
+from multidict import MultiMapping
 
 from gateway.api.admission import find_model, parse, pick_headers
 from gateway.api.billing import estimate_input
 from gateway.api.body import read_body
 from gateway.api.large_bodies import is_large
-from gateway.api.state import CALL, GATEWAY
+from gateway.api.state import Call
 from gateway.dialects import COUNT_TOKENS, CompletionRequest, dump_request, edit_count
 from gateway.errors import GatewayError, OutOfResources, UpstreamError
 from gateway.upstream import Candidate, fetch, order_routes
@@ -23,22 +24,21 @@ MAX_COUNT_BYTES: Final = 4 << 20
 ESTIMATED_HEADER: Final = "x-gateway-estimated"
 
 
-async def count_tokens(http: web.Request) -> web.Response:
+async def count_tokens(http: web.Request, call: Call) -> web.Response:
     """Reply with the provider's count, or with an estimate where no messages provider serves the model."""
-    key = http[CALL].key
-    assert key is not None
-    with http.app[GATEWAY].counting.admit(key.account.id):
-        return await _count(http)
+    assert call.key is not None
+    with call.gateway.counting.admit(call.key.account.id):
+        return await _count(http, call)
 
 
-async def _count(http: web.Request) -> web.Response:
-    gateway = http.app[GATEWAY]
-    body = await read_body(http, MAX_COUNT_BYTES)
+async def _count(http: web.Request, call: Call) -> web.Response:
+    gateway = call.gateway
+    body = await read_body(http, call, MAX_COUNT_BYTES)
     large = is_large(body)
     read = partial(parse, COUNT_TOKENS.caller, body, large=large)
     request = await gateway.large_bodies.run(read, large=large)
-    model = await find_model(http, request.model)
-    http[CALL].model = model.id
+    model = await find_model(call, request.model)
+    call.model = model.id
     candidates = [
         candidate
         for candidate in gateway.routes.find_candidates(COUNT_TOKENS.caller.name, model)
@@ -49,11 +49,12 @@ async def _count(http: web.Request) -> web.Response:
         sent = await gateway.large_bodies.run(write, large=large)
         count = orjson.dumps({"input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(http, candidates, request, large=large), {})
+    return _reply(await _ask(call, http.headers, candidates, request, large=large), {})
 
 
 async def _ask(
-    http: web.Request,
+    call: Call,
+    headers: MultiMapping[str],
     candidates: Sequence[Candidate],
     request: CompletionRequest,
     *,
@@ -63,8 +64,7 @@ async def _ask(
 
     The models' breakers count no failure here: some providers of the dialect cannot count tokens.
     """
-    headers = pick_headers(http.headers, COUNT_TOKENS)
-    gateway = http.app[GATEWAY]
+    passed, gateway = pick_headers(headers, COUNT_TOKENS), call.gateway
     failure: GatewayError | None = None
     for candidate in order_routes(candidates):
         provider, target = candidate.provider, candidate.target
@@ -73,11 +73,11 @@ async def _ask(
         try:
             with provider.visit(target.upstream_model):
                 reply = await fetch(
-                    provider.forwarder, COUNT_TOKENS, payload, headers, gateway.ticker
+                    provider.forwarder, COUNT_TOKENS, payload, passed, gateway.ticker
                 )
             return edit_count(reply, request.model)
         except GatewayError as error:
-            candidate.report(error, http[CALL].note_failure)
+            candidate.report(error, call.note_failure)
             if not isinstance(error, UpstreamError | OutOfResources):
                 raise
             failure = error

@@ -48,7 +48,7 @@ class Delivery:
             if not pipeline.complete:
                 if pipeline.held_bytes > LARGE_REPLY_BYTES:
                     self._ending = True
-                    out = await self._work.large_bodies.run(pipeline.end, large=True)
+                    out = await self._work.call.gateway.large_bodies.run(pipeline.end, large=True)
                     self._ending = False
                 else:
                     out = pipeline.end()

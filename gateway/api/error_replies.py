@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
 from aiohttp import web
 
 from gateway.api.state import Call
-from gateway.errors import (
-    BodyTooLarge,
-    GatewayError,
-    InternalError,
-    MethodNotAllowed,
-    NotFound,
-)
+from gateway.errors import BodyTooLarge, GatewayError, MethodNotAllowed, NotFound
 
 
 def render_error(call: Call, error: GatewayError) -> web.Response:
@@ -35,17 +32,19 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
     return response
 
 
-def translate_http_error(error: web.HTTPException) -> GatewayError:
-    """Translate a refusal of aiohttp's own."""
-    if isinstance(error, web.HTTPMethodNotAllowed):
-        allow = ", ".join(sorted(error.allowed_methods))
-        return MethodNotAllowed(f"Not allowed to {error.method} here; use {allow}.", allow=allow)
-    if isinstance(error, web.HTTPNotFound):
-        return NotFound(
-            "Unknown URL. This gateway serves POST /v1/chat/completions, POST /v1/messages and "
-            "GET /v1/models; paths have no trailing slash. An OpenAI SDK's base address ends "
-            "in /v1, an Anthropic SDK's does not."
-        )
-    if isinstance(error, web.HTTPRequestEntityTooLarge):
-        return BodyTooLarge("The request body is too large.")
-    return InternalError()
+async def refuse_path(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
+    """Handle a path that nobody has."""
+    raise NotFound(
+        "Unknown URL. This gateway serves POST /v1/chat/completions, POST /v1/messages and "
+        "GET /v1/models; paths have no trailing slash. An OpenAI SDK's base address ends "
+        "in /v1, an Anthropic SDK's does not."
+    )
+
+
+def refuse_method(allow: str) -> Callable[[web.Request, Call], Awaitable[NoReturn]]:
+    """Make the handler of the methods that a path does not have."""
+
+    async def refuse(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
+        raise MethodNotAllowed(f"Not allowed to {http.method} here; use {allow}.", allow=allow)
+
+    return refuse

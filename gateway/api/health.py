@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from gateway.api.state import GATEWAY
+from gateway.api.state import Call
 
 
-async def report_health(request: web.Request) -> web.Response:  # noqa: ARG001 - answering is the report
+async def report_health(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - answering is the report
     return web.Response(text="alive\n")
 
 
-async def report_readiness(request: web.Request) -> web.Response:
+async def report_readiness(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
     """Answer 503 while draining, or while the ledger cannot be written."""
-    gateway = request.app[GATEWAY]
+    gateway = call.gateway
     if gateway.draining:
         return web.Response(text="draining\n", status=503)
     if not gateway.ledger.writable:

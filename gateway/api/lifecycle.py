@@ -36,6 +36,7 @@ CALLER_GONE_STATUS: Final = 499
 
 
 class Phase(Enum):
+    __hash__ = object.__hash__  # Enum's own is Python code, and each request looks six up
     ADMITTED = "before a provider has it"
     SENT = "sent"
     ANSWERED = "answered"
@@ -45,6 +46,8 @@ class Phase(Enum):
 
 class Ending(Enum):
     """Why the upstream is not read any further."""
+
+    __hash__ = object.__hash__
 
     COMPLETE = "the reply is complete"
     REJECTED = "the provider finds fault with the request"

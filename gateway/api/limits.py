@@ -74,8 +74,8 @@ class Rates:
         self.tokens = _renew(self.tokens, tokens_per_minute, now)
         self.concurrency = concurrency
 
-    def admit(self, now: float) -> None:
-        """Count a request, above too. Raises RateLimited, and then counts nothing."""
+    def check(self, now: float) -> None:
+        """Raise RateLimited if a request more is too much, here or above."""
         if self.concurrency and self.in_flight >= self.concurrency:
             raise self._refuse_concurrency()
         if self.requests is not None:
@@ -87,16 +87,21 @@ class Rates:
                     retry_after_seconds=wait,
                 )
         if self.above is not None:
-            self.above.admit(now)
+            self.above.check(now)
+
+    def admit(self) -> None:
+        """Count a request, above too."""
         if self.requests is not None:
             self.requests.take(1)
         self.in_flight += 1
+        if self.above is not None:
+            self.above.admit()
 
     def release(self) -> None:
         """Note that a request counted by `admit` is over."""
         self.in_flight -= 1
         if self.above is not None:
-            self.above.in_flight -= 1
+            self.above.release()
 
     def take_tokens(self, estimate: int, now: float) -> None:
         """Count estimated tokens, above too. Raises RateLimited, and then counts nothing."""

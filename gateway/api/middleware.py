@@ -1,6 +1,6 @@
-"""The middlewares of `/v1`: dialect, caller, rate, balance.
+"""The layers around the handlers of `/v1`: request id and dialect, then caller, rate and balance.
 
-Each application is built with the chain that it needs, so no middleware asks a path whether it
+A route is wrapped in what it needs when the application is made, so no layer asks a path whether it
 applies. The order of refusals is: 404 and 405, 401, 403, 503, 429, 402, then the body.
 """
 
@@ -10,17 +10,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Middleware
 
 from gateway import apikeys
 from gateway.api.body import release_body
 from gateway.api.ended_keys import refuse_ended
-from gateway.api.error_replies import render_error, translate_http_error
-from gateway.api.state import CALL, GATEWAY, Call, Gateway, make_headers
+from gateway.api.error_replies import render_error
+from gateway.api.limits import Rates
+from gateway.api.state import Call, Gateway, make_headers
 from gateway.dialects import CALLERS, Caller
 from gateway.errors import (
     RESTARTING,
@@ -40,78 +40,121 @@ from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.middleware")
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+"""A handler as aiohttp has it."""
+Handler = Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
+"""A handler within the front."""
 
 REFRESH_SECONDS: Final = 1.0
-"""How long an unknown key waits for the latest changes, as a ledger that hangs must not hold up its
-refusal."""
-_BEARER: Final = "bearer "
+"""How long a refusal waits for the latest changes, as a ledger that hangs must not hold it up."""
+OUTDATED: Final = (InvalidKey, AccountSuspended, RateLimited, InsufficientBalance)
+"""Refusals that a change which others have just committed may have made wrong."""
 
 
-def make_front(*callers: Caller, logged: bool = True) -> Middleware:
-    """Make the outermost middleware, which gives each request an id and answers every error.
+def make_front(
+    gateway: Gateway,
+    handler: Handler,
+    callers: Iterable[Caller] = CALLERS.values(),
+    *,
+    logged: bool = True,
+) -> WebHandler:
+    """Wrap a handler in the outermost layer, which gives each request an id and answers every error.
 
-    `callers`: those who use the paths, by default all. Whose `marker` a request has is answered in
-    its dialect, any other request in the first one's. `logged`: each request gets a line in the log.
+    `callers`: those who use the path. Whose `marker` a request has is answered in their dialect, any
+    other request in the first one's. `logged`: each request gets a line in the log.
     """
-    first, *others = callers or CALLERS.values()
+    first, *others = callers
 
-    @web.middleware
-    async def front(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def front(http: web.Request) -> web.StreamResponse:
         now_ms = unix_ms()
-        caller = _choose(request, first, others)
-        call = Call(make_request_id(now_ms), caller, time.monotonic(), now_ms)
-        request[CALL] = call
+        caller = _choose(http, first, others) if others else first
+        call = Call(gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms)
         try:
-            check_framing(request)
-            response = await handler(request)
+            check_framing(http)
+            response = await handler(http, call)
         except GatewayError as error:
             response = render_error(call, error)
-        except web.HTTPException as error:
-            response = render_error(call, translate_http_error(error))
         except Exception:
             log.exception("%s: internal error", call.request_id)
             response = render_error(call, InternalError())
         if not response.prepared:
             response.headers.update(make_headers(call, time.monotonic()))
         if logged:
-            request.app[GATEWAY].log_call(call, call.status or response.status)
+            gateway.log_call(call, call.status or response.status)
         return response
 
     return front
 
 
-def _choose(request: web.Request, first: Caller, others: Sequence[Caller]) -> Caller:
+def _choose(http: web.Request, first: Caller, others: Sequence[Caller]) -> Caller:
     for caller in others:
-        if caller.marker in request.headers:
+        if caller.marker in http.headers:
             return caller
     return first
 
 
-@web.middleware
-async def know_caller(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Find the key and its account. Unknown paths need no key."""
-    misrouted = request.match_info.http_exception
-    if misrouted is not None:
-        raise translate_http_error(misrouted)
-    secret = read_key(request)
+def require_key(handler: Handler, *, for_money: bool) -> Handler:
+    """Wrap a handler so that it serves only callers who may use it, and count what is in flight.
+
+    `for_money`: the requests are charged, so there must be a balance, and a ledger that works.
+    """
+
+    async def serve(http: web.Request, call: Call) -> web.StreamResponse:
+        secret = read_key(http)
+        try:
+            rates = let_in(call, secret, call.started, for_money=for_money)
+        except OUTDATED:
+            rates = await _let_in_after_all(call, secret, for_money=for_money)
+        gateway = call.gateway
+        gateway.in_flight += 1
+        try:
+            return await handler(http, call)
+        finally:
+            gateway.in_flight -= 1
+            if call.body_bytes:
+                release_body(call)
+            rates.release()
+
+    return serve
+
+
+def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
+    """Find the key of a request, check all that can be checked before its body, and count it.
+
+    Raises InvalidKey, AccountSuspended, Overloaded, LedgerUnavailable, RateLimited or
+    InsufficientBalance, and then counts nothing.
+    """
+    gateway = call.gateway
+    key = gateway.ledger.find_key(apikeys.digest(secret))
+    key = call.key = check_standing(key, call.started_ms)
+    if gateway.draining:
+        raise Overloaded(RESTARTING)
+    if gateway.in_flight >= gateway.config.server.max_in_flight:
+        raise Overloaded("The gateway has as many requests in flight as it may. Try again shortly.")
+    if for_money and not gateway.ledger.writable:
+        raise LedgerUnavailable
+    rates = call.rates = gateway.find_rates(key, now)
+    rates.check(now)
+    if for_money:
+        check_balance(key)  # before the body is read; the hold checks again
+    rates.admit()
+    return rates
+
+
+async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rates:
+    """Try again with what was just committed, such as a key, a credit or a higher limit."""
     if not apikeys.is_well_formed(secret):
         raise InvalidKey
-    gateway, call, digest = request.app[GATEWAY], request[CALL], apikeys.digest(secret)
-    ledger = gateway.ledger
-    try:
-        call.key = check_standing(ledger.find_key(digest), call.started_ms)
-    except (InvalidKey, AccountSuspended):
-        await catch_up(ledger)
-        key = ledger.find_key(digest)
-        if key is None:
-            raise await gateway.ended_keys.explain(ledger, digest) from None
-        call.key = check_standing(key, call.started_ms)
-    return await handler(request)
+    gateway = call.gateway
+    await catch_up(gateway.ledger)
+    digest = apikeys.digest(secret)
+    if gateway.ledger.find_key(digest) is None:
+        raise await gateway.ended_keys.explain(gateway.ledger, digest)
+    return let_in(call, secret, time.monotonic(), for_money=for_money)
 
 
 async def catch_up(ledger: Ledger) -> None:
-    """Wait for what the command line has just committed, such as a key, a credit or a higher limit.
+    """Wait for what the command line has just committed.
 
     All requests that wait share one look at the ledger, which takes a millisecond.
     """
@@ -120,83 +163,32 @@ async def catch_up(ledger: Ledger) -> None:
             await ledger.refresh()
 
 
-def make_rate_limit(*, for_money: bool) -> Middleware:
-    """Refuse what exceeds the limits of the gateway, the account or the key; count the rest.
-
-    `for_money`: the requests are charged, so the ledger must be writable.
-    """
-
-    @web.middleware
-    async def limit_rate(request: web.Request, handler: Handler) -> web.StreamResponse:
-        gateway, call = request.app[GATEWAY], request[CALL]
-        check_capacity(gateway, for_money=for_money)
-        assert call.key is not None
-        rates = call.rates = gateway.find_rates(call.key, call.started)
-        try:
-            rates.admit(call.started)
-        except RateLimited:
-            await catch_up(gateway.ledger)
-            check_capacity(gateway, for_money=for_money)
-            gateway.find_rates(call.key, now := time.monotonic()).admit(now)
-        gateway.in_flight += 1
-        try:
-            return await handler(request)
-        finally:
-            gateway.in_flight -= 1
-            release_body(gateway, call)
-            rates.release()
-
-    return limit_rate
-
-
-def check_capacity(gateway: Gateway, *, for_money: bool) -> None:
-    """Raise Overloaded or LedgerUnavailable if the gateway can take no request at all."""
-    if gateway.draining:
-        raise Overloaded(RESTARTING)
-    if gateway.in_flight >= gateway.config.server.max_in_flight:
-        raise Overloaded("The gateway has as many requests in flight as it may. Try again shortly.")
-    if for_money and not gateway.ledger.writable:
-        raise LedgerUnavailable
-
-
-@web.middleware
-async def require_balance(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse accounts that cannot pay before their bodies are read. The hold checks again."""
-    key = request[CALL].key
-    assert key is not None
-    try:
-        check_balance(key)
-    except InsufficientBalance:
-        await catch_up(request.app[GATEWAY].ledger)
-        check_balance(key)
-    return await handler(request)
-
-
-def check_framing(request: web.Request) -> None:
+def check_framing(http: web.Request) -> None:
     """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1)."""
-    encodings = request.headers.getall(hdrs.TRANSFER_ENCODING, ())
+    encodings = http.headers.getall(hdrs.TRANSFER_ENCODING, ())
     if encodings and ",".join(encodings).strip().lower() != "chunked":
         raise BadRequest("Of transfer encodings only 'chunked' is supported.")
 
 
-def read_key(request: web.Request) -> str:
+def read_key(http: web.Request) -> str:
     """Return the key of either header, or "".
 
     Raises BadRequest when two keys differ, and InvalidKey for a key in the query string.
     """
-    headers = request.headers
-    found = {
-        value[len(_BEARER) :].strip()
-        for value in headers.getall(hdrs.AUTHORIZATION, ())
-        if value[: len(_BEARER)].lower() == _BEARER
-    }
-    found.update(value.strip() for value in headers.getall("x-api-key", ()))
+    headers = http.headers
+    found = {value.strip() for value in headers.getall("x-api-key", ())}
+    for value in headers.getall(hdrs.AUTHORIZATION, ()):
+        scheme, _, secret = value.partition(" ")
+        if scheme.lower() == "bearer":
+            found.add(secret.strip())
     found.discard("")
     if len(found) > 1:
         raise BadRequest("The request carries two different API keys; send one.")
-    if not found and apikeys.PREFIX in request.query_string:
+    if found:
+        return found.pop()
+    if apikeys.PREFIX in http.query_string:
         raise InvalidKey("API keys are not read from the address, where logs keep them.")
-    return found.pop() if found else ""
+    return ""
 
 
 def check_standing(key: Key | None, now_ms: int) -> Key:

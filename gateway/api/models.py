@@ -5,34 +5,29 @@ from __future__ import annotations
 import orjson
 from aiohttp import web
 
-from gateway.api.state import CALL, GATEWAY
+from gateway.api.state import Call
 from gateway.config import Model
 from gateway.dialects import Json, ListedModel
 from gateway.errors import ModelNotFound
 
 
-async def list_models(request: web.Request) -> web.Response:
+async def list_models(http: web.Request, call: Call) -> web.Response:
     """Reply with the models that the key and its account may use."""
-    models = [
-        _list(model)
-        for model in request.app[GATEWAY].routes.models.values()
-        if _may(request, model)
-    ]
-    query = {name: request.query.getall(name) for name in request.query}
-    return _reply(request[CALL].dialect.list_models(models, query))
+    models = [_list(one) for one in call.gateway.routes.models.values() if _may(call, one)]
+    query = {name: http.query.getall(name) for name in http.query}
+    return _reply(call.dialect.list_models(models, query))
 
 
-async def retrieve_model(request: web.Request) -> web.Response:
-    wanted = request.match_info["model"]
-    model = request.app[GATEWAY].routes.models.get(wanted)
-    if model is None or not _may(request, model):
+async def retrieve_model(http: web.Request, call: Call) -> web.Response:
+    wanted = http.match_info["model"]
+    model = call.gateway.routes.models.get(wanted)
+    if model is None or not _may(call, model):
         raise ModelNotFound(wanted)
-    return _reply(request[CALL].dialect.show_model(_list(model)))
+    return _reply(call.dialect.show_model(_list(model)))
 
 
-def _may(request: web.Request, model: Model) -> bool:
-    key = request[CALL].key
-    return key is None or key.allows(model.id)
+def _may(call: Call, model: Model) -> bool:
+    return call.key is None or call.key.allows(model.id)
 
 
 def _list(model: Model) -> ListedModel:

@@ -7,19 +7,17 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from gateway.api.state import CALL, GATEWAY, find_limits
+from gateway.api.state import Call, find_limits
 from gateway.config import Config, Limits
 from gateway.ledger import Key, Spent, Terms
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso
 
 
-async def show_key(request: web.Request) -> web.Response:
-    gateway, call = request.app[GATEWAY], request[CALL]
+async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
     assert call.key is not None
-    spent = await gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
-    config = gateway.config
-    body = describe_own_key(call.key, spent, config)
+    spent = await call.gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
+    body = describe_own_key(call.key, spent, call.gateway.config)
     return web.Response(body=orjson.dumps(body), content_type="application/json")
 
 

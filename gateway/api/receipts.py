@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from gateway.api.state import CALL, GATEWAY
+from gateway.api.state import Call
 from gateway.errors import NotFound
 from gateway.ledger import Correction, Outcome, Receipt
 from gateway.money import describe_amount, describe_price, describe_tokens
@@ -32,10 +32,10 @@ ENDED_BY: Final[Mapping[Outcome, str | None]] = MappingProxyType(
 )
 
 
-async def show_receipt(request: web.Request) -> web.Response:
-    gateway, key = request.app[GATEWAY], request[CALL].key
+async def show_receipt(http: web.Request, call: Call) -> web.Response:
+    gateway, key = call.gateway, call.key
     assert key is not None
-    request_id = request.match_info["request_id"]
+    request_id = http.match_info["request_id"]
     is_id = is_request_id(request_id)
     receipt = await gateway.ledger.read_receipt(request_id) if is_id else None
     if receipt is None or receipt.key_id != key.id:

@@ -30,7 +30,7 @@ from gateway.api.lifecycle import (
 from gateway.api.sink import Sink
 from gateway.dialects import Pipeline
 from gateway.errors import GatewayError, InternalError
-from gateway.upstream import Attempt, Candidate, Ticker, try_routes
+from gateway.upstream import Attempt, Candidate, try_routes
 
 log = logging.getLogger("gateway.relay")
 
@@ -50,7 +50,6 @@ class Relay:
 
     _work: Completion
     _sink: Sink
-    _ticker: Ticker
     _life: Lifecycle = field(default_factory=Lifecycle)
     _candidate: Candidate = field(init=False)
     """The route that is tried, or was last."""
@@ -67,7 +66,8 @@ class Relay:
 
     async def run(self) -> None:
         """Serve the completion. Raises GatewayError where no head was sent."""
-        self._ticker.add(self)
+        ticker = self._work.call.gateway.ticker
+        ticker.add(self)
         try:
             ending, error = await self._read_upstream()
             await conclude(self._work, self._sink, self._pipeline, self._end(ending), error)
@@ -87,7 +87,7 @@ class Relay:
             log.exception("%s: the stream could not be ended", self._work.call.request_id)
             self._sink.abort()
         finally:
-            self._ticker.remove(self)
+            ticker.remove(self)
             self._sink.close()
 
     @property

@@ -1,95 +1,94 @@
-"""The applications of the API: each has the routes of one policy and the chain that it needs.
+"""The routes of the API, each wrapped in the layers that it needs.
 
-application                 errors speak     key, rate    charged    log line
-/v1 and a caller's `path`   the caller's     yes          yes        yes
+route                       errors speak     key, rate    charged    log line
+a caller's `path`           the caller's     yes          yes        yes
 /v1/messages/count_tokens   messages         yes          no         yes
-/v1 (models, receipts, key) by a header      yes          no         yes
+models, receipts, key       by a header      yes          no         yes
 /healthz, /readyz           by a header      no           no         no
 any other path              by a header      no           no         yes
+
+A path beneath a caller's is answered in the caller's dialect, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Middleware
 
 from gateway.api.body import defer_continue
-from gateway.api.completions import make_completion_handler
+from gateway.api.completions import serve_completion
 from gateway.api.count_tokens import count_tokens
+from gateway.api.error_replies import refuse_method, refuse_path
 from gateway.api.health import report_health, report_readiness
-from gateway.api.middleware import (
-    Handler,
-    know_caller,
-    make_front,
-    make_rate_limit,
-    require_balance,
-)
+from gateway.api.middleware import Handler, make_front, require_key
 from gateway.api.models import list_models, retrieve_model
 from gateway.api.own_key import show_key
 from gateway.api.receipts import show_receipt
-from gateway.api.state import GATEWAY, Gateway
+from gateway.api.state import Gateway
 from gateway.dialects import CALLERS, COUNT_TOKENS, Caller
 
-FREE: Final = (know_caller, make_rate_limit(for_money=False))
-CHARGED: Final = (know_caller, make_rate_limit(for_money=True), require_balance)
+Access = Literal["charged", "free", "open"]
+"""Who may use a route: callers with a balance, callers with a key, everybody."""
 
-Application = tuple[str, tuple[Middleware, ...], list[web.RouteDef]]
-"""Prefix, middlewares and routes."""
+_ANY_REST: Final = "/{rest:.*}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: Literal["GET", "POST"]
+    path: str
+    access: Access
+    handler: Handler
+    callers: tuple[Caller, ...]
+
+    def wrap(self) -> Handler:
+        """Return the handler within the check of the caller that the route needs."""
+        if self.access == "open":
+            return self.handler
+        return require_key(self.handler, for_money=self.access == "charged")
 
 
 def add_api(
     app: web.Application, gateway: Gateway, callers: Mapping[str, Caller] = CALLERS
 ) -> None:
-    """Add everything but the console. Longer prefixes win, wherever they stand."""
-    for prefix, middlewares, routes in make_applications(callers):
-        part = web.Application(middlewares=middlewares)
-        part[GATEWAY] = gateway
-        part.add_routes(routes)
-        app.add_subapp(prefix, part)
-    app[GATEWAY] = gateway
-    front = make_front(*callers.values())
-
-    async def refuse_path(request: web.Request) -> web.StreamResponse:
-        return await front(request, _raise_not_found)
-
-    app.router.add_route(hdrs.METH_ANY, "/{path:.*}", refuse_path)
+    """Add everything but the console, and the refusal of all paths that nobody has."""
+    for route in make_routes(callers):
+        _add_route(app.router, gateway, route)
+    for one in callers.values():
+        front = make_front(gateway, refuse_path, (one,))
+        app.router.add_route(hdrs.METH_ANY, f"/v1{one.path}{_ANY_REST}", front)
+    front = make_front(gateway, refuse_path, callers.values())
+    app.router.add_route(hdrs.METH_ANY, _ANY_REST, front)
 
 
-def make_applications(callers: Mapping[str, Caller]) -> list[Application]:
+def make_routes(callers: Mapping[str, Caller]) -> list[Route]:
     """Make the completions of every caller, and what all callers share."""
-    front = make_front(*callers.values())
-    health = make_front(*callers.values(), logged=False)
-    shared = [
-        _get("/models", list_models),
-        _get("/models/{model:.+}", retrieve_model),
-        _get("/receipts/{request_id}", show_receipt),
-        _get("/key", show_key),
+    everybody = tuple(callers.values())
+    completions = [
+        Route("POST", f"/v1{one.path}", "charged", serve_completion, (one,)) for one in everybody
     ]
-    count_front = make_front(COUNT_TOKENS.caller)
+    counting = (COUNT_TOKENS.caller,)
     return [
-        *map(_make_completions, callers.values()),
-        ("/v1/messages/count_tokens", (count_front, *FREE), [_post("", count_tokens)]),
-        ("/v1", (front, *FREE), shared),
-        ("/healthz", (health,), [web.get("", report_health)]),
-        ("/readyz", (health,), [web.get("", report_readiness)]),
+        *completions,
+        Route("POST", "/v1/messages/count_tokens", "free", count_tokens, counting),
+        Route("GET", "/v1/models", "free", list_models, everybody),
+        Route("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),
+        Route("GET", "/v1/receipts/{request_id}", "free", show_receipt, everybody),
+        Route("GET", "/v1/key", "free", show_key, everybody),
+        Route("GET", "/healthz", "open", report_health, everybody),
+        Route("GET", "/readyz", "open", report_readiness, everybody),
     ]
 
 
-def _make_completions(caller: Caller) -> Application:
-    handler = make_completion_handler(caller)
-    return f"/v1{caller.path}", (make_front(caller), *CHARGED), [_post("", handler)]
-
-
-def _post(path: str, handler: Handler) -> web.RouteDef:
-    return web.post(path, handler, expect_handler=defer_continue)
-
-
-def _get(path: str, handler: Handler) -> web.RouteDef:
-    return web.get(path, handler, allow_head=False)
-
-
-async def _raise_not_found(_: web.Request) -> web.StreamResponse:
-    raise web.HTTPNotFound
+def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Route) -> None:
+    resource = router.add_resource(route.path)
+    expect = defer_continue if route.method == hdrs.METH_POST else None
+    for method, handler in (
+        (route.method, route.wrap()),
+        (hdrs.METH_ANY, refuse_method(route.method)),
+    ):
+        front = make_front(gateway, handler, route.callers, logged=route.access != "open")
+        resource.add_route(method, front, expect_handler=expect)

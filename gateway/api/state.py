@@ -5,9 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final
-
-from aiohttp import web
 
 from gateway.api.counting import Counting
 from gateway.api.ended_keys import EndedKeys
@@ -23,8 +20,9 @@ from gateway.upstream import Routes, Ticker
 
 @dataclass(slots=True)
 class Call:
-    """One request: what the middlewares learned of it, and what its log line says."""
+    """One request: what is known of it, and what its log line says."""
 
+    gateway: Gateway
     request_id: str
     dialect: Caller
     started: float
@@ -113,10 +111,6 @@ class Gateway:
             rates.set_limits(**asdict(find_limits(terms, defaults)), now=now)
             rates.terms = terms
         return own
-
-
-GATEWAY: Final = web.AppKey("gateway", Gateway)
-CALL: Final = web.RequestKey("call", Call)
 
 
 def make_headers(call: Call, now: float) -> Mapping[str, str]:

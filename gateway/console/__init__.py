@@ -1,6 +1,6 @@
 """The console: a JSON API under /console/api (API.md) and the page that is its first user.
 
-    routes              every route, as two sub-applications
+    routes              every route of the API and of the page
     dispatch            a request's checks in order: origin, session, role, body; then its handler
     state               what all requests share, and the records of one request
     api/                the handlers

@@ -12,7 +12,6 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.api import GATEWAY
 from gateway.config import Server
 from gateway.ledger import SESSION_MS
 
@@ -36,8 +35,8 @@ MAX_AGE_SECONDS: Final = SESSION_MS // 1000
 """The longest a session can last; the server ends an unused one earlier."""
 
 
-def read_session_token(request: web.Request) -> str | None:
-    return request.cookies.get(_name(request.app[GATEWAY].config.server))
+def read_session_token(request: web.Request, server: Server) -> str | None:
+    return request.cookies.get(_name(server))
 
 
 def write_session_cookie(response: web.Response, token: str | None, server: Server) -> None:

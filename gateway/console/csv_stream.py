@@ -21,7 +21,7 @@ from typing import Final, Generic, TypeVar
 from aiohttp import hdrs, web
 
 from gateway.admin import csv_text
-from gateway.api import CALL, make_headers
+from gateway.api import make_headers
 from gateway.console.browser import API_HEADERS
 from gateway.console.state import ConsoleRequest
 from gateway.ledger import Books
@@ -60,7 +60,7 @@ async def stream_csv(
     """
     text, after = await request.run(partial(_render, columns, read, None))
     response = _make_response(request, topic)
-    with _whole_or_cut(request.http):
+    with _whole_or_cut(request):
         await response.prepare(request.http)
         if request.http.method == hdrs.METH_HEAD:
             return response
@@ -94,11 +94,11 @@ def _cell(row: Json, name: str) -> str | int | None:
 
 
 def _make_response(request: ConsoleRequest, topic: str) -> web.StreamResponse:
-    call = request.http[CALL]
+    call = request.call
     day = format_day(call.started_ms // DAY_MS)
     headers = {
         **API_HEADERS,
-        **make_headers(call, time.monotonic()),  # the middleware comes too late for these
+        **make_headers(call, time.monotonic()),  # the front comes too late for these
         hdrs.CONTENT_TYPE: "text/csv; charset=utf-8",
         hdrs.CONTENT_DISPOSITION: f'attachment; filename="{topic}-{day}.csv"',
     }
@@ -106,17 +106,17 @@ def _make_response(request: ConsoleRequest, topic: str) -> web.StreamResponse:
 
 
 @contextmanager
-def _whole_or_cut(request: web.Request) -> Iterator[None]:
+def _whole_or_cut(request: ConsoleRequest) -> Iterator[None]:
     """Reset the connection unless the whole body was written. A caller who left is not an error."""
     is_whole = False
     try:
         yield
         is_whole = True
     except ConnectionError:
-        log.info("%s: the caller left before the download was complete", request[CALL].request_id)
+        log.info("%s: the caller left before the download was complete", request.call.request_id)
     finally:
         if not is_whole:
-            _reset(request)
+            _reset(request.http)
 
 
 def _reset(request: web.Request) -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import orjson
 from aiohttp import hdrs, web
 
 from gateway.admin import signin
-from gateway.api import CALL, GATEWAY, Gateway
+from gateway.api import Call, Gateway, Handler
 from gateway.console import origin
 from gateway.console.browser import API_HEADERS, read_session_token, write_session_cookie
 from gateway.console.refusals import (
@@ -26,7 +25,7 @@ from gateway.console.refusals import (
     phrase,
     unavailable,
 )
-from gateway.console.state import CONSOLE, Answer, ConsoleRequest, Route, find_local
+from gateway.console.state import Answer, ConsoleRequest, ConsoleState, Route, find_local
 from gateway.errors import RESTARTING
 from gateway.ledger import Actor, Conflict, FilesLost, LedgerError, NotFound, Refused, SessionView
 
@@ -42,58 +41,58 @@ _STATUSES: Final = ((NotFound, 404), (Conflict, 409))
 _SAFE: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 
 
-def make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """Make the aiohttp handler of a route. It replies with JSON, with CSV or without a body."""
+def make_handler(route: Route, console: ConsoleState) -> Handler:
+    """Make the handler of a route. It replies with JSON, with CSV or without a body."""
 
-    async def handle(http: web.Request) -> web.StreamResponse:
-        _identify(http)
+    async def handle(http: web.Request, call: Call) -> web.StreamResponse:
+        _identify(http, call)
         try:
-            return await _serve(http, route)
+            return await _serve(http, call, route, console)
         except ConsoleError as error:
             refusal = error
         except Refused as error:
             refusal = _translate(error)
         except LedgerError as error:
-            refusal = _report_outage(http, error)
+            refusal = _report_outage(call, error)
         except Exception:
-            log.exception("%s: internal error", http[CALL].request_id)
+            log.exception("%s: internal error", call.request_id)
             refusal = internal_error()
-        return _render_error(http, refusal)
+        return _render_error(call, refusal)
 
     return handle
 
 
-def refuse_method(allowed: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def handle(http: web.Request) -> web.StreamResponse:
-        _identify(http)
+def refuse_method(allowed: str) -> Handler:
+    async def handle(http: web.Request, call: Call) -> web.StreamResponse:
+        _identify(http, call)
         message = f"Not allowed to {http.method} here; use {allowed}."
-        response = _render_error(http, ConsoleError(405, "method_not_allowed", message))
+        response = _render_error(call, ConsoleError(405, "method_not_allowed", message))
         response.headers[hdrs.ALLOW] = allowed
         return response
 
     return handle
 
 
-async def refuse_path(http: web.Request) -> web.StreamResponse:
-    _identify(http)
-    return _render_error(http, not_found("address"))
+async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
+    _identify(http, call)
+    return _render_error(call, not_found("address"))
 
 
-def _identify(http: web.Request) -> None:
+def _identify(http: web.Request, call: Call) -> None:
     """Note for the log line who asks for what; the path's variable parts are left out."""
-    proxies = http.app[GATEWAY].config.server.trusted_proxies
+    proxies = call.gateway.config.server.trusted_proxies
     forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
     resource = http.match_info.route.resource
-    http[CALL].console = {
+    call.console = {
         "method": http.method,
         "path": "" if resource is None else resource.canonical,
         "address": origin.find_address(http.remote or "", forwarded, proxies),
     }
 
 
-def _report_outage(http: web.Request, error: LedgerError) -> ConsoleError:
+def _report_outage(call: Call, error: LedgerError) -> ConsoleError:
     """Log and translate a ledger error. A full disk or a locked database needs no traceback."""
-    log.error("%s: %s", http[CALL].request_id, error)
+    log.error("%s: %s", call.request_id, error)
     if isinstance(error, FilesLost):
         return unavailable(
             "The ledger's files were removed or replaced while in use. The gateway's log tells its"
@@ -102,14 +101,16 @@ def _report_outage(http: web.Request, error: LedgerError) -> ConsoleError:
     return unavailable("The ledger cannot be used just now. Try again shortly.")
 
 
-async def _serve(http: web.Request, route: Route) -> web.StreamResponse:
-    gateway = http.app[GATEWAY]
+async def _serve(
+    http: web.Request, call: Call, route: Route, console: ConsoleState
+) -> web.StreamResponse:
+    gateway = call.gateway
     if gateway.draining:
         raise unavailable(RESTARTING)
     is_change = http.method not in _SAFE
     if is_change:
         _check_origin(http, gateway)
-    request = await _admit(http, gateway, route)
+    request = await _admit(http, call, route, console)
     if is_change and route.role != "none":
         _limit_changes(request)
     answer = await route.handler(request)
@@ -144,22 +145,23 @@ def _check_origin(http: web.Request, gateway: Gateway) -> None:
         )
 
 
-async def _admit(http: web.Request, gateway: Gateway, route: Route) -> ConsoleRequest:
+async def _admit(
+    http: web.Request, call: Call, route: Route, console: ConsoleState
+) -> ConsoleRequest:
     """Find the session, check the role and read the body. Raises ConsoleError."""
-    console = http.app[CONSOLE]
-    address = http[CALL].console["address"]
     session: SessionView | None = None
-    token = read_session_token(http)
+    token = read_session_token(http, call.gateway.config.server)
     if token is not None:
         session = await console.books_thread.run(
-            Actor("nobody", address), lambda books: signin.find_session(books, token)
+            Actor("nobody", call.console["address"]),
+            lambda books: signin.find_session(books, token),
         )
     if route.role != "none" and session is None:
         raise not_signed_in()
     if route.role == "operator" and (session is None or not session.account.operator):
         raise not_found()
     body = b"" if http.method in _SAFE else await _read_body(http)
-    return ConsoleRequest(http, gateway, console, session, address, body)
+    return ConsoleRequest(http, call, console, session, body)
 
 
 async def _read_body(http: web.Request) -> bytes:
@@ -218,8 +220,7 @@ def _translate(error: Refused) -> ConsoleError:
     return ConsoleError(status, error.code, phrase(str(error)), error.field)
 
 
-def _render_error(http: web.Request, error: ConsoleError) -> web.Response:
-    call = http[CALL]
+def _render_error(call: Call, error: ConsoleError) -> web.Response:
     call.error_code = error.code
     response = web.Response(
         body=orjson.dumps(error.describe(call.request_id)),

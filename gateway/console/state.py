@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from aiohttp import web
 
-from gateway.api import Gateway
+from gateway.api import Call, Gateway
 from gateway.console.books_thread import BooksThread
 from gateway.console.fields import Fields, Query
 from gateway.console.origin import read_local
@@ -45,9 +45,6 @@ class ConsoleState:
     """Changes by holders. They are limited as each leaves rows that are never deleted."""
 
 
-CONSOLE: Final = web.AppKey("console", ConsoleState)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A JSON reply that is not yet serialised."""
@@ -70,12 +67,19 @@ class ConsoleRequest:
 
     http: web.Request
     """The request as aiohttp has it."""
-    gateway: Gateway
+    call: Call
     console: ConsoleState
     session: SessionView | None
-    address: str
-    """The client's address; trusted proxies may name it in X-Forwarded-For."""
     body: bytes = field(repr=False)
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.call.gateway
+
+    @property
+    def address(self) -> str:
+        """The client's address; trusted proxies may name it in X-Forwarded-For."""
+        return self.call.console["address"]
 
     @property
     def account(self) -> AccountView:

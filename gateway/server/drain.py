@@ -26,7 +26,7 @@ from typing import Final
 from aiohttp import hdrs, web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api import GATEWAY, Gateway
+from gateway.api import Gateway
 from gateway.errors import STOPPED, Overloaded
 from gateway.server.connections import ConnectionWatch, has_unread_bytes
 from gateway.server.listener import Listener
@@ -70,9 +70,13 @@ def _ignore(number: signal.Signals) -> None:
     )
 
 
-async def close_while_draining(request: web.Request, response: web.StreamResponse) -> None:
+async def close_while_draining(
+    gateway: Gateway,
+    request: web.Request,  # noqa: ARG001 - the signal's
+    response: web.StreamResponse,
+) -> None:
     """Make a reply that begins during the drain the last one of its connection."""
-    if request.app[GATEWAY].draining:
+    if gateway.draining:
         response.headers[hdrs.CONNECTION] = "close"
         response.force_close()
 

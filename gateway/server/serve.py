@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import http_parser, web, web_response
 
-from gateway.api import AccessLog, Gateway
+from gateway.api import SERVER, AccessLog, Gateway
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
 from gateway.config import Config
@@ -114,9 +114,9 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
 
 def _make_runner(gateway: Gateway) -> web.AppRunner:
     app = make_app(gateway)
-    app.on_response_prepare.append(close_while_draining)
+    app.on_response_prepare.append(partial(close_while_draining, gateway))
     # aiohttp names itself, in its replies to what it cannot parse too, and no setting changes that.
-    web_response.SERVER_SOFTWARE = "gateway"  # type: ignore[attr-defined] # it is not exported
+    web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined] # it is not exported
     return web.AppRunner(
         app,
         access_log=None,

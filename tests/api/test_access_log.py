@@ -10,14 +10,14 @@ import pytest
 
 from gateway.api import AccessLog, Call
 from gateway.api.access_log import describe_call
-from gateway.dialects import CALLERS
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import KeyTerms
 from gateway.money import Tokens
+from tests.support import records
 
 
 def make_call(**facts: Any) -> Call:
-    return Call("req_1", CALLERS["chat"], 0.0, 1_700_000_000_042, **facts)
+    return records.make_call(started_ms=1_700_000_000_042, **facts)
 
 
 KEY = Key("key_1", Account(1, "alice smith", False, 10**9), KeyTerms())

@@ -10,18 +10,16 @@ from typing import Any, cast
 import pytest
 from multidict import CIMultiDict
 
-from gateway.api import Call
 from gateway.api.admission import Completion, Prepared, _choose_writable, find_model
 from gateway.api.large_bodies import LargeBodies, Result
-from gateway.api.state import CALL as CALL_KEY
-from gateway.api.state import GATEWAY
 from gateway.config import Model
-from gateway.dialects import CALLERS, CompletionRequest, Payload
+from gateway.dialects import CompletionRequest, Payload
 from gateway.errors import BadRequest, ModelNotAllowed, UpstreamUnavailable
 from gateway.ledger import Account, Key, KeyTerms, Terms
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
+from tests.support.records import make_call
 
-CALL = Call("req_1", CALLERS["chat"], 0.0, 0)
+CALL = make_call()
 MODEL = Model("m", "o", (), 100, 100, None, 0, FREE_OF_CHARGE, frozenset())
 REQUEST = CompletionRequest({}, "m", False, False, 1, None, 0, 0)
 
@@ -87,17 +85,9 @@ async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
     first, second, third = candidates = line_up("a", "no-b", "c")
     prepared = Prepared(b"written before", cast("Any", None))
     nothing, threads = cast("Any", None), Threads()
+    call = make_call(gateway=SimpleNamespace(large_bodies=threads))
     work = Completion(
-        CALL,
-        CALL.dialect,
-        REQUEST,
-        MODEL,
-        candidates,
-        prepared,
-        CIMultiDict(),
-        nothing,
-        threads,
-        large=True,
+        call, REQUEST, MODEL, candidates, prepared, CIMultiDict(), nothing, large=True
     )
     assert await work.prepare(first) is prepared
     assert (await work.prepare(third)).data == b"c"
@@ -122,16 +112,8 @@ async def test_a_model_that_the_account_may_use_since_just_now_is_found() -> Non
 
     ledger = FakeLedger()
     gateway = SimpleNamespace(ledger=ledger, routes=SimpleNamespace(models={"m": MODEL}))
-    call = Call("req_1", CALLERS["chat"], 0.0, 0, key=key)
-    http = cast("Any", FakeRequest(app={GATEWAY: gateway}))
-    http[CALL_KEY] = call
+    call = make_call(gateway=gateway, key=key)
     with pytest.raises(ModelNotAllowed):
-        await find_model(http, "m")
+        await find_model(call, "m")
     ledger.allows = True
-    assert await find_model(http, "m") is MODEL
-
-
-class FakeRequest(dict[object, object]):
-    def __init__(self, app: dict[object, object]) -> None:
-        super().__init__()
-        self.app = app
+    assert await find_model(call, "m") is MODEL

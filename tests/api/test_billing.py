@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Final
 
 import pytest
 
@@ -14,7 +14,7 @@ from gateway.api import Call
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.limits import Bucket, Rates
 from gateway.config import Model
-from gateway.dialects import CALLERS, CompletionRequest, Payload
+from gateway.dialects import CompletionRequest, Payload
 from gateway.errors import InsufficientBalance, RateLimited
 from gateway.ledger.base import Key
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
@@ -22,6 +22,7 @@ from gateway.money import Price, Tokens
 from gateway.prices import NOTHING_SPECIAL, PriceList
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
+from tests.support.records import make_call
 
 MAX_INPUT: Final = 5000
 MAX_OUTPUT: Final = 400
@@ -93,10 +94,7 @@ class Desk:
 
     def take(self, request: CompletionRequest = REQUEST, model: Model = MODEL) -> Bill:
         """Take the hold."""
-        billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT)
-        services = SimpleNamespace(ledger=self.ledger, config=SimpleNamespace(billing=billing))
-        expected = expect_usage(request, PAYLOAD, model)
-        bill = Bill(cast("Any", services), self.call, request, model, expected)
+        bill = Bill(self.call, request, model, expect_usage(request, PAYLOAD, model))
         self.held_nano = self.key.held_nano
         return bill
 
@@ -119,7 +117,10 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     async with SqliteLedger.open(place.path) as ledger:
         rates = Rates(tokens=Bucket(TOKENS_PER_MINUTE, NOW))
         key = find_key(ledger, place)
-        yield Desk(ledger, Call("req_1", CALLERS["chat"], NOW, 0, key=key, rates=rates), place)
+        billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT)
+        gateway = SimpleNamespace(ledger=ledger, config=SimpleNamespace(billing=billing))
+        call = make_call(gateway=gateway, started=NOW, key=key, rates=rates)
+        yield Desk(ledger, call, place)
     assert_sound(place.path)
 
 

@@ -139,9 +139,9 @@ async def test_json_by_other_names_passes(stage: Stage, headers: dict[str, str])
     assert reply.status == 200, reply.body
 
 
-def make_call(account_id: int) -> Any:
+def make_call(gateway: Gateway, account_id: int) -> Any:
     key = SimpleNamespace(account=SimpleNamespace(id=account_id))
-    return SimpleNamespace(body_bytes=0, key=key)
+    return SimpleNamespace(gateway=gateway, body_bytes=0, key=key)
 
 
 def make_bodies(max_bodies_mb: int) -> Gateway:
@@ -152,31 +152,34 @@ def make_bodies(max_bodies_mb: int) -> Gateway:
 
 
 def test_bodies_have_a_budget_that_all_share() -> None:
-    services, first, second = make_bodies(2), make_call(1), make_call(2)
-    hold_body(services, first, 2**20)
-    hold_body(services, second, 2**20)
+    services = make_bodies(2)
+    first, second = make_call(services, 1), make_call(services, 2)
+    hold_body(first, 2**20)
+    hold_body(second, 2**20)
     with pytest.raises(Overloaded):
-        hold_body(services, make_call(3), 1)
+        hold_body(make_call(services, 3), 1)
     assert (services.body_bytes, first.body_bytes, second.body_bytes) == (2**21, 2**20, 2**20)
-    release_body(services, first)
-    hold_body(services, make_call(3), 1)
-    release_body(services, second)
+    release_body(first)
+    hold_body(make_call(services, 3), 1)
+    release_body(second)
     assert (services.body_bytes, services.account_body_bytes) == (1, {3: 1})
 
 
 def test_one_account_has_half_of_the_budget() -> None:
-    services, other = make_bodies(4), make_call(2)
-    hold_body(services, make_call(1), 2**20)
-    hold_body(services, make_call(1), 2**20)
+    services = make_bodies(4)
+    other = make_call(services, 2)
+    hold_body(make_call(services, 1), 2**20)
+    hold_body(make_call(services, 1), 2**20)
     with pytest.raises(RateLimited, match="Your account"):
-        hold_body(services, make_call(1), 1)
-    hold_body(services, other, 2**21)
+        hold_body(make_call(services, 1), 1)
+    hold_body(other, 2**21)
 
 
 def test_a_body_that_is_alone_always_has_room() -> None:
     """A large one is held three times, which may be more than the whole budget."""
-    services, call = make_bodies(2), make_call(1)
-    hold_body(services, call, 2**20)
-    hold_body(services, call, 2**21)
+    services = make_bodies(2)
+    call = make_call(services, 1)
+    hold_body(call, 2**20)
+    hold_body(call, 2**21)
     with pytest.raises(Overloaded):
-        hold_body(services, make_call(2), 1)
+        hold_body(make_call(services, 2), 1)

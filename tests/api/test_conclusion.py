@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from gateway.api import Call
 from gateway.api.conclusion import conclude, conclude_at_once
 from gateway.api.lifecycle import Charge, Last, Verdict
-from gateway.dialects import CALLERS
 from gateway.errors import GatewayError, LedgerUnavailable, UpstreamError
+from tests.support.records import make_call
 
 REPLY = Verdict("complete", 200, Charge.USAGE, Last.REPLY)
 BROKEN = Verdict("upstream_error", None, Charge.USAGE, Last.ERROR)
@@ -63,9 +62,9 @@ class Scene:
     @property
     def parts(self) -> tuple[Any, Any, Any]:
         """Return the completion, the sink and the pipeline."""
-        call = Call("req_1", CALLERS["chat"], 0.0, 0)
+        call = make_call()
         request = SimpleNamespace(stream=self.stream)
-        work = SimpleNamespace(call=call, bill=self, request=request, dialect=call.dialect)
+        work = SimpleNamespace(call=call, bill=self, request=request)
         pipeline = SimpleNamespace(
             measure=lambda: "metered", finish=lambda: b"last", mid_event=self.mid_event
         )

@@ -12,12 +12,12 @@ import pytest
 from gateway.api.count_tokens import MAX_COUNT_BYTES, _count
 from gateway.api.counting import MAX_OWN_COUNTS
 from gateway.api.large_bodies import MAX_ELEMENTS
-from gateway.api.state import GATEWAY
 from gateway.errors import BodyTooLarge
 from tests.support.chat import check_messages_error, estimate_sent
 from tests.support.config import UPSTREAM_NAME
 from tests.support.messages import ask, make_message
 from tests.support.process import COUNT_TOKENS
+from tests.support.records import make_call
 from tests.support.replies import dumps, error_reply, http, json_reply
 from tests.support.seed import NANO, Caller
 from tests.support.stage import Stage
@@ -149,9 +149,9 @@ async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     http = MagicMock(
         content_length=MAX_COUNT_BYTES + 1, headers={"Content-Type": "application/json"}
     )
-    http.app = {GATEWAY: SimpleNamespace(config=SimpleNamespace(server=server))}
+    call = make_call(gateway=SimpleNamespace(config=SimpleNamespace(server=server)))
     with pytest.raises(BodyTooLarge, match="4 MiB"):
-        await _count(http)
+        await _count(http, call)
 
 
 async def test_elements_of_a_body_to_count_are_bounded(stage: Stage) -> None:

@@ -51,10 +51,8 @@ class Scene(Sink):
         context = make_context()
         context = replace(context, request=replace(context.request, stream=self.stream))
         bill = SimpleNamespace(raise_to=lambda _: self.done.append("raise"))
-        call = SimpleNamespace(note_first_byte=lambda: self.done.append("first byte"))
-        work = SimpleNamespace(
-            request=context.request, bill=bill, call=call, large_bodies=self.large_bodies
-        )
+        call = SimpleNamespace(note_first_byte=lambda: self.done.append("first byte"), gateway=self)
+        work = SimpleNamespace(request=context.request, bill=bill, call=call)
         candidate = SimpleNamespace(
             exchange=EXCHANGES["chat"]["chat"], note_alive=lambda: self.done.append("alive")
         )
@@ -199,7 +197,6 @@ async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large
             return await super().run(watched, large=large)
 
     scene.large_bodies = Watched()
-    cast("Any", scene.delivery)._work.large_bodies = scene.large_bodies
     await scene.run()
     assert threads == ["large-bodies"] * large
     assert "raise" not in scene.done

@@ -6,9 +6,10 @@ import json
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from gateway.api import Call
-from gateway.api.error_replies import render_error, translate_http_error
+from gateway.api.error_replies import refuse_method, render_error
 from gateway.dialects import CALLERS
 from gateway.errors import (
     BodyTooLarge,
@@ -19,10 +20,11 @@ from gateway.errors import (
     NotFound,
     Overloaded,
 )
+from tests.support.records import make_call
 
 
 def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Response]:
-    call = Call("req_1", CALLERS[dialect], 0.0, 0)
+    call = make_call(dialect)
     return call, render_error(call, error)
 
 
@@ -62,19 +64,8 @@ def test_the_body_is_the_dialects(dialect: str) -> None:
     assert response.content_type == "application/json"
 
 
-@pytest.mark.parametrize(
-    ("refusal", "kind"),
-    [
-        (web.HTTPNotFound(), NotFound),
-        (web.HTTPRequestEntityTooLarge(1, 2), BodyTooLarge),
-        (web.HTTPMethodNotAllowed("PUT", ["POST", "GET"]), MethodNotAllowed),
-        (web.HTTPForbidden(), InternalError),
-    ],
-)
-def test_refusals_of_aiohttp_are_translated(
-    refusal: web.HTTPException, kind: type[GatewayError]
-) -> None:
-    error = translate_http_error(refusal)
-    assert type(error) is kind
-    if isinstance(error, MethodNotAllowed):
-        assert error.allow == "GET, POST"
+async def test_methods_that_a_path_does_not_have_are_told_those_it_has() -> None:
+    request = make_mocked_request("PUT", "/v1/models")
+    with pytest.raises(MethodNotAllowed, match="Not allowed to PUT here; use GET") as refusal:
+        await refuse_method("GET")(request, make_call())
+    assert refusal.value.allow == "GET"

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api import GATEWAY, Gateway
 from gateway.api.health import report_health, report_readiness
-
-
-def make_request(*, draining: bool, writable: bool) -> web.Request:
-    nothing = cast("Any", None)
-    ledger = cast("Any", SimpleNamespace(writable=writable))
-    app = web.Application()
-    app[GATEWAY] = Gateway(nothing, ledger, nothing, nothing, nothing, draining=draining)
-    return make_mocked_request("GET", "/readyz", app=app)
+from tests.support.records import make_call
 
 
 @pytest.mark.parametrize(
@@ -33,9 +23,11 @@ def make_request(*, draining: bool, writable: bool) -> web.Request:
 async def test_ready_is_who_takes_requests(
     *, draining: bool, writable: bool, status: int, said: str
 ) -> None:
-    request = make_request(draining=draining, writable=writable)
-    reply = await report_readiness(request)
+    request = make_mocked_request("GET", "/readyz")
+    ledger = SimpleNamespace(writable=writable)
+    call = make_call(gateway=SimpleNamespace(draining=draining, ledger=ledger))
+    reply = await report_readiness(request, call)
     assert reply.status == status
     assert reply.text is not None
     assert said in reply.text
-    assert (await report_health(request)).status == 200, "it lives all the same"
+    assert (await report_health(request, call)).status == 200, "it lives all the same"

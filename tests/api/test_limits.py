@@ -34,9 +34,14 @@ def rates(
     return made
 
 
+def admit(one: Rates, now: float) -> None:
+    one.check(now)
+    one.admit()
+
+
 def admits(key: Rates, now: float) -> bool:
     try:
-        key.admit(now)
+        admit(key, now)
     except RateLimited:
         return False
     key.release()
@@ -93,7 +98,7 @@ def test_the_refused_is_told_when_it_fits() -> None:
     key = rates(requests=2)
     assert [admits(key, 0.0) for _ in range(3)] == [True, True, False]
     with pytest.raises(RateLimited, match=r"2 requests per minute") as refused:
-        key.admit(10.0)
+        admit(key, 10.0)
     assert refused.value.retry_after_seconds == pytest.approx(20)
     assert (refused.value.type, refused.value.status) == ("requests", 429)
     assert admits(key, 30.0)
@@ -102,35 +107,35 @@ def test_the_refused_is_told_when_it_fits() -> None:
 def test_a_refused_request_counts_nowhere() -> None:
     """It counts neither in the rate nor as in flight, whichever limit refused it."""
     key = rates(requests=1, concurrency=1)
-    key.admit(0.0)
+    admit(key, 0.0)
     for _ in range(5):
         with pytest.raises(RateLimited, match="in flight"):
-            key.admit(0.0)
+            admit(key, 0.0)
     key.release()
     for _ in range(5):
         with pytest.raises(RateLimited, match="per minute"):
-            key.admit(0.0)
+            admit(key, 0.0)
     assert key.in_flight == 0
-    key.admit(60.001)
+    admit(key, 60.001)
     assert key.in_flight == 1
 
 
 def test_concurrency_counts_what_is_in_flight() -> None:
     key = rates(concurrency=2)
-    key.admit(0.0)
-    key.admit(0.0)
+    admit(key, 0.0)
+    admit(key, 0.0)
     with pytest.raises(RateLimited) as refused:
-        key.admit(0.0)
+        admit(key, 0.0)
     assert refused.value.retry_after_seconds == 1.0
     key.release()
-    key.admit(0.0)
+    admit(key, 0.0)
     assert key.in_flight == 2
 
 
 def test_a_limit_of_none_limits_nothing() -> None:
     key = rates()
     for _ in range(1000):
-        key.admit(0.0)
+        admit(key, 0.0)
         key.take_tokens(10**9, 0.0)
     assert tell(key, 0.0) == {}
     assert key.in_flight == 1000
@@ -173,7 +178,7 @@ def tell(key: Rates, now: float) -> Mapping[str, str]:
 
 def test_headers_tell_limit_rest_and_reset() -> None:
     key = rates(requests=60, tokens=1000)
-    key.admit(0.0)
+    admit(key, 0.0)
     key.take_tokens(250, 0.0)
     assert tell(key, 0.0) == {
         "x-ratelimit-limit-requests": "60",
@@ -196,15 +201,15 @@ def test_what_is_overdrawn_is_told_as_nothing_left() -> None:
 
 def test_a_part_of_a_request_is_not_told_as_one_left() -> None:
     key = rates(requests=60)
-    key.admit(0.0)
+    admit(key, 0.0)
     assert tell(key, 0.5)["x-ratelimit-remaining-requests"] == "59"
 
 
 def test_messages_headers_say_when_as_a_time() -> None:
     """Anthropic's names, and RFC 3339 in UTC: 60 s after the clock's 12:00 for an empty bucket."""
     key = rates(requests=2)
-    key.admit(0.0)
-    key.admit(0.0)
+    admit(key, 0.0)
+    admit(key, 0.0)
     noon_ms = 1_767_268_800_000
     headers = CALLERS["messages"].limit_headers(key.list_limits(0.0), noon_ms)
     assert {name: value for name, value in headers.items() if "anthropic" in name} == {

@@ -20,13 +20,14 @@ from gateway.api.billing import Bill, expect_usage, find_output_limit
 from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.config import Model
-from gateway.dialects import CALLERS, CompletionRequest, Payload
+from gateway.dialects import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Settlement
 from gateway.ledger.sqlite.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
 from gateway.usage import Metered
+from tests.support.records import make_call
 
 RUNS: Final = 200
 STEPS: Final = 60
@@ -84,16 +85,16 @@ class World:
         request = CompletionRequest({}, "m", True, True, dice.choice((1, 1, 3)), limit, 0, 0)
         payload = Payload(b"x" * dice.randrange(1, 4000), NOTHING_SPECIAL)
         expected = expect_usage(request, payload, model)
-        services = SimpleNamespace(
+        gateway = SimpleNamespace(
             ledger=self.ledger,
             missing_usages=MissingUsages(),
             config=SimpleNamespace(billing=SimpleNamespace(hold_output_tokens=hold_output_tokens)),
         )
         rates = Rates()
-        call = Call("req_1", CALLERS["chat"], 0.0, 0, key=self.ledger.key, rates=rates)
+        call = make_call(gateway=gateway, key=self.ledger.key, rates=rates)
         before = self.ledger.account.available_nano
         try:
-            bill = Bill(cast("Any", services), call, request, model, expected)
+            bill = Bill(call, request, model, expected)
         except (InsufficientBalance, BalanceHeld):
             assert before <= 0
             self.refused += 1

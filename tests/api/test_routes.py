@@ -1,4 +1,4 @@
-"""The applications of the API: which chain each has, and who answers which path."""
+"""The routes of the API: the layers around each handler, and who answers which path."""
 
 from __future__ import annotations
 
@@ -8,47 +8,45 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api import CALL, Gateway, add_api
+from gateway.api import Call, Gateway, add_api
 from gateway.api.body import defer_continue
-from gateway.api.count_tokens import count_tokens
 from gateway.api.middleware import make_front
-from gateway.api.routes import CHARGED, FREE, make_applications
+from gateway.api.routes import make_routes
 from gateway.dialects import CALLERS, Caller
+
+NOTHING = cast("Any", None)
+SHARED = Gateway(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
 
 
 async def resolve(method: str, path: str) -> web.UrlMappingMatchInfo:
-    nothing = cast("Any", None)
     app = web.Application()
-    add_api(app, Gateway(nothing, nothing, nothing, nothing, nothing))
+    add_api(app, SHARED)
     found: web.UrlMappingMatchInfo = await app.router.resolve(make_mocked_request(method, path))
     return found
 
 
 async def find_dialect(path: str, headers: dict[str, str], *callers: Caller) -> str:
-    async def tell(request: web.Request) -> web.Response:
-        return web.Response(text=request[CALL].dialect.name)
+    async def tell(_: web.Request, call: Call) -> web.Response:
+        return web.Response(text=call.dialect.name)
 
     request = make_mocked_request("GET", path, headers=headers)
-    response = await make_front(*callers, logged=False)(request, tell)
+    response = await make_front(SHARED, tell, callers, logged=False)(request)
     assert isinstance(response, web.Response)
     return str(response.text)
 
 
 def test_only_what_is_charged_needs_a_balance() -> None:
-    chains = {prefix: middlewares[1:] for prefix, middlewares, _ in make_applications(CALLERS)}
-    assert chains == {
-        "/v1/chat/completions": CHARGED,
-        "/v1/messages": CHARGED,
-        "/v1/messages/count_tokens": FREE,
-        "/v1": FREE,
-        "/healthz": (),
-        "/readyz": (),
+    assert {route.path: route.access for route in make_routes(CALLERS)} == {
+        "/v1/chat/completions": "charged",
+        "/v1/messages": "charged",
+        "/v1/messages/count_tokens": "free",
+        "/v1/models": "free",
+        "/v1/models/{model:.+}": "free",
+        "/v1/receipts/{request_id}": "free",
+        "/v1/key": "free",
+        "/healthz": "open",
+        "/readyz": "open",
     }
-
-
-async def test_the_longer_prefix_wins() -> None:
-    assert (await resolve("POST", "/v1/messages/count_tokens")).handler is count_tokens
-    assert (await resolve("POST", "/v1/messages")).handler is not count_tokens
 
 
 async def test_a_model_may_have_a_slash_in_its_name() -> None:
@@ -56,11 +54,12 @@ async def test_a_model_may_have_a_slash_in_its_name() -> None:
     assert found["model"] == "vendor/large"
 
 
-def test_no_100_continue_is_sent_before_the_key_is_known() -> None:
-    tables = [routes for _, _, routes in make_applications(CALLERS)]
-    posts = [one for routes in tables for one in routes if one.method == "POST"]
-    assert len(posts) == 3
-    assert all(one.kwargs["expect_handler"] is defer_continue for one in posts)
+@pytest.mark.parametrize(
+    "path", [route.path for route in make_routes(CALLERS) if route.method == "POST"]
+)
+async def test_no_100_continue_is_sent_before_the_key_is_known(path: str) -> None:
+    found = await resolve("POST", path)
+    assert found.route._expect_handler is defer_continue
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,16 @@ from typing import Any, cast
 import pytest
 
 from gateway.api import Gateway
+from gateway.api.limits import Rates
 from gateway.config import Limits
 from gateway.errors import RateLimited
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import KeyTerms, Terms
+
+
+def admit(rates: Rates, now: float) -> None:
+    rates.check(now)
+    rates.admit()
 
 
 def make_key(account: Account | None = None, terms: KeyTerms | None = None) -> Key:
@@ -29,30 +35,30 @@ def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
     """Requests in flight release the object that counted them."""
     services, key = make_services(requests=1), make_key()
     first = services.find_rates(key, 0.0)
-    first.admit(0.0)
+    admit(first, 0.0)
     with pytest.raises(RateLimited):
-        first.admit(0.0)
+        admit(first, 0.0)
     key.terms = KeyTerms(name="renamed")
     with pytest.raises(RateLimited):
-        services.find_rates(key, 0.0).admit(0.0)
+        admit(services.find_rates(key, 0.0), 0.0)
     key.terms = KeyTerms(requests_per_minute=2, concurrency=2)
     second = services.find_rates(key, 0.0)
     assert second is first
-    second.admit(0.0)
+    admit(second, 0.0)
     with pytest.raises(RateLimited, match="2 requests in flight"):
-        second.admit(0.0)
+        admit(second, 0.0)
     second.release()
-    second.admit(0.0)
+    admit(second, 0.0)
     second.release()
     with pytest.raises(RateLimited, match="2 requests per minute"):
-        second.admit(0.0)
+        admit(second, 0.0)
 
 
 def test_keys_have_rates_of_their_own() -> None:
     services = make_services(requests=1)
     account = Account(1, "a", False, 10**9)
-    services.find_rates(make_key(account), 0.0).admit(0.0)
-    services.find_rates(make_key(account), 0.0).admit(0.0)
+    admit(services.find_rates(make_key(account), 0.0), 0.0)
+    admit(services.find_rates(make_key(account), 0.0), 0.0)
 
 
 @pytest.mark.parametrize("own", [None, 0, 7])
@@ -69,32 +75,32 @@ def test_an_account_limits_all_its_keys_together() -> None:
     account.terms = Terms(requests_per_minute=3)
     busy = make_key(account, KeyTerms(requests_per_minute=1))
     first, other = (services.find_rates(key, 0.0) for key in (busy, make_key(account)))
-    first.admit(0.0)
+    admit(first, 0.0)
     with pytest.raises(RateLimited, match="This key may make 1 requests per minute"):
-        first.admit(0.0)
-    other.admit(0.0)
-    other.admit(0.0)
+        admit(first, 0.0)
+    admit(other, 0.0)
+    admit(other, 0.0)
     with pytest.raises(RateLimited, match="This account has 3 requests in flight, its share"):
-        other.admit(0.0)
+        admit(other, 0.0)
     first.release()
     with pytest.raises(RateLimited, match="This account may make 3 requests per minute") as refused:
-        other.admit(0.0)
+        admit(other, 0.0)
     assert refused.value.retry_after_seconds == pytest.approx(20)
     assert first.above is not None
     assert first.above is other.above
     assert (first.in_flight, other.in_flight, first.above.in_flight) == (0, 2, 2)
-    other.admit(20.001)
+    admit(other, 20.001)
 
 
 def test_an_account_s_own_concurrency_takes_the_place_of_its_share() -> None:
     services, account = make_services(share=1), Account(1, "a", False, 10**9)
     key = make_key(account)
-    services.find_rates(key, 0.0).admit(0.0)
+    admit(services.find_rates(key, 0.0), 0.0)
     with pytest.raises(RateLimited, match="its share of what the gateway takes"):
-        services.find_rates(key, 0.0).admit(0.0)
+        admit(services.find_rates(key, 0.0), 0.0)
     account.terms = Terms(concurrency=2)
-    services.find_rates(key, 0.0).admit(0.0)
+    admit(services.find_rates(key, 0.0), 0.0)
     with pytest.raises(RateLimited, match="2 requests in flight, as many as it may have at once"):
-        services.find_rates(key, 0.0).admit(0.0)
+        admit(services.find_rates(key, 0.0), 0.0)
     account.terms = Terms(concurrency=0)
-    services.find_rates(key, 0.0).admit(0.0)
+    admit(services.find_rates(key, 0.0), 0.0)

@@ -11,21 +11,24 @@ from typing import cast
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api import Gateway
 from gateway.console.books_thread import BooksThread
 from gateway.console.state import ConsoleRequest, ConsoleState
 from gateway.ledger import AccountView, SessionView
+from tests.support.records import make_call
 
 
 def make_request(
-    http: web.Request, books_thread: BooksThread, account: AccountView, body: bytes = b""
+    http: web.Request,
+    books_thread: BooksThread,
+    account: AccountView,
+    body: bytes = b"",
+    started_ms: int = 0,
 ) -> ConsoleRequest:
     """Make a request that can reach nothing but the books' thread."""
     session = SessionView("session", account, "password", "Firefox on Linux", "127.0.0.1", 0, 0, 0)
-    nothing = SimpleNamespace(books_thread=books_thread)
-    return ConsoleRequest(
-        http, cast("Gateway", nothing), cast("ConsoleState", nothing), session, "127.0.0.1", body
-    )
+    console = cast("ConsoleState", SimpleNamespace(books_thread=books_thread))
+    call = make_call(started_ms=started_ms, console={"address": "127.0.0.1"})
+    return ConsoleRequest(http, call, console, session, body)
 
 
 def make_post(

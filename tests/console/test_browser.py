@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from http.cookies import Morsel
 from pathlib import Path
-from typing import cast
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api import GATEWAY
-from gateway.app import make_gateway
 from gateway.config import Config
 from gateway.console.browser import (
     API_HEADERS,
@@ -22,7 +19,6 @@ from gateway.console.browser import (
     read_session_token,
     write_session_cookie,
 )
-from gateway.ledger import Ledger
 from tests.support.settings import load
 
 HTTPS = 'public_url = "https://llm.example.com"'
@@ -64,14 +60,10 @@ def test_only_the_cookie_of_the_configured_address_is_read(
     tmp_path: Path, server: str, token: str
 ) -> None:
     """A page on plain http could set the one without the prefix."""
-    app = web.Application()
-    gateway = app[GATEWAY] = make_gateway(
-        configure(tmp_path, server), cast("Ledger", None), lambda _call, _status: None
-    )
+    settings = configure(tmp_path, server).server
     headers = {"Cookie": f"{NAME}=plain; {SECURE_NAME}=secure"}
-    assert read_session_token(make_mocked_request("GET", "/", headers=headers, app=app)) == token
-    assert read_session_token(make_mocked_request("GET", "/", app=app)) is None
-    gateway.close()
+    assert read_session_token(make_mocked_request("GET", "/", headers=headers), settings) == token
+    assert read_session_token(make_mocked_request("GET", "/"), settings) is None
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed() -> None:

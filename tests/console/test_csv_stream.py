@@ -17,12 +17,10 @@ from aiohttp import web
 
 from gateway.admin import accounts, keys
 from gateway.admin.csv_text import Figure, csv_lines
-from gateway.api import CALL, Call
 from gateway.console.api import activity as activity_api
 from gateway.console.api import billing as billing_api
 from gateway.console.browser import API_HEADERS
 from gateway.console.csv_stream import Chunk, stream_csv
-from gateway.dialects import CALLERS
 from gateway.ledger import Books, KeyTerms, LedgerError
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.times import DAY_MS
@@ -160,8 +158,8 @@ async def serve(path: Path, read: Read) -> AsyncIterator[str]:
         account = accounts.add_account(books, "own")
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        request[CALL] = Call("req_1", CALLERS["chat"], 0.0, NOON_MS + DAY_MS)
-        return await stream_csv(make_request(request, books_thread, account), "test", ("n",), read)
+        made = make_request(request, books_thread, account, started_ms=NOON_MS + DAY_MS)
+        return await stream_csv(made, "test", ("n",), read)
 
     app = web.Application()
     app.router.add_get("/", handle)  # and HEAD

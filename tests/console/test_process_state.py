@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 
-from gateway.api import Call
 from gateway.console.process_state import MAX_ERRORS, ProcessState
-from gateway.dialects import CALLERS
 from gateway.tasks import spawn
+from tests.support.records import make_call
 
 # ---- process state -------------------------------------------------------------------------------
 
 
 def note(process: ProcessState, status: int, number: int = 0) -> None:
-    process.note_call(Call(f"req_{number}", CALLERS["chat"], time.monotonic(), 0), status)
+    process.note_call(make_call(request_id=f"req_{number}"), status)
 
 
 def test_vitals_keep_the_latest_failures() -> None:

@@ -1,10 +1,12 @@
-"""Records of the configuration for tests that read no file."""
+"""Records for tests that read no file and send no request."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from gateway.api import Call
 from gateway.config import Provider
+from gateway.dialects import CALLERS
 
 _PROVIDER: Final[dict[str, Any]] = {
     "name": "p",
@@ -28,3 +30,11 @@ _PROVIDER: Final[dict[str, Any]] = {
 def make_provider(**changes: Any) -> Provider:
     """Make a provider of the chat dialect that differs from the plain one by `changes`."""
     return Provider(**_PROVIDER | changes)
+
+
+def make_call(
+    dialect: str = "chat", *, gateway: Any = None, started: float = 0.0, **facts: Any
+) -> Call:
+    """Make the record of a request, `req_1`; `gateway` is the part of one that is used."""
+    facts = {"request_id": "req_1", "started_ms": 0, **facts}
+    return Call(gateway, dialect=CALLERS[dialect], started=started, **facts)

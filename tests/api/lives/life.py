@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from multidict import CIMultiDict
 
-from gateway.api import Call, Gateway
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
 from gateway.api.large_bodies import LargeBodies
@@ -30,7 +29,7 @@ from tests.api.lives.judge import Heard, judge
 from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.provider import FakeRoute
-from tests.support.records import make_provider
+from tests.support.records import make_call, make_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,10 @@ async def _live(seed: int) -> Life:
     dice, log = random.Random(seed), Log()
     stream = dice.random() < 0.7
     ledger = WatchedLedger(dice, log)
-    work, routes = _admit(ledger, dice, log, stream=stream)
-    sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()
     ticker = Ticker()
-    relay = Relay(work, sink, ticker)
+    work, routes = _admit(ledger, ticker, dice, log, stream=stream)
+    sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()
+    relay = Relay(work, sink)
     raised = await _run(relay, ticker, dice, log)
     if not stream and sink.body:
         is_complete = ledger.committed is not None and ledger.committed.outcome == "complete"
@@ -98,7 +97,7 @@ async def _run(relay: Relay, ticker: Ticker, dice: random.Random, log: Log) -> s
 
 
 def _admit(
-    ledger: WatchedLedger, dice: random.Random, log: Log, *, stream: bool
+    ledger: WatchedLedger, ticker: Ticker, dice: random.Random, log: Log, *, stream: bool
 ) -> tuple[Completion, list[FakeRoute]]:
     """Make a completion like `admission.admit`, with one to three routes."""
     dialect = CALLERS[dice.choice(("chat", "messages"))]
@@ -110,7 +109,10 @@ def _admit(
     context = ReplyContext(request, "req_1", expected)
     loop = asyncio.get_running_loop()
     rates = Rates()
-    call = Call("req_1", dialect, loop.time(), 0, key=ledger.key, rates=rates)
+    gateway = _Services(ledger, ticker)
+    call = make_call(
+        dialect.name, gateway=gateway, started=loop.time(), key=ledger.key, rates=rates
+    )
     provider = make_provider(
         first_byte_timeout=4.0,
         idle_timeout=4.0,
@@ -122,21 +124,10 @@ def _admit(
         Candidate("ours", ProviderState(cast("Any", route)), exchange, Target("theirs"))
         for route in routes
     ]
-    gateway = cast("Gateway", _Services(ledger))
     call.provider = "p"
-    bill = Bill(gateway, call, request, model, expected)
-    work = Completion(
-        call,
-        dialect,
-        request,
-        model,
-        candidates,
-        Prepared(b"{}", context),
-        CIMultiDict(),
-        bill,
-        LargeBodies(),
-        large=False,
-    )
+    bill = Bill(call, request, model, expected)
+    first = Prepared(b"{}", context)
+    work = Completion(call, request, model, candidates, first, CIMultiDict(), bill, large=False)
     return work, routes
 
 
@@ -155,5 +146,7 @@ class _Services:
     """The part of a `Gateway` that a `Bill` uses."""
 
     ledger: WatchedLedger
+    ticker: Ticker
+    large_bodies: LargeBodies = field(default_factory=LargeBodies)
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     config: _Config = field(default_factory=_Config)

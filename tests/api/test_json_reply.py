@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
+import pytest
+
 from tests.support.chat import check_error, say
-from tests.support.process import GatewayProcess
+from tests.support.client import request
+from tests.support.process import CHAT, GatewayProcess
 from tests.support.replies import completion, json_reply
 from tests.support.running import Launch
 from tests.support.seed import Seed
+from tests.support.stage import Stage
 from tests.support.upstream import ScriptedUpstream
 
 MODEL: Final = "plain/0"
@@ -41,3 +46,32 @@ async def test_an_unread_reply_takes_its_accounts_share(
                 assert len((await call.read_all()).body) > len(LARGE)
                 await ask_until_served(gateway, own)
         await ask_until_served(gateway, own)
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "told", "ends"),
+    [
+        ("1.1", None, None, False),
+        ("1.1", "close", "close", True),
+        ("1.0", None, None, True),
+        ("1.0", "keep-alive", "keep-alive", False),
+    ],
+)
+async def test_a_reply_says_whether_the_connection_goes_on(
+    stage: Stage, version: str, asked: str | None, told: str | None, *, ends: bool
+) -> None:
+    stage.alpha.play(json_reply(completion()))
+    headers = {"Authorization": f"Bearer {stage.key}", "Content-Type": "application/json"}
+    headers |= {"Connection": asked} if asked else {}
+    body = json.dumps(say(stage.fresh("plain"))).encode()
+    sent = request("POST", CHAT, headers, body).replace(b"HTTP/1.1", f"HTTP/{version}".encode(), 1)
+    async with stage.gateway.connect() as call:
+        await call.send(sent)
+        reply = await call.read_all()
+        assert (reply.status, reply.headers.get("connection")) == (200, told)
+        assert (reply.headers["server"], reply.headers["content-type"]) == (
+            "gateway",
+            "application/json",
+        )
+        if ends:
+            assert await call.read_to_close() == b""
