@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from aiohttp import web
 
 from gateway.api.admission import admit
@@ -22,7 +20,7 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
         server = call.gateway.config.server
         stream = StreamSink(
             http,
-            make_headers(call, time.monotonic()),
+            make_headers(call),
             work.bill.wait_admitted,
             keep_alive=call.dialect.keep_alive,
             comment_seconds=server.comment_seconds,

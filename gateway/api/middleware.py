@@ -78,7 +78,7 @@ def make_front(
             log.exception("%s: internal error", call.request_id)
             response = render_error(call, InternalError())
         if not response.prepared:
-            response.headers.update(make_headers(call, time.monotonic()))
+            response.headers.update(make_headers(call))
         if logged:
             gateway.log_call(call, call.status or response.status)
         return response

@@ -113,11 +113,10 @@ class Gateway:
         return own
 
 
-def make_headers(call: Call, now: float) -> Mapping[str, str]:
+def make_headers(call: Call) -> Mapping[str, str]:
     """Make the headers that every reply to this request carries."""
     headers = dict(call.dialect.reply_headers(call.request_id))
-    if call.rates is not None:
-        limits = call.rates.list_limits(now)
+    if call.rates is not None and (limits := call.rates.list_limits(time.monotonic())):
         headers.update(call.dialect.limit_headers(limits, call.started_ms))
     if call.balance_nano is not None:
         headers["x-gateway-balance"] = format_amount(call.balance_nano)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -98,7 +97,7 @@ def _make_response(request: ConsoleRequest, topic: str) -> web.StreamResponse:
     day = format_day(call.started_ms // DAY_MS)
     headers = {
         **API_HEADERS,
-        **make_headers(call, time.monotonic()),  # the front comes too late for these
+        **make_headers(call),  # the front comes too late for these
         hdrs.CONTENT_TYPE: "text/csv; charset=utf-8",
         hdrs.CONTENT_DISPOSITION: f'attachment; filename="{topic}-{day}.csv"',
     }

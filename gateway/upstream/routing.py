@@ -125,8 +125,10 @@ class ProviderState:
         """Note that the provider answers: the reply has begun, however long it takes."""
         if self._breaker.failures and self._breaker.succeed():
             log.warning("provider %s answers again", self.name)
-        breaker = self._model_breakers.pop(upstream_model, None)
-        if breaker is not None and breaker.succeed():
+        if (
+            upstream_model in self._model_breakers
+            and self._model_breakers.pop(upstream_model).succeed()
+        ):
             log.warning("provider %s: model %s answers again", self.name, upstream_model)
 
     def _rest(self, upstream_model: str, seconds: float) -> None:
@@ -140,8 +142,10 @@ class ProviderState:
 
     def _list_breakers(self, upstream_model: str) -> Sequence[Breaker]:
         """Return the breakers that have anything to say of a model: in good times none."""
-        breakers = (self._breaker, self._model_breakers.get(upstream_model, UNBROKEN))
-        return [one for one in breakers if one.failures]
+        own = (self._breaker,) if self._breaker.failures else ()
+        if upstream_model in self._model_breakers:
+            return (*own, self._model_breakers[upstream_model])
+        return own
 
     def _note_failure(self, upstream_model: str, blame: Blame) -> None:
         now = time.monotonic()
