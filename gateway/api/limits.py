@@ -6,7 +6,7 @@ Times are seconds of a monotonic clock, passed in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gateway.dialects import RateLimit
@@ -65,6 +65,11 @@ class Rates:
     is_share: bool = False
     """The concurrency is the account's share of the gateway's, not a limit of its own."""
     in_flight: int = 0
+    _levels: tuple[Rates, ...] = field(init=False, repr=False)
+    """This one and those above."""
+
+    def __post_init__(self) -> None:
+        self._levels = (self,) if self.above is None else (self, self.above)
 
     def set_limits(
         self, *, requests_per_minute: int, tokens_per_minute: int, concurrency: int, now: float
@@ -76,32 +81,29 @@ class Rates:
 
     def check(self, now: float) -> None:
         """Raise RateLimited if a request more is too much, here or above."""
-        if self.concurrency and self.in_flight >= self.concurrency:
-            raise self._refuse_concurrency()
-        if self.requests is not None:
-            wait = self.requests.wait_seconds(1, now)
-            if wait > 0:
-                raise RateLimited(
-                    f"This {self.owner} may make {self.requests.limit} requests per minute. "
-                    f"Try again in {wait:.1f} s.",
-                    retry_after_seconds=wait,
-                )
-        if self.above is not None:
-            self.above.check(now)
+        for level in self._levels:
+            if level.concurrency and level.in_flight >= level.concurrency:
+                raise level._refuse_concurrency()  # noqa: SLF001 - of this class
+            if level.requests is not None:
+                wait = level.requests.wait_seconds(1, now)
+                if wait > 0:
+                    raise RateLimited(
+                        f"This {level.owner} may make {level.requests.limit} requests per minute. "
+                        f"Try again in {wait:.1f} s.",
+                        retry_after_seconds=wait,
+                    )
 
     def admit(self) -> None:
         """Count a request, above too."""
-        if self.requests is not None:
-            self.requests.take(1)
-        self.in_flight += 1
-        if self.above is not None:
-            self.above.admit()
+        for level in self._levels:
+            if level.requests is not None:
+                level.requests.take(1)
+            level.in_flight += 1
 
     def release(self) -> None:
         """Note that a request counted by `admit` is over."""
-        self.in_flight -= 1
-        if self.above is not None:
-            self.above.release()
+        for level in self._levels:
+            level.in_flight -= 1
 
     def take_tokens(self, estimate: int, now: float) -> None:
         """Count estimated tokens, above too. Raises RateLimited, and then counts nothing."""
@@ -128,13 +130,11 @@ class Rates:
     def list_limits(self, now: float) -> list[RateLimit]:
         """Return the limits in force; of the key's and the account's, the one with less left."""
         found: dict[str, RateLimit] = {}
-        level: Rates | None = self
-        while level is not None:
+        for level in self._levels:
             if level.requests is not None:
                 _keep_tighter(found, level.requests.describe("requests", now))
             if level.tokens is not None:
                 _keep_tighter(found, level.tokens.describe("tokens", now))
-            level = level.above
         return list(found.values())
 
     def _refuse_concurrency(self) -> RateLimited:

@@ -187,5 +187,6 @@ class Relay:
     def _end(self, ending: Ending) -> Verdict:
         if self._sink.lost:  # since the last tick
             self._leave()
-        delivered = self._pipeline is not None and self._pipeline.delivered
+        pipeline = self._pipeline
+        delivered = pipeline is not None and pipeline.delivered
         return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
