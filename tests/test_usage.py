@@ -120,3 +120,8 @@ def test_a_count_is_an_integer_that_is_not_negative(value: Any, count: int | Non
 def test_text_is_counted_in_utf8_and_everything_else_not_at_all() -> None:
     assert count_text() == 0
     assert count_text("a", "é", "🎉", "\ud800", None, 7, ["a"]) == 1 + 2 + 4 + 3
+
+
+def test_a_report_of_the_beginning_alone_is_an_estimate_of_the_whole() -> None:
+    metered = meter(Reported(REPORTED), 0, EXPECTED, complete=True, counted=False)
+    assert metered == Metered(REPORTED, estimated=True, unreported=True)
