@@ -27,7 +27,7 @@ SHOWN_CHARS: Final = 4
 LEAST_HIDDEN_CHARS: Final = 12
 """Characters that must stay hidden, or none is shown: of a short secret four are too many."""
 
-_VALUES: Final = {char: value for value, char in enumerate(ALPHABET)}
+_BASE: Final = len(ALPHABET)
 _SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")
 
 
@@ -39,12 +39,8 @@ def make_key() -> str:
 
 def is_well_formed(key: str) -> bool:
     """Return whether format and checksum are right; the key need not exist."""
-    if not _SHAPE.fullmatch(key):
-        return False
-    number = 0
-    for char in key[-CHECKSUM_CHARS:]:
-        number = number * len(ALPHABET) + _VALUES[char]
-    return number == zlib.crc32(key[:-CHECKSUM_CHARS].encode())
+    is_shaped = _SHAPE.fullmatch(key) is not None
+    return is_shaped and key[-CHECKSUM_CHARS:] == _checksum(key[:-CHECKSUM_CHARS])
 
 
 def find_last4(secret: str) -> str | None:
@@ -62,14 +58,13 @@ def display(last4: str) -> str:
 
 
 def digest(key: str) -> bytes:
-    """Return the 32 bytes by which a key is stored and looked up."""
-    return hashlib.sha256(key.encode()).digest()
+    """Return the 32 bytes by which a key is stored and looked up; any text has some."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def _checksum(text: str) -> str:
-    number = zlib.crc32(text.encode())
-    digits = []
+    number, digits = zlib.crc32(text.encode()), ""
     for _ in range(CHECKSUM_CHARS):
-        number, remainder = divmod(number, len(ALPHABET))
-        digits.append(ALPHABET[remainder])
-    return "".join(reversed(digits))
+        digits = ALPHABET[number % _BASE] + digits
+        number //= _BASE
+    return digits

@@ -23,7 +23,7 @@ MAX_AMOUNT_NANO: Final = 10**18
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]{1,18})?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tokens:
     """Token counts by price class, disjoint: all input is the sum of all but `output`."""
 
@@ -41,7 +41,7 @@ class Tokens:
 
     @property
     def total(self) -> int:
-        return self.all_input + self.output
+        return self.input + self.cached_input + self.cache_write + self.cache_write_1h + self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ def parse_amount_nano(text: str) -> int:
 
 def format_amount(nano: int) -> str:
     """Return a plain decimal: all significant digits, at least two decimals, no exponent."""
-    sign = "-" if nano < 0 else ""
-    whole, fraction = divmod(abs(nano), NANO)
-    digits = f"{fraction:09d}".rstrip("0")
-    return f"{sign}{whole}.{digits:0<2}"
+    if nano < 0:
+        return f"-{format_amount(-nano)}"
+    digits = f"{nano % NANO:09d}".rstrip("0")
+    return f"{nano // NANO}.{digits:0<2}"
 
 
 def describe_amount(name: str, nano: int | None) -> dict[str, object]:

@@ -6,23 +6,20 @@ context, service tiers, speed and regions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.money import FREE, Price, Tokens, compute_cost_nano, describe_price
 
 STANDARD: Final = "standard"
-_TIERS: Final = {"default": STANDARD, "standard_only": STANDARD, "fast": "priority"}
-"""Other words for the same service tier: OpenAI answers `priority` to `fast`."""
-_UNDECIDED: Final = "auto"
-"""The tier that lets the provider choose, so it does not name the one that is served."""
+_TIERS: Final = {"default": STANDARD, "standard_only": STANDARD, "fast": "priority", "auto": ""}
+"""Other words for the same service tier: OpenAI answers `priority` to `fast`. With `auto` the provider
+chooses, so it does not name the tier that is served."""
 
 
 def name_tier(word: object) -> str:
     """Return the name by which rules know a service tier; "" for none, and for `auto`."""
-    if not isinstance(word, str) or word == _UNDECIDED:
-        return ""
-    return _TIERS.get(word, word)
+    return _TIERS.get(word, word) if type(word) is str else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +109,24 @@ class PriceList:
 
     base: Price
     rules: tuple[PriceRule, ...] = ()
+    _unruled: AppliedPrice = field(init=False, repr=False, compare=False)
+    """The base price, as it applies where no rule does: most requests get this one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_unruled", AppliedPrice(self.base))
 
     def find(self, tokens: Tokens, terms: Terms) -> AppliedPrice:
         """Return the price of what was served."""
         for rule in self.rules:
             if rule.holds(tokens, terms):
                 return AppliedPrice(rule.price, rule.why)
-        return AppliedPrice(self.base)
+        return self._unruled
 
     def find_dearest(self, tokens: Tokens, asked: Asked) -> AppliedPrice:
         """Return the price at which a request of about so many tokens may cost most."""
         if not self.rules:
-            return AppliedPrice(self.base)
-        may_apply = [AppliedPrice(self.base)]
+            return self._unruled
+        may_apply = [self._unruled]
         may_apply += (
             AppliedPrice(rule.price, rule.why)
             for rule in self.rules

@@ -15,7 +15,7 @@ _SHAPE: Final = re.compile("req_[0-9a-f]{28}")
 
 
 def make_request_id(now_ms: int) -> str:
-    return f"{find_first_id(now_ms)}{_random.getrandbits(64):016x}"
+    return f"req_{now_ms:012x}{_random.getrandbits(64):016x}"
 
 
 def is_request_id(text: str) -> bool:

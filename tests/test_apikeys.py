@@ -9,7 +9,15 @@ import zlib
 
 import pytest
 
-from gateway.apikeys import ALPHABET, PREFIX, digest, find_last4, is_well_formed, make_key
+from gateway.apikeys import (
+    ALPHABET,
+    PREFIX,
+    _checksum,
+    digest,
+    find_last4,
+    is_well_formed,
+    make_key,
+)
 
 ONE_MORE = " _-é\x00\n"
 """Characters outside the alphabet that a paste may bring."""
@@ -37,6 +45,8 @@ def test_checksum_is_the_crc32_of_what_precedes() -> None:
         digits = ALPHABET[rest] + digits
     assert is_well_formed(body + digits)
     assert ALPHABET.startswith("0123456789ABC")
+    for other in ("sk-xx-" + "0" * 32, "sk-ru-" + "0" * 31, "sk-ru-" + "_" * 32):
+        assert not is_well_formed(other + _checksum(other))
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -83,6 +93,12 @@ def test_digest_is_the_sha256_of_the_key() -> None:
     key = make_key()
     assert digest(key) == hashlib.sha256(key.encode()).digest()
     assert len(digest(key)) == 32
+
+
+def test_any_text_has_a_digest_of_its_own() -> None:
+    """A key is looked up before anyone looks at its format."""
+    texts = ("", "\ud800", "\udc80", "é", "\x00", "x" * 10**6)
+    assert len({digest(text) for text in texts}) == len(texts)
 
 
 @pytest.mark.parametrize(

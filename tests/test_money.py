@@ -133,3 +133,4 @@ def test_a_request_price_is_added_even_without_tokens() -> None:
 @given(tokens)
 def test_total_is_the_sum_of_the_classes(used: Tokens) -> None:
     assert used.total == sum(dataclasses.astuple(used))
+    assert Tokens(1, 2, 4, 8, 16).total == 31

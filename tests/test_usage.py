@@ -14,6 +14,7 @@ from gateway.usage import (
     Metered,
     Reported,
     UsageLimits,
+    are_counts,
     count_text,
     estimate_file,
     estimate_tokens,
@@ -115,8 +116,14 @@ def test_searches_are_those_reported_or_else_those_asked_for(
 )
 def test_a_count_is_an_integer_that_is_not_negative(value: Any, count: int | None) -> None:
     assert read_count(value) == count
+    assert are_counts(1, value, 0) == (count is not None)
 
 
 def test_text_is_counted_in_utf8_and_everything_else_not_at_all() -> None:
     assert count_text() == 0
     assert count_text("a", "é", "🎉", "\ud800", None, 7, ["a"]) == 1 + 2 + 4 + 3
+
+
+def test_a_report_of_the_beginning_alone_is_an_estimate_of_the_whole() -> None:
+    metered = meter(Reported(REPORTED), 0, EXPECTED, complete=True, counted=False)
+    assert metered == Metered(REPORTED, estimated=True, unreported=True)

@@ -142,4 +142,5 @@ def _prepare(
 ) -> Prepared:
     payload = candidate.exchange.write_request(request, candidate.target)
     expected = expect_usage(request, payload, model)
-    return Prepared(payload.data, ReplyContext(request, call.request_id, expected))
+    context = ReplyContext(request, call.request_id, expected, call.started_ms // 1000)
+    return Prepared(payload.data, context)

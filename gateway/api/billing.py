@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gateway.api.state import Call
 from gateway.config import Model
@@ -33,27 +34,34 @@ from gateway.usage import (
 
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> Expected:
     """Estimate the input from the payload that is sent, and bound what can be reported of it."""
+    limit = find_output_limit(request, model)
     return Expected(
         input_tokens=min(estimate_input(request, len(payload.data)), model.max_input_tokens),
-        limits=UsageLimits(
-            input=min(IMPLAUSIBLE_FACTOR * model.max_input_tokens, MAX_PLAUSIBLE_TOKENS),
-            output=min(
-                IMPLAUSIBLE_FACTOR * model.max_output_tokens * request.n, MAX_PLAUSIBLE_TOKENS
-            ),
-            estimated_output=find_output_limit(request, model) * request.n,
-        ),
+        limits=_bound_usage(model.max_input_tokens, model.max_output_tokens, limit, request.n),
         asked=payload.asked,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> UsageLimits:
+    """Bound the usage of `n` choices; few models and limits come again and again."""
+    return UsageLimits(
+        input=min(IMPLAUSIBLE_FACTOR * most_input, MAX_PLAUSIBLE_TOKENS),
+        output=min(IMPLAUSIBLE_FACTOR * most_output * n, MAX_PLAUSIBLE_TOKENS),
+        estimated_output=limit * n,
     )
 
 
 def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
     """Estimate the input tokens: everything that is sent is text, but for the content of files."""
-    return estimate_tokens(max(sent_bytes - request.base64_chars, 0)) + request.file_tokens
+    text_bytes = sent_bytes - request.base64_chars
+    return request.file_tokens + (estimate_tokens(text_bytes) if text_bytes > 0 else 0)
 
 
 def find_output_limit(request: CompletionRequest, model: Model) -> int:
     """Return the most tokens that one choice can have: the caller's limit or the model's cap."""
-    return min(request.max_tokens or model.max_output_tokens, model.max_output_tokens)
+    asked, most = request.max_tokens, model.max_output_tokens
+    return asked if asked and asked < most else most
 
 
 def expect_tokens(input_tokens: int, output_tokens: int, asked: Asked) -> Tokens:
@@ -67,7 +75,7 @@ def expect_tokens(input_tokens: int, output_tokens: int, asked: Asked) -> Tokens
             return Tokens(input=input_tokens, output=output_tokens)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Charge:
     """A cost and its reasons: an audit computes it again from them."""
 

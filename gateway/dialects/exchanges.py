@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
@@ -67,17 +68,15 @@ class Exchange:
         """
         upstream, text = self.upstream, body.strip()
         reply = upstream.read_reply(text)
-        expected, made = context.expected, upstream.has_content(reply)
-        metered = meter(
-            upstream.read_report(reply, expected),
-            upstream.count_text(reply),
-            expected,
-            complete=upstream.is_whole(reply),
-            delivered=made,
-        )
-        if not upstream.is_whole(reply):
-            if not made and upstream.find_usage(reply) is None:
+        expected, whole = context.expected, upstream.is_whole(reply)
+        report = upstream.read_report(reply, expected)
+        metered = meter(report, 0, expected, complete=whole)
+        if not whole or metered.tokens.output == 0:  # the report alone does not decide
+            text_bytes, made = upstream.count_text(reply), upstream.has_content(reply)
+            metered = meter(report, text_bytes, expected, complete=whole, delivered=made)
+            if not (whole or made) and upstream.find_usage(reply) is None:
                 raise UpstreamError("The upstream provider's reply is empty.")
+        if not whole:
             failure = UndeliverableReply("The upstream provider's reply is cut short.")
             return Reply(b"", metered, failure)
         try:
@@ -96,7 +95,7 @@ class Exchange:
 
     def open_reply(self, context: ReplyContext) -> Pipeline:
         """Begin a JSON reply, which `finish` gives as a whole."""
-        return CollectedReply(lambda body: self.read_reply(body, context), context.expected)
+        return CollectedReply(partial(self.read_reply, context=context), context.expected)
 
     def open_replay(self, context: ReplyContext) -> Pipeline:
         """Begin a stream that the upstream answers with a JSON reply."""

@@ -13,6 +13,7 @@ from gateway.prices import FREE_OF_CHARGE, Asked, PriceList
 from gateway.usage import Expected, Metered
 
 Json = dict[str, Any]
+"""An object as parsers make it. Its values have exact types, so hot paths ask `type(x) is str`."""
 Query = Mapping[str, Sequence[str]]
 """The parameters of a URL, each with all its values."""
 Reasoning = Literal["effort", "budget", "none"]
@@ -21,7 +22,7 @@ MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 """A chat upstream's name for the output limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CompletionRequest:
     """A validated request body and what the gateway has to know of it."""
 
@@ -57,7 +58,7 @@ class Target:
     """Fields and tools that callers may ask for although it has no price: names of the dialect's `BILLED` table."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Payload:
     """An upstream's request, and what in it changes the bill."""
 
@@ -65,7 +66,7 @@ class Payload:
     asked: Asked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplyContext:
     """The request's part in turning an upstream's answer into the caller's."""
 
@@ -73,10 +74,10 @@ class ReplyContext:
     request_id: str
     expected: Expected
     created: int = field(default_factory=lambda: int(time.time()))
-    """Epoch seconds that a translated reply carries."""
+    """Epoch seconds that a translated reply carries: when the request came."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
     """A complete JSON reply, ready for the caller."""
 
@@ -86,7 +87,7 @@ class Reply:
     """The reason why there is no body, although the reply was made and is charged."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usage:
     """The tokens charged for a reply so far, and the upstream's own report, if any."""
 
@@ -95,7 +96,7 @@ class Usage:
     reported: Json | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Event:
     """One server-sent event. `data` is None when it has no data line; comments keep their colon."""
 

@@ -80,6 +80,19 @@ def test_the_content_of_files_is_no_text() -> None:
     assert expect_usage(replace(request, file_tokens=10**6), PAYLOAD, MODEL).input_tokens == (
         MAX_INPUT
     )
+    assert expect_usage(replace(request, base64_chars=80), PAYLOAD, MODEL).input_tokens == 1600, (
+        "a translation may leave files out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "most"), [(None, MAX_OUTPUT), (7, 7), (MAX_OUTPUT + 1, MAX_OUTPUT)]
+)
+def test_an_estimate_stays_within_the_limits_of_caller_and_model(
+    max_tokens: int | None, most: int
+) -> None:
+    request = replace(REQUEST, max_tokens=max_tokens, n=2)
+    assert expect_usage(request, PAYLOAD, MODEL).limits.estimated_output == 2 * most
 
 
 @dataclass(slots=True)

@@ -42,6 +42,7 @@ BILLED: Final[Mapping[str, Billed]] = {
     "data_sources": Billed(),
 }
 """The fields that cost, by name. A value that asks for nothing is accepted everywhere."""
+_MAY_COST: Final = frozenset({*BILLED, "tools"})
 
 _FREE_TOOLS: Final = frozenset({"function", "custom"})
 """Tools that the caller runs itself."""
@@ -49,6 +50,8 @@ _FREE_TOOLS: Final = frozenset({"function", "custom"})
 
 def check_billed(body: Json, target: Target) -> None:
     """Refuse what costs and has no price. Raises BadRequest, naming the field."""
+    if _MAY_COST.isdisjoint(body):
+        return
     check_fields(body, BILLED, target)
     for index, tool in enumerate(get_list(body, "tools")):
         kind = _find_kind(tool)
@@ -61,8 +64,10 @@ def _find_kind(tool: object) -> str:
     return "function" if kind is None else str(kind)
 
 
-def read_asked(body: Json) -> Asked:
+def read_asked(body: Json, data: bytes) -> Asked:  # noqa: ARG001 - chat marks no caches
     """Read the service tier and the web search, which OpenAI charges once per request."""
+    if _MAY_COST.isdisjoint(body):
+        return NOTHING_SPECIAL
     tier = body.get("service_tier")
     searches = [_find_kind(tool) for tool in get_list(body, "tools")].count(WEB_SEARCH)
     searches += body.get("web_search_options") is not None

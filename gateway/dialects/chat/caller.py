@@ -18,8 +18,6 @@ from gateway.errors import BadRequest, GatewayError
 
 MAX_N: Final = 128
 """Choices of a reply: OpenAI's own limit."""
-_ITEM: Final = "{}[{}]"
-"""The name of an item of an array, in errors."""
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
 _FILE_PARTS: Final = frozenset({"image_file", "image_url", "input_audio", "file"})
@@ -50,7 +48,8 @@ class ChatCaller:
             stream=body.get("stream") is True,
             wants_usage=options.get("include_usage") is True,
             n=body.get("n") or 1,
-            max_tokens=fields.find_limit(body.get("max_completion_tokens"), body.get("max_tokens")),
+            max_tokens=max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
+            or None,
             base64_chars=files.base64_chars,
             file_tokens=files.tokens,
         )
@@ -97,42 +96,53 @@ def _check_messages(messages: Any, files: fields.Files) -> None:
             param="messages",
             code="empty_array",
         )
-    for where, message in fields.read_objects("messages", messages, _ITEM, "an array of objects"):
-        _check_message(where, message, files)
+    if type(messages) is not list:
+        raise fields.wrong_type("messages", "an array of objects", messages)
+    for index, message in enumerate(messages):  # names are made for errors alone: most are well
+        if type(message) is not dict:
+            raise fields.wrong_type(f"messages[{index}]", "an object", message)
+        role, content = message.get("role"), message.get("content")
+        if type(role) is not str or role not in ROLES:
+            raise _refuse_role(f"messages[{index}].role", role)
+        if content is None and role not in _MAY_LACK_CONTENT:
+            raise fields.missing(f"messages[{index}].content")
+        if content is not None and type(content) is not str:
+            _check_content(f"messages[{index}].content", content, files)
+        if "tool_calls" in message:
+            _check_calls(f"messages[{index}].tool_calls", message["tool_calls"])
 
 
-def _check_message(where: str, message: Json, files: fields.Files) -> None:
-    role = message.get("role")
+def _refuse_role(name: str, role: Any) -> BadRequest:
     if role is None:
-        raise fields.missing(f"{where}.role")
+        return fields.missing(name)
     if not isinstance(role, str):
-        raise fields.wrong_type(f"{where}.role", "a string", role)
-    if role not in ROLES:
-        raise BadRequest(
-            f"Invalid value for '{where}.role': expected one of {', '.join(sorted(ROLES))}.",
-            param=f"{where}.role",
-            code="invalid_value",
-        )
-    content = message.get("content")
-    if content is not None:
-        _check_content(f"{where}.content", content, files)
-    elif role not in _MAY_LACK_CONTENT:
-        raise fields.missing(f"{where}.content")
-    calls = message.get("tool_calls")
-    if calls is not None:
-        list(fields.read_objects(f"{where}.tool_calls", calls, _ITEM, "an array of objects"))
+        return fields.wrong_type(name, "a string", role)
+    return BadRequest(
+        f"Invalid value for '{name}': expected one of {', '.join(sorted(ROLES))}.",
+        param=name,
+        code="invalid_value",
+    )
+
+
+def _check_calls(where: str, calls: Any) -> None:
+    if calls is not None and type(calls) is not list:
+        raise fields.wrong_type(where, "an array of objects", calls)
+    for index, call in enumerate(calls or ()):
+        if type(call) is not dict:
+            raise fields.wrong_type(f"{where}[{index}]", "an object", call)
 
 
 def _check_content(where: str, content: Any, files: fields.Files) -> None:
-    if isinstance(content, str):
-        return
-    if content == []:
+    if type(content) is not list:
+        raise fields.wrong_type(where, "a string or an array of content parts", content)
+    if not content:
         raise BadRequest(f"Invalid '{where}': empty array.", param=where, code="empty_array")
-    expected = "a string or an array of content parts"
-    for place, part in fields.read_objects(where, content, _ITEM, expected):
-        kind = fields.read_kind(place, part)
+    for index, part in enumerate(content):
+        kind = fields.maybe_kind(part)
+        if kind is None:
+            raise fields.refuse_part(f"{where}[{index}]", part)
         if kind in _FILE_PARTS or _LINKED_PART.fullmatch(kind):
-            _add_file(place, kind, part, files)
+            _add_file(f"{where}[{index}]", kind, part, files)
 
 
 def _add_file(where: str, kind: str, part: Json, files: fields.Files) -> None:

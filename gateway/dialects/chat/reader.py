@@ -24,11 +24,12 @@ _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 def read_completion(text: bytes) -> Json:
     """Parse a chat completion. Raises UpstreamError when it is none, or an error in a 200."""
     reply = maybe_loads(text)
-    if isinstance(reply, dict):
+    if type(reply) is dict:
         _check_error(reply)
         choices = reply.get("choices")
-        if isinstance(choices, list) and any(isinstance(choice, dict) for choice in choices):
-            return reply
+        for choice in choices if type(choices) is list else ():
+            if type(choice) is dict:
+                return reply
     what = "JSON" if reply is None else "a chat completion"
     raise UpstreamError(f"The upstream's reply is not {what}.")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
+from operator import is_not
 from typing import Any, Final
 
 from gateway.dialects.base import Pipeline
@@ -19,7 +21,6 @@ from gateway.dialects.chat.usage import (
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire import dumps_lenient, maybe_splice
 from gateway.money import Tokens
-from gateway.prices import Asked
 from gateway.usage import Expected, Reported
 
 OBJECT: Final = "chat.completion"
@@ -34,6 +35,8 @@ class ChatUpstream:
     requires_limit: Final = False
     passed_headers: Final = ()
     billed: Final = BILLED
+    read_asked = staticmethod(read_asked)
+    read_reply = staticmethod(read_completion)
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -47,22 +50,18 @@ class ChatUpstream:
             body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
         return body
 
-    def read_reply(self, text: bytes) -> Json:
-        return read_completion(text)
-
     def find_usage(self, reply: Json) -> Json | None:
         usage = reply.get("usage")
         return usage if isinstance(usage, dict) else None
-
-    def read_asked(self, body: Json, data: bytes) -> Asked:  # noqa: ARG002 - chat marks no caches
-        return read_asked(body)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         return read_chat_usage(reply.get("usage"), reply.get("service_tier"), expected)
 
     def is_whole(self, reply: Json) -> bool:
-        choices = [choice for choice in reply["choices"] if isinstance(choice, dict)]
-        return all(choice.get("finish_reason") for choice in choices)
+        for choice in reply["choices"]:
+            if type(choice) is dict and not choice.get("finish_reason"):
+                return False
+        return True
 
     def has_content(self, reply: Json) -> bool:
         return any(carries(choice, "message") for choice in reply["choices"])
@@ -73,8 +72,14 @@ class ChatUpstream:
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
         """Edit model and id, and repair what breaks the schema; without a usage, tell `tokens`."""
         repaired = _maybe_repair(reply, tokens, context)
-        out = None if repaired is not None else _maybe_edit(text, reply, context)
-        return out or dumps_lenient(_rewrite(repaired or reply, context))
+        wanted, model = repaired or reply, reply.get("model")
+        identity, ours = shape_id(wanted["id"]), context.request.model
+        out: bytes | None = None
+        if repaired is None and type(model) is str:
+            out = maybe_splice(text, "model", model, ours)
+            if out and identity != reply["id"]:
+                out = maybe_splice(out, "id", reply["id"], identity)
+        return out or dumps_lenient({**wanted, "id": identity, "model": ours})
 
     def replay_reply(self, reply: Json) -> bytes:
         head = {key: value for key, value in reply.items() if key not in {"choices", "usage"}}
@@ -98,40 +103,27 @@ class ChatUpstream:
 def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
     """Return the reply with the fields in place that the schema requires, or None when they are."""
     fixes: Json = {}
-    usage = reply.get("usage")
+    identity, usage = reply.get("id"), reply.get("usage")
     if reply.get("object") != OBJECT:
         fixes["object"] = OBJECT
-    if not isinstance(reply.get("id"), str) or not reply["id"]:
+    if type(identity) is not str or not identity:
         fixes["id"] = ID_PREFIX + context.request_id
-    if not isinstance(usage, dict):
+    if type(usage) is not dict:
         fixes["usage"] = make_chat_usage(tokens)
     elif (sums := maybe_repair_chat_usage(usage)) is not None:
         fixes["usage"] = sums
-    choices = [_repair_choice(index, choice) for index, choice in enumerate(reply["choices"])]
-    if any(new is not old for new, old in zip(choices, reply["choices"], strict=True)):
+    choices = [*map(_repair_choice, count(), reply["choices"])]
+    if any(map(is_not, choices, reply["choices"])):
         fixes["choices"] = choices
     return {**reply, **fixes} if fixes else None
 
 
 def _repair_choice(position: int, choice: Any) -> Any:
-    if not isinstance(choice, dict):
+    if type(choice) is not dict:
         return choice
     message = choice.get("message")
-    if not isinstance(choice.get("index"), int):
+    if type(choice.get("index")) is not int:
         choice = {**choice, "index": position}
-    if isinstance(message, dict) and message.get("role") != "assistant":
+    if type(message) is dict and message.get("role") != "assistant":
         choice = {**choice, "message": {**message, "role": "assistant"}}
     return choice
-
-
-def _maybe_edit(text: bytes, reply: Json, context: ReplyContext) -> bytes | None:
-    out: bytes | None = text
-    if isinstance(model := reply.get("model"), str):
-        out = maybe_splice(text, "model", model, context.request.model)
-    else:
-        out = None
-    return out and maybe_splice(out, "id", reply["id"], shape_id(reply["id"]))
-
-
-def _rewrite(reply: Json, context: ReplyContext) -> Json:
-    return {**reply, "id": shape_id(reply["id"]), "model": context.request.model}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from gateway.dialects.records import Json
 from gateway.dialects.wire import PICTURE_BYTES, dumps_lenient, get_list, get_object, get_text
 from gateway.money import Tokens
-from gateway.prices import Terms, name_tier
+from gateway.prices import UNSAID, Terms, name_tier
 from gateway.usage import (
     MAX_PLAUSIBLE_SEARCHES,
     Expected,
     Reported,
     UsageLimits,
+    are_counts,
     count_text,
-    read_count,
 )
 
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
@@ -28,8 +27,9 @@ def read_chat_usage(usage: object, tier: object, expected: Expected) -> Reported
     first `prompt_cache_hit_tokens`). The output is max(completion, total - prompt), since xAI and
     others leave reasoning out of `completion_tokens`.
     """
-    told = pick_told(usage) or {}
-    terms = Terms(service_tier=name_tier(tier) or name_tier(told.get("service_tier")))
+    told: Json = usage if type(usage) is dict else {}
+    served = name_tier(tier) or name_tier(told.get("service_tier"))
+    terms = Terms(served) if served else UNSAID
     return Reported(_read_tokens(told, expected.limits), _read_searches(told), terms)
 
 
@@ -40,42 +40,45 @@ def pick_told(usage: object) -> Json | None:
     return {key: value for key, value in usage.items() if value is not None} or None
 
 
-def _read_tokens(told: Json, limits: UsageLimits) -> Tokens | None:
-    prompt = read_count(told.get("prompt_tokens"))
-    completion = read_count(told.get("completion_tokens", 0))
-    if prompt is None or completion is None:
+def _read_tokens(usage: Json, limits: UsageLimits) -> Tokens | None:
+    prompt: Any = usage.get("prompt_tokens")
+    completion: Any = usage.get("completion_tokens")
+    total: Any = usage.get("total_tokens")
+    details: Any = usage.get("prompt_tokens_details") or {}
+    if type(details) is not dict:
         return None
-    total = read_count(told.get("total_tokens", prompt + completion))
-    details = told.get("prompt_tokens_details") or {}
-    if total is None or not isinstance(details, Mapping):
+    cached: Any = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
+    written: Any = details.get("cache_write_tokens") or 0
+    completion = 0 if completion is None else completion
+    total = 0 if total is None else total  # as good as none, since the larger output counts
+    if not are_counts(prompt, completion, total, cached, written):
         return None
-    cached = read_count(details.get("cached_tokens") or told.get("prompt_cache_hit_tokens") or 0)
-    written = read_count(details.get("cache_write_tokens") or 0)
     output = max(completion, total - prompt)
-    if cached is None or written is None or prompt > limits.input or output > limits.output:
+    if prompt > limits.input or output > limits.output:
         return None
-    cached = min(cached, prompt)
-    written = min(written, prompt - cached)
+    if cached + written > prompt:
+        cached = min(cached, prompt)
+        written = prompt - cached
     return Tokens(prompt - cached - written, cached, written, output)
 
 
-def _read_searches(told: Json) -> int | None:
+def _read_searches(usage: Json) -> int | None:
     """Read the number of web searches: Perplexity and OpenRouter report it, OpenAI does not."""
-    found = get_object(told, "server_tool_use").get("web_search_requests")
-    searches = read_count(told.get("num_search_queries") if found is None else found)
-    return None if searches is None else min(searches, MAX_PLAUSIBLE_SEARCHES)
+    found: Any = usage.get("num_search_queries")
+    if "server_tool_use" in usage:
+        told = get_object(usage, "server_tool_use").get("web_search_requests")
+        found = found if told is None else told
+    return min(found, MAX_PLAUSIBLE_SEARCHES) if are_counts(found) else None
 
 
-def maybe_repair_chat_usage(usage: Mapping[str, Any]) -> Json | None:
+def maybe_repair_chat_usage(usage: Json) -> Json | None:
     """Return the usage with a total that is the sum; None when it is that already, or unreadable."""
-    prompt = read_count(usage.get("prompt_tokens"))
-    completion = read_count(usage.get("completion_tokens"))
-    if prompt is None or completion is None:
+    prompt: Any = usage.get("prompt_tokens")
+    completion: Any = usage.get("completion_tokens")
+    total: Any = usage.get("total_tokens")
+    if not are_counts(prompt, completion) or (type(total) is int and total == prompt + completion):
         return None
-    total = read_count(usage.get("total_tokens"))
-    if total == prompt + completion:
-        return None
-    output = completion if total is None else max(completion, total - prompt)
+    output = max(completion, total - prompt) if are_counts(total) else completion
     return {**usage, "completion_tokens": output, "total_tokens": prompt + output}
 
 

@@ -11,6 +11,7 @@ from gateway.dialects.wire import Field
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _NO_CHOICE: Final = (None, "auto", "none")
+_FIELDS: Final = frozenset({"tools", "functions", "tool_choice", "function_call"})
 
 
 def uses_functions(body: Json) -> bool:
@@ -24,6 +25,8 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     Tools that were called earlier and are offered no more are still declared, since the upstream
     refuses a conversation with calls and no tools; `none` keeps them from being called.
     """
+    if not called and _FIELDS.isdisjoint(body.value):
+        return {}
     tools = [_read_tool(tool) for tool in _read_items(body["tools"])]
     tools += (_read_function(function) for function in _read_items(body["functions"]))
     choice = body["tool_choice"]

@@ -36,6 +36,8 @@ BILLED: Final[Mapping[str, Billed]] = {
     "mcp_servers": Billed(),
 }
 """The fields that cost, by name. A value that asks for nothing is accepted everywhere."""
+_MAY_COST: Final = frozenset({*BILLED, "tools"})
+_TERMS: Final = frozenset(CONDITIONS)
 
 _VERSION: Final = re.compile(r"_20\d{6}$")
 _FREE_TOOLS: Final = frozenset(
@@ -60,6 +62,8 @@ _CACHE_MARK: Final = b'"cache_control":{'
 
 def check_billed(body: Json, target: Target) -> None:
     """Refuse what costs and has no price. Raises BadRequest, naming the field."""
+    if _MAY_COST.isdisjoint(body):
+        return
     check_container(body)
     check_fields(body, BILLED, target)
     for index, tool in enumerate(get_list(body, "tools")):
@@ -84,7 +88,7 @@ def read_asked(body: Json, data: bytes) -> Asked:
     """Read speed, region and service tier, the searches to expect, and cache marks."""
     cache = "1h" if _HOUR_MARK in data else "5m" if _CACHE_MARK in data else ""
     searches = sum(map(_expect_searches, body.get("tools") or ()))
-    if body.keys().isdisjoint(CONDITIONS) and not searches and not cache:
+    if _TERMS.isdisjoint(body) and not searches and not cache:
         return NOTHING_SPECIAL
     terms = Terms(
         service_tier=name_tier(body.get("service_tier")),

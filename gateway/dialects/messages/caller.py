@@ -20,8 +20,6 @@ from gateway.dialects.wire import Field, fields, write_limits
 from gateway.errors import BadRequest, GatewayError
 
 ROLES: Final = frozenset({"user", "assistant", "system"})
-_ITEM: Final = "{}.{}"
-"""The name of an item of an array, in errors."""
 _FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
 """Kinds of files, by the type of block."""
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -49,14 +47,15 @@ class MessagesCaller:
                 raise fields.missing(name)
         files = fields.Files()
         _check_messages(body["messages"], files)
-        _check_content("system", body.get("system") or "", files)
+        if body.get("system"):
+            _check_content("system", body["system"], files)
         return CompletionRequest(
             body=body,
             model=body["model"],
             stream=body.get("stream") is True,
             wants_usage=True,
             n=1,
-            max_tokens=fields.find_limit(body.get("max_tokens")),
+            max_tokens=body.get("max_tokens") or None,
             base64_chars=files.base64_chars,
             file_tokens=files.tokens,
         )
@@ -94,41 +93,48 @@ class MessagesCaller:
 def _check_messages(messages: list[Any], files: fields.Files) -> None:
     if not messages:
         raise BadRequest("messages: at least one message is required.", param="messages")
-    for where, message in fields.read_objects("messages", messages, _ITEM, "an array"):
-        role = message.get("role")
-        if role is None:
-            raise fields.missing(f"{where}.role")
-        if not isinstance(role, str) or role not in ROLES:
-            raise BadRequest(
-                f"{where}.role: expected 'user', 'assistant' or 'system'.", param=f"{where}.role"
-            )
-        if message.get("content") is None:
-            raise fields.missing(f"{where}.content")
-        _check_content(f"{where}.content", message["content"], files)
+    for index, message in enumerate(messages):  # names are made for errors alone: most are well
+        if type(message) is not dict:
+            raise fields.wrong_type(f"messages.{index}", "an object", message)
+        role, content = message.get("role"), message.get("content")
+        if type(role) is not str or role not in ROLES:
+            raise _refuse_role(f"messages.{index}.role", role)
+        if content is None:
+            raise fields.missing(f"messages.{index}.content")
+        if type(content) is not str:
+            _check_content(f"messages.{index}.content", content, files)
+
+
+def _refuse_role(name: str, role: Any) -> BadRequest:
+    if role is None:
+        return fields.missing(name)
+    return BadRequest(f"{name}: expected 'user', 'assistant' or 'system'.", param=name)
 
 
 def _check_content(where: str, content: Any, files: fields.Files) -> None:
-    if isinstance(content, str):
+    if type(content) is str:
         return
-    expected = "a string or an array of content blocks"
-    for place, block in fields.read_objects(where, content, _ITEM, expected):
-        kind = fields.read_kind(place, block)
+    if type(content) is not list:
+        raise fields.wrong_type(where, "a string or an array of content blocks", content)
+    for index, block in enumerate(content):
+        kind = fields.maybe_kind(block)
+        if kind is None:
+            raise fields.refuse_part(f"{where}.{index}", block)
         if kind == "container_upload":
-            raise _refuse_file(place)
+            raise _refuse_file(f"{where}.{index}")
         if kind in _FILE_BLOCKS:
-            _add_file(place, kind, block.get("source"), files)
-        else:
-            _check_inner(place, kind, block, files)
+            _add_file(f"{where}.{index}", kind, block.get("source"), files)
+        elif "content" in block:
+            _check_inner(f"{where}.{index}.content", kind, block["content"], files)
 
 
-def _check_inner(where: str, kind: str, block: Json, files: fields.Files) -> None:
+def _check_inner(where: str, kind: str, inner: Any, files: fields.Files) -> None:
     """Check the blocks within a block. Blocks of unknown kinds may have any shape."""
-    inner = block.get("content")
     if kind != "tool_result":
         items = inner if isinstance(inner, list) else ()
         inner = [one for one in items if isinstance(one, dict) and "type" in one]
     if inner is not None:
-        _check_content(f"{where}.content", inner, files)
+        _check_content(where, inner, files)
 
 
 def _add_file(where: str, kind: str, source: Any, files: fields.Files) -> None:

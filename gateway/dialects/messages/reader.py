@@ -19,9 +19,9 @@ _SAYS_NOTHING: Final = (b"", b"[DONE]")
 def read_message(text: bytes) -> Json:
     """Parse a message. Raises UpstreamError when it is none, or an error in a 200."""
     message = maybe_loads(text)
-    if isinstance(message, dict):
+    if type(message) is dict:
         _check_error(message)
-        if isinstance(message.get("content"), list):
+        if type(message.get("content")) is list:
             return message
     what = "JSON" if message is None else "a message"
     raise UpstreamError(f"The upstream's reply is not {what}.")

@@ -21,7 +21,6 @@ from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
 from gateway.dialects.wire import dumps_lenient, maybe_loads, maybe_splice
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.prices import Asked
 from gateway.usage import Expected, Reported
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
@@ -37,6 +36,8 @@ class MessagesUpstream:
     requires_limit: ClassVar = True
     passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
     billed: ClassVar = BILLED
+    read_asked = staticmethod(read_asked)
+    read_reply = staticmethod(read_message)
 
     path: str = "/messages"
     """Another one for requests that are asked in the same way, such as a count of tokens."""
@@ -54,22 +55,16 @@ class MessagesUpstream:
             check_billed(body, target)
         return {**body, "model": target.upstream_model}
 
-    def read_reply(self, text: bytes) -> Json:
-        return read_message(text)
-
     def find_usage(self, reply: Json) -> Json | None:
         usage = reply.get("usage")
         return usage if isinstance(usage, dict) else None
-
-    def read_asked(self, body: Json, data: bytes) -> Asked:
-        return read_asked(body, data)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         searches = sum(map(is_search, reply["content"]))
         return read_messages_usage(reply.get("usage"), expected, searches)
 
     def is_whole(self, reply: Json) -> bool:
-        return isinstance(reply.get("stop_reason"), str)
+        return type(reply.get("stop_reason")) is str
 
     def has_content(self, reply: Json) -> bool:
         return any(is_made(block) or count_block_text(block) for block in read_blocks(reply))
@@ -79,7 +74,7 @@ class MessagesUpstream:
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - a message without a usage stays so
         model, ours = reply.get("model"), context.request.model
-        out = maybe_splice(text, "model", model, ours) if isinstance(model, str) else None
+        out = maybe_splice(text, "model", model, ours) if type(model) is str else None
         return out or dumps_lenient({**reply, "model": ours})
 
     def replay_reply(self, reply: Json) -> bytes:

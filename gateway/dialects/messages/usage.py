@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from gateway.dialects.records import Json
 from gateway.dialects.wire import PICTURE_BYTES, dumps_lenient, get_list, get_object, get_text
@@ -12,6 +12,7 @@ from gateway.usage import (
     MAX_PLAUSIBLE_SEARCHES,
     Expected,
     Reported,
+    are_counts,
     count_text,
     read_count,
 )
@@ -39,7 +40,8 @@ def read_messages_usage(
         speed=get_text(usage, "speed"),
         inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),
     )
-    told = read_count(get_object(usage, "server_tool_use").get("web_search_requests"))
+    used = usage.get("server_tool_use")
+    told = read_count(used.get("web_search_requests")) if type(used) is dict else None
     guessed = searches > (told or 0) and not (counted and told is not None)
     searches = min(searches if guessed else told or 0, MAX_PLAUSIBLE_SEARCHES)
     tokens, unsure = _read_all_tokens(usage, hour=expected.asked.cache == "1h")
@@ -54,7 +56,8 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:
 
     `iterations` complete them: with compaction the figures beside them leave some out.
     """
-    parts = [one for one in get_list(usage, "iterations") if isinstance(one, dict)]
+    iterations = get_list(usage, "iterations")
+    parts = iterations and [one for one in iterations if type(one) is dict]
     if not parts:
         return _read_tokens(usage, hour=hour)
     found = [_read_tokens({**_NOTHING, **_drop_nulls(one)}, hour=hour) for one in (usage, *parts)]
@@ -80,15 +83,14 @@ _NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
 
 def _read_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:
     """Read one object of counts; cache writes that it does not class are as asked for (`hour`)."""
-    fresh, output = read_count(usage.get("input_tokens")), read_count(usage.get("output_tokens"))
-    cached = read_count(usage.get("cache_read_input_tokens") or 0)
-    written = read_count(usage.get("cache_creation_input_tokens") or 0)
+    fresh: Any = usage.get("input_tokens")
+    output: Any = usage.get("output_tokens")
+    cached: Any = usage.get("cache_read_input_tokens") or 0
+    written: Any = usage.get("cache_creation_input_tokens") or 0
     creation = get_object(usage, "cache_creation")
-    short = read_count(creation.get("ephemeral_5m_input_tokens") or 0)
-    long = read_count(creation.get("ephemeral_1h_input_tokens") or 0)
-    if fresh is None or output is None or cached is None or written is None:
-        return None, False
-    if short is None or long is None:
+    short: Any = creation.get("ephemeral_5m_input_tokens") or 0
+    long: Any = creation.get("ephemeral_1h_input_tokens") or 0
+    if not are_counts(fresh, output, cached, written, short, long):
         return None, False
     rest = max(written - short - long, 0)
     if hour:
@@ -112,7 +114,7 @@ def _add(counts: list[Tokens]) -> Tokens:
 
 def is_search(block: object) -> bool:
     """Return whether a block is the result of a web search, which is charged; errors are not."""
-    if not isinstance(block, dict) or block.get("type") != _SEARCH_RESULT:
+    if type(block) is not dict or block.get("type") != _SEARCH_RESULT:
         return False
     return isinstance(block.get("content"), list)
 

@@ -53,23 +53,23 @@ ADAPTIVE_EFFORT: Final = "medium"
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the chat request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = MessagesField(request.body)
+    given, body = request.body, MessagesField(request.body)
     for name, what in REFUSED.items():
-        if not is_default(body.get(name)):
+        if name in given and not is_default(given[name]):
             raise body[name].refuse_field(what)
-    body.check_known(CARRIED | DROPPED | PASSED | set(REFUSED))
+    body.check_known(_KNOWN)
     _check_thread(body["thread"])
     chat: Json = {
         "model": request.model,
         "messages": translate_conversation(body["system"], body["messages"]),
     }
-    if body.get("max_tokens") == 0:
+    if given.get("max_tokens") == 0:
         raise body["max_tokens"].refuse_field("a request of 0 tokens, which only warms a cache,")
     if request.max_tokens is not None:
         chat[target.max_tokens_field] = request.max_tokens
-    chat |= {name: body.value[name] for name in PASSED if body.get(name) is not None}
+    chat |= {name: given[name] for name in PASSED if given.get(name) is not None}
     for name, translate in _TRANSLATORS.items():
-        if body.get(name) is not None:
+        if given.get(name) is not None:
             chat |= translate(body)
     if target.reasoning == "effort":
         chat |= _translate_reasoning(body["thinking"], body["output_config"])
@@ -130,6 +130,7 @@ _TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
 
 PASSED: Final = frozenset({"temperature", "top_p"})
 CARRIED: Final = frozenset({*_TRANSLATORS, "max_tokens", "messages", "model", "stream", "system"})
+_KNOWN: Final = CARRIED | DROPPED | PASSED | set(REFUSED)
 
 
 def _check_thread(thread: MessagesField) -> None:

@@ -74,9 +74,8 @@ class CollectedReply:
         return b""
 
     def end(self) -> bytes:
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces.clear()
-        if has_more_elements(body, MAX_REPLY_ELEMENTS):
+        body, self._pieces = b"".join(self._pieces), []
+        if self.held_bytes > MAX_REPLY_ELEMENTS and has_more_elements(body, MAX_REPLY_ELEMENTS):
             self.failure = UndeliverableReply(_TOO_LARGE)
             return b""
         try:

@@ -6,7 +6,7 @@ other names and words derives its own `Field`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -24,16 +24,16 @@ Check = Callable[[str, Any], None]
 
 def read_body(data: bytes) -> Json:
     """Parse a request's body. Raises BadRequest when it is no JSON object."""
-    if not data.strip():
-        raise BadRequest("The request body is empty; send a JSON object.")
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        if not data.strip():
+            raise BadRequest("The request body is empty; send a JSON object.") from error
         raise BadRequest(
             f"We could not parse the JSON body of your request: {error.msg} "
             f"(line {error.lineno}, column {error.colno})."
         ) from error
-    if not isinstance(body, dict):
+    if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
     return body
 
@@ -70,11 +70,6 @@ class Files:
         self.add(kind, content if is_base64 else None)
 
 
-def find_limit(*limits: Any) -> int | None:
-    """Return the largest limit of tokens that was given; 0 is none."""
-    return max((limit for limit in limits if limit), default=None)
-
-
 class Field:
     """A value in a request and the name by which errors speak of it: `messages[0].content`.
 
@@ -99,30 +94,30 @@ class Field:
 
     def __getitem__(self, key: str) -> Self:
         """Return the member of an object; its value is None where there is none."""
-        if not isinstance(self.value, dict):
+        if type(self.value) is not dict:
             raise self.wrong_type("an object")
         return self.__class__(self.value.get(key), key, self)
 
     def get(self, key: str) -> Any:
         """Return the value of a member, for a look that needs no name."""
-        if not isinstance(self.value, dict):
+        if type(self.value) is not dict:
             raise self.wrong_type("an object")
         return self.value.get(key)
 
     def read_object(self) -> Json:
-        if not isinstance(self.value, dict):
+        if type(self.value) is not dict:
             raise self.wrong_type("an object")
         return self.value
 
     def read_items(self) -> list[Self]:
         """Return the items of an array."""
-        if not isinstance(self.value, list):
+        if type(self.value) is not list:
             raise self.wrong_type("an array")
         kind = self.__class__
         return [kind(item, index, self) for index, item in enumerate(self.value)]
 
     def read_string(self) -> str:
-        if not isinstance(self.value, str):
+        if type(self.value) is not str:
             raise self.wrong_type("a string")
         return self.value
 
@@ -153,29 +148,20 @@ class Field:
         )
 
 
-def read_objects(where: str, items: Any, item: str, expected: str) -> Iterator[tuple[str, Json]]:
-    """Yield the name and the value of each object in an array.
-
-    `item` is the format of an item's name, such as `{}[{}]`. Raises BadRequest if `items` is not an
-    array, or holds something else than objects; `expected` says what it should be.
-    """
-    if not isinstance(items, list):
-        raise wrong_type(where, expected, items)
-    for index, value in enumerate(items):
-        name = item.format(where, index)
-        if not isinstance(value, dict):
-            raise wrong_type(name, "an object", value)
-        yield name, value
-
-
-def read_kind(where: str, part: Json) -> str:
-    """Read the type of a part of a message. Raises BadRequest for none, and for text without text."""
-    kind, text = part.get("type"), part.get("text")
-    if not isinstance(kind, str):
-        raise wrong_type(f"{where}.type", "a string", kind)
-    if kind == "text" and not isinstance(text, str):
-        raise wrong_type(f"{where}.text", "a string", text)
+def maybe_kind(part: Any) -> str | None:
+    """Return the type of a part of a message; None for what `refuse_part` has an error for."""
+    kind = part.get("type") if type(part) is dict else None
+    if type(kind) is not str or (kind == "text" and type(part.get("text")) is not str):
+        return None
     return kind
+
+
+def refuse_part(name: str, part: Any) -> BadRequest:
+    """Make the error for a part that is no object, has no type, or is a text without text."""
+    if not isinstance(part, dict):
+        return wrong_type(name, "an object", part)
+    key = "text" if isinstance(part.get("type"), str) else "type"
+    return wrong_type(f"{name}.{key}", "a string", part.get(key))
 
 
 def check_all(body: Json, checks: Mapping[str, Check]) -> None:
@@ -187,7 +173,7 @@ def check_all(body: Json, checks: Mapping[str, Check]) -> None:
 
 def _check_type(wanted: type, expected: str) -> Check:
     def check(name: str, value: Any) -> None:
-        if not isinstance(value, wanted):
+        if type(value) is not wanted:
             raise wrong_type(name, expected, value)
 
     return check
@@ -206,28 +192,28 @@ def check_strings(name: str, value: Any, expected: str = "an array of strings") 
 
 def check_integer(least: int, most: int) -> Check:
     def check(name: str, value: Any) -> None:
-        if not isinstance(value, int) or isinstance(value, bool):
+        if type(value) is not int:
             raise wrong_type(name, "an integer", value)
-        _check_range("integer", name, value, least, most)
+        if not least <= value <= most:
+            raise _out_of_range("integer", name, value, least, most)
 
     return check
 
 
 def check_number(least: int, most: int) -> Check:
     def check(name: str, value: Any) -> None:
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if type(value) is not float and type(value) is not int:
             raise wrong_type(name, "a number", value)
-        _check_range("decimal", name, value, least, most)
+        if not least <= value <= most:
+            raise _out_of_range("decimal", name, value, least, most)
 
     return check
 
 
-def _check_range(kind: str, name: str, value: float, least: int, most: int) -> None:
-    if least <= value <= most:
-        return
+def _out_of_range(kind: str, name: str, value: float, least: int, most: int) -> BadRequest:
     which, sign, bound = ("minimum", ">=", least) if value < least else ("maximum", "<=", most)
     side = "below" if value < least else "above"
-    raise BadRequest(
+    return BadRequest(
         f"Invalid '{name}': {kind} {side} {which} value. Expected a value {sign} {bound}, "
         f"but got {value} instead.",
         param=name,

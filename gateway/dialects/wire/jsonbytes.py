@@ -20,7 +20,8 @@ _MAX_HITS: Final = 4
 """Occurrences that are tried. If none of them fits, the text is parsed and written anew."""
 _NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
 _STRINGS: Final = re.compile(rb'"' + rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_SEPARATORS = (b'":', b'": ')
+_FORMS: Final = (b'"%b":%b', b'"%b": %b')
+"""How a member is written: compact, or with a space."""
 
 
 def loads_lenient(data: bytes) -> Any:
@@ -66,38 +67,40 @@ def dumps_lenient(value: Any) -> bytes:
 def get_object(body: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return a member that should be an object; an empty one for anything else."""
     value = body.get(key)
-    return value if isinstance(value, dict) else {}
+    return value if type(value) is dict else {}
 
 
 def get_list(body: Mapping[str, Any], key: str) -> list[Any]:
     """Return a member that should be an array; an empty one for anything else."""
     value = body.get(key)
-    return value if isinstance(value, list) else []
+    return value if type(value) is list else []
 
 
 def get_text(body: Mapping[str, Any], key: str) -> str:
     """Return a member that should be a string; an empty one for anything else."""
     value = body.get(key)
-    return value if isinstance(value, str) else ""
+    return value if type(value) is str else ""
 
 
 def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
     """Change the top-level string `key` from `old` to `new`, and leave all else untouched.
 
     `text` holds one JSON object (SSE framing around it does no harm). Whether an occurrence stands
-    at the top level is proven: either it is the only one and no bracket opened before it, or the
-    edited text read again has the new value.
+    at the top level is proven: either it is the only one and no inner object opened before it, or
+    the edited text read again has the new value.
 
     None when the occurrence cannot be found: the caller writes the object anew.
     """
     if old == new:
         return text
-    opening = text.find(b"{")
-    for at, is_last, edited in _iter_edits(text, opening, key, old, new):
-        is_top_level = text.find(b"{", opening + 1, at) < 0 and text.find(b"[", opening + 1, at) < 0
-        if is_last and is_top_level:
-            return edited
-        read = maybe_loads(edited[opening:].rstrip())
+    name, was, is_now = key.encode(), dumps_lenient(old), dumps_lenient(new)
+    for form in _FORMS:
+        needle = form % (name, was)
+        head, found, rest = text.partition(needle)
+        is_top_level = head.count(b"{") == 1 and head[-1:] != b"\\"  # else it ends another key
+        if found and is_top_level and needle not in rest:
+            return head + form % (name, is_now) + rest
+    for edited, read in _iter_edits(text, key, old, new):
         if isinstance(read, dict) and read.get(key) == new:
             return edited
     return None
@@ -109,29 +112,25 @@ def maybe_replace(
     """Change one string `key`, at any depth, from `old` to `new`, so that `text` reads as `wanted`."""
     if old == new:
         return text
-    opening = text.find(b"{")
-    for _, _, edited in _iter_edits(text, opening, key, old, new):
-        if maybe_loads(edited[opening:].rstrip()) == wanted:
+    for edited, read in _iter_edits(text, key, old, new):
+        if read == wanted:
             return edited
     return None
 
 
-def _iter_edits(
-    text: bytes, opening: int, key: str, old: str, new: str
-) -> Iterator[tuple[int, bool, bytes]]:
-    """Find `"key":"old"`: where it stands, whether no other follows, and `text` with it changed.
+def _iter_edits(text: bytes, key: str, old: str, new: str) -> Iterator[tuple[bytes, Any]]:
+    """Find `"key":"old"` and yield `text` with it changed, and as what it reads, for each place.
 
-    A hit is always a real key, since inside a string its quotes were escaped; one preceded by a
-    backslash is the end of another key.
+    A hit is always a key or its end, since inside a string its quotes were escaped.
     """
-    for separator in _SEPARATORS:
-        head = b'"' + key.encode() + separator
-        needle, replacement = head + dumps_lenient(old), head + dumps_lenient(new)
+    opening = text.find(b"{")
+    name, was, is_now = key.encode(), dumps_lenient(old), dumps_lenient(new)
+    for form in _FORMS:
+        needle, replacement = form % (name, was), form % (name, is_now)
         at = text.find(needle, opening)
         for _ in range(_MAX_HITS):
             if at < 0:
                 break
-            following = text.find(needle, at + 1)
-            if text[at - 1 : at] != b"\\":
-                yield at, following < 0, text[:at] + replacement + text[at + len(needle) :]
-            at = following
+            edited = text[:at] + replacement + text[at + len(needle) :]
+            yield edited, maybe_loads(edited[opening:].rstrip())
+            at = text.find(needle, at + 1)

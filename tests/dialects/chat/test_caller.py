@@ -52,7 +52,7 @@ VALID: dict[str, dict[str, Any]] = {
         {"role": "assistant", "content": None, "tool_calls": [CALL]},
         {"role": "assistant", "tool_calls": [{"type": "custom", "custom": {"input": "x"}}]},
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
-        {"role": "tool", "tool_call_id": "c1", "content": "t"},
+        {"role": "tool", "tool_call_id": "c1", "content": "t", "tool_calls": None},
         {"role": "function", "name": "f", "content": None},
     ),
     "parts": parts(

@@ -71,6 +71,11 @@ def test_an_id_without_the_shape_gets_it() -> None:
     assert read(completion(id="chatcmpl-9"))["id"] == "chatcmpl-9"
 
 
+def test_a_reply_that_cannot_be_edited_in_place_is_written_anew() -> None:
+    body = dump(completion(id="5319bd")).replace(b'"model":', b'"model" :')
+    assert read(body) == completion(id="chatcmpl-5319bd", model=MODEL)
+
+
 @pytest.mark.parametrize("missing", [None, "", 7])
 def test_an_id_that_is_missing_is_the_request_id(missing: object) -> None:
     assert read(completion(id=missing))["id"] == "chatcmpl-request-1"
@@ -91,6 +96,8 @@ def test_an_id_that_is_missing_is_the_request_id(missing: object) -> None:
                 choices=[{"message": answer()["message"], "finish_reason": "stop", "index": 0}]
             ),
         ),
+        (completion(choices=[{**answer(), "index": "0"}]), completion()),
+        (completion(choices=[{**answer(), "index": False}]), completion()),
         (completion(choices=[answer(role="model")]), completion()),
     ],
 )
@@ -134,6 +141,28 @@ def test_an_absurd_usage_counts_as_none(absurd: dict[str, Any]) -> None:
         Tokens(INPUT_ESTIMATE, output=1),
         True,
     )
+
+
+CALL = {"function": {"name": "f", "arguments": ""}}
+
+
+@pytest.mark.parametrize(
+    ("said", "output"), [(answer("12345"), 2), (answer(None, tool_calls=[CALL]), 0)]
+)
+def test_a_usage_without_output_is_no_count_beside_a_reply(
+    said: dict[str, Any], output: int
+) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 0, "total_tokens": 9}
+    metered = EXCHANGE.read_reply(
+        dump(completion(usage=usage, choices=[said])), make_context()
+    ).metered
+    assert (metered.tokens, metered.estimated) == (Tokens(INPUT_ESTIMATE, output=output), True)
+    assert metered.unreported
+
+
+def test_a_reply_that_says_nothing_and_why_it_ended_is_a_reply() -> None:
+    reply = EXCHANGE.read_reply(dump(completion(usage=None, choices=[answer("")])), make_context())
+    assert (reply.failure, reply.metered.tokens) == (None, Tokens(INPUT_ESTIMATE))
 
 
 def test_several_choices_pass() -> None:
@@ -230,9 +259,12 @@ def test_replayed_choices_keep_their_index() -> None:
 
 
 def test_a_reply_without_a_finish_reason_is_cut_short() -> None:
-    cut = dump(completion(choices=[{"message": {"content": "a" * 80}}]))
+    broken = completion(choices=[{"message": {"content": "a" * 80}}])
+    cut = dump(broken)
     reply = EXCHANGE.read_reply(cut, make_context())
     assert isinstance(reply.failure, UndeliverableReply)
+    unreported = EXCHANGE.read_reply(dump(broken | {"usage": None}), make_context())
+    assert isinstance(unreported.failure, UndeliverableReply)
     assert (reply.metered.tokens.output, reply.metered.estimated) == (20, True)
     replayed = play(ChatStream(make_context()), [EXCHANGE.replay_reply(cut)])
     assert not replayed.complete

@@ -195,3 +195,32 @@ def call(arguments: Any) -> dict[str, Any]:
 def test_text_reasoning_and_arguments_are_counted_once(message: dict[str, Any], count: int) -> None:
     """Texts in lists count too; reasoning under both of its names counts once."""
     assert count_message_text(message) == count
+
+
+@pytest.mark.parametrize(
+    ("told", "searches"),
+    [
+        ({}, None),
+        ({"num_search_queries": 2}, 2),
+        ({"num_search_queries": None}, None),
+        ({"num_search_queries": -1}, None),
+        ({"num_search_queries": True}, None),
+        ({"num_search_queries": 10**6}, 10_000),
+        ({"server_tool_use": {"web_search_requests": 3}}, 3),
+        ({"server_tool_use": {"web_search_requests": 3}, "num_search_queries": 2}, 3),
+        ({"server_tool_use": {"web_search_requests": None}, "num_search_queries": 2}, 2),
+        ({"server_tool_use": {"web_search_requests": "3"}, "num_search_queries": 2}, None),
+        ({"server_tool_use": 7, "num_search_queries": 2}, 2),
+    ],
+)
+def test_web_searches_are_read_under_either_name(
+    told: dict[str, Any], searches: int | None
+) -> None:
+    assert read_chat_usage(usage(**told), None, EXPECTED).web_searches == searches
+
+
+@pytest.mark.parametrize("total", [15.0, "15", None])
+def test_a_total_that_is_no_integer_is_written_anew(total: Any) -> None:
+    repaired = maybe_repair_chat_usage(usage(total=total))
+    assert repaired == usage()
+    assert type(repaired["total_tokens"]) is int

@@ -148,6 +148,7 @@ def test_what_the_gateway_has_to_know_is_read() -> None:
     request = MESSAGES.parse_request(dump(body(stream=True, max_tokens=9)))
     assert (request.model, request.stream, request.max_tokens, request.n) == ("m", True, 9, 1)
     assert request.wants_usage
+    assert MESSAGES.parse_request(dump(body(max_tokens=0))).max_tokens is None
 
 
 def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:

@@ -54,11 +54,20 @@ def test_a_usage_that_cannot_be_counts_as_none(field: str, value: Any) -> None:
     "reported",
     [
         *(None, 7, [], {}, usage(None), usage(10, None), {"input_tokens": 1}),
+        *(usage(cache_creation={f"ephemeral_{life}_input_tokens": -1}) for life in ("5m", "1h")),
         *(usage(10_001), usage(10, 1_001), usage(5_000, 5, **{CACHED: 5_001})),
     ],
     ids=repr,
 )
 def test_missing_and_implausible_usages_count_as_none(reported: Any) -> None:
+    assert read_messages_usage(reported, EXPECTED).tokens is None
+
+
+@pytest.mark.parametrize("iterations", [None, [], [7, None], {}, "x"], ids=repr)
+def test_iterations_that_are_no_objects_are_none(iterations: Any) -> None:
+    reported = usage(iterations=iterations)
+    assert read_messages_usage(reported, EXPECTED).tokens == Tokens(10, output=5)
+    del reported["output_tokens"]
     assert read_messages_usage(reported, EXPECTED).tokens is None
 
 

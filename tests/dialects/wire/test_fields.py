@@ -14,7 +14,6 @@ from gateway.dialects.wire.fields import (
     check_number,
     check_strings,
     dump_request,
-    find_limit,
     read_body,
 )
 from gateway.errors import BadRequest
@@ -32,6 +31,7 @@ def refuse(read: Callable[[], object]) -> BadRequest:
     ("data", "said"),
     [
         (b" \n", "empty"),
+        (b"", "is empty; send a JSON object"),
         (b'{"a": 1,\n "b": }', "(line 2, column 7)"),
         (b"[1]", "not an array"),
         (b"null", "not null"),
@@ -110,11 +110,6 @@ def test_what_can_be_read_but_not_written_is_too_deep() -> None:
     for _ in range(300):
         value = [value]
     assert "too deeply" in refuse(lambda: dump_request(value)).message
-
-
-def test_the_largest_limit_counts_and_0_is_none() -> None:
-    assert find_limit(None, 5, 7) == 7
-    assert find_limit(None, 0) is None
 
 
 def test_only_base64_that_is_here_is_left_out_of_the_text() -> None:
