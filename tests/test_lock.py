@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import chain
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -31,7 +32,7 @@ def test_the_lock_satisfies_the_project() -> None:
     project = PROJECT["project"]
     asked = (
         *project["dependencies"],
-        *project["optional-dependencies"]["test"],
+        *chain.from_iterable(project["optional-dependencies"].values()),
         *PROJECT["build-system"]["requires"],
     )
     for requirement in map(Requirement, asked):

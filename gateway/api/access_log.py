@@ -1,14 +1,15 @@
 """The log line of each request: who, what, how it ended, its cost. Never a key, a prompt or a reply.
 
-Lines are collected and handed on ten times a second: waking the thread that writes the log costs
-more than the rest of a line.
+The event loop only notes that a request ended. Ten times a second it hands the notes to the thread
+that writes the log, which makes the lines.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Literal
 
 import orjson
@@ -17,33 +18,49 @@ from gateway.api.state import Call
 from gateway.money import format_amount
 
 FLUSH_SECONDS: Final = 0.1
-"""How long lines are collected. People can still follow the log at this delay."""
+"""How long notes are collected. People can still follow the log at this delay."""
+BATCH_LINES: Final = 64
+"""Lines made at once, in some 0.5 ms: the thread holds the interpreter's lock that long."""
+
+_Ended = tuple[Call, int, str, float]
+"""A call that nothing changes any more, its status, its account's name and its end: an account can
+be renamed before the line is made. The end is in monotonic seconds."""
 
 
 class AccessLog:
-    """Collects the lines of a serving process; `out` takes many at once."""
+    """Notes the requests that ended. `out` takes what makes the lines of some, and their number."""
 
-    __slots__ = ("_format", "_lines", "_out", "_timer")
+    __slots__ = ("_ended", "_format", "_out", "_timer")
 
-    def __init__(self, shape: Literal["human", "json"], out: Callable[[str], None]) -> None:
+    def __init__(
+        self, shape: Literal["human", "json"], out: Callable[[Callable[[], str], int], None]
+    ) -> None:
         self._format = _FORMATS[shape]
         self._out = out
-        self._lines: list[str] = []
+        self._ended: list[_Ended] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, call: Call, status: int) -> None:
-        self._lines.append(self._format(describe_call(call, status)))
+        key = call.key
+        self._ended.append((call, status, key.account.name if key else "", time.monotonic()))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Hand on the collected lines."""
+        """Hand on the collected notes."""
         self._timer = None
-        lines, self._lines = self._lines, []
-        self._out("".join(lines))
+        ended, self._ended = self._ended, []
+        for start in range(0, len(ended), BATCH_LINES):
+            batch = ended[start : start + BATCH_LINES]
+            self._out(partial(self._make_lines, batch), len(batch))
+
+    def _make_lines(self, batch: Sequence[_Ended]) -> str:
+        return "".join([self._format(describe_call(*ended)) for ended in batch])
 
 
-def describe_call(call: Call, status: int) -> dict[str, str | int]:
+def describe_call(
+    call: Call, status: int, account: str, ended_seconds: float
+) -> dict[str, str | int]:
     """Return the facts in the log line of a request that has ended; `time` is its start in UTC."""
     key, tokens = call.key, call.tokens
     came = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(call.started_ms // 1000))
@@ -55,7 +72,7 @@ def describe_call(call: Call, status: int) -> dict[str, str | int]:
     }
     facts |= call.console
     if key is not None:
-        facts |= {"account": key.account.name, "key": key.id}
+        facts |= {"account": account, "key": key.id}
     if call.model:
         facts |= {
             "model": call.model,
@@ -71,7 +88,7 @@ def describe_call(call: Call, status: int) -> dict[str, str | int]:
         facts["failed"] = call.failed
     if call.first_byte_ms is not None:
         facts["first_byte_ms"] = call.first_byte_ms
-    facts["total_ms"] = int((time.monotonic() - call.started) * 1000)
+    facts["total_ms"] = int((ended_seconds - call.started) * 1000)
     return facts
 
 

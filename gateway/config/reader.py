@@ -6,7 +6,6 @@ A reader takes a TOML value and returns it typed, or raises ValueError with the 
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -145,6 +144,8 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Suggest the name that may have been meant, or list the known names."""
+    import difflib  # 0.2 MiB, for errors only
+
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     if close:

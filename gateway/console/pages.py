@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from aiohttp import ETag, hdrs, web
@@ -66,7 +66,7 @@ class File:
 
 def read_files() -> Mapping[str, File]:
     """Read all files, by name. Requests are served from this mapping and never open a file."""
-    folder = resources.files("gateway.console") / "static"
+    folder = Path(__file__).with_name("static")
     return {one.name: _make_file(one.name, one.read_bytes()) for one in folder.iterdir()}
 
 

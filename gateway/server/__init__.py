@@ -25,6 +25,9 @@ from gateway.server.units import make_socket as make_socket
 
 def run_server(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
-    from gateway.server.serve import run  # the other commands need no web server
+    from gateway.server.memory import skip_certificates
+
+    with skip_certificates():
+        from gateway.server.serve import run  # the other commands need no web server
 
     return run(config)

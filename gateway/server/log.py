@@ -1,7 +1,8 @@
 """The log on stderr, written by a thread of its own: a reader that stalls delays nothing else.
 
-Lines wait in a queue of bounded size. What finds it full, or cannot be written, is counted, and the
-log says so as soon as it can be written again.
+Lines wait in a queue of bounded size, most of them still to be made, which the thread does too. What
+finds it full, or cannot be written, is counted, and the log says so as soon as it can be written
+again. If stderr is /dev/null, no line is made.
 """
 
 from __future__ import annotations
@@ -9,17 +10,26 @@ from __future__ import annotations
 import logging
 import os
 import select
+import stat
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 log = logging.getLogger("gateway.log")
 
 QUEUE_CHARS: Final = 4 << 20
 """Characters that wait, some 16,000 lines: a minute of a busy gateway."""
+LINE_CHARS: Final = 256
+"""What a line that is still to be made counts for in the queue."""
 FLUSH_SECONDS: Final = 2.0
 """How long the end of the process waits for a reader."""
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+_Lines = tuple[str | Callable[[], str], int, int]
+"""Whole lines, or what makes them; their number; the characters that they count for."""
 
 
 class LogWriter(logging.Handler):
@@ -28,7 +38,8 @@ class LogWriter(logging.Handler):
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._queue: list[str] = []
+        self._is_read = not _is_null(descriptor)
+        self._queue: list[_Lines] = []
         self._chars = 0
         """The length of the queue and of what is being written."""
         self._lost = 0
@@ -45,11 +56,19 @@ class LogWriter(logging.Handler):
 
     def write(self, lines: str) -> None:
         """Queue whole lines, without waiting."""
+        self._add((lines, lines.count("\n"), len(lines)))
+
+    def write_later(self, make: Callable[[], str], count: int) -> None:
+        """Queue so many lines that are still to be made; the thread makes them."""
+        self._add((make, count, count * LINE_CHARS))
+
+    def _add(self, lines: _Lines) -> None:
+        _, count, chars = lines
         with self._changed:
-            if self._chars + len(lines) > QUEUE_CHARS or self._closing:
-                self._lost += lines.count("\n")
-            elif lines:
-                self._chars += len(lines)
+            if self._chars + chars > QUEUE_CHARS or self._closing:
+                self._lost += count
+            elif chars and self._is_read:
+                self._chars += chars
                 self._queue.append(lines)
                 self._changed.notify_all()
 
@@ -64,30 +83,50 @@ class LogWriter(logging.Handler):
 
     def _run(self) -> None:
         while True:
-            lines, lost = self._take()
-            if not lines and not lost:
+            queue, lost = self._take()
+            if not queue and not lost:
                 return
-            text = lines + self._describe_loss(lost) if lost else lines
-            works = _write(self._descriptor, text.encode(errors="backslashreplace"))
-            with self._changed:
-                self._works = works
-                self._chars -= len(lines)
-                self._lost += -lost if works else lines.count("\n")
+            for lines, count, chars in queue:
+                works = self._put(lines if isinstance(lines, str) else self._make(lines, count))
+                self._note(works, chars, 0 if works else count)
+            if lost:
+                works = self._put(self._describe("could not be written in time", lost))
+                self._note(works, 0, -lost if works else 0)
 
-    def _take(self) -> tuple[str, int]:
+    def _take(self) -> tuple[list[_Lines], int]:
         """Wait for lines; return them and how many were lost behind them. Nothing is the end."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._queue or self._closing or (self._lost and self._works)
             )
-            lines = "".join(self._queue)
-            self._queue.clear()
-            return lines, self._lost if lines or self._works else 0
+            queue, self._queue = self._queue, []
+            return queue, self._lost if queue or self._works else 0
 
-    def _describe_loss(self, lost: int) -> str:
-        text = "the log could not be written in time: %d lines are lost"
+    def _make(self, make: Callable[[], str], count: int) -> str:
+        try:
+            return make()
+        except Exception as error:  # noqa: BLE001 - a fault in one line must not end the log
+            return self._describe(f"could not be formatted ({type(error).__name__})", count)
+
+    def _put(self, text: str) -> bool:
+        return _write(self._descriptor, text.encode(errors="backslashreplace"))
+
+    def _note(self, works: bool, chars: int, lost: int) -> None:
+        with self._changed:
+            self._works = works
+            self._chars -= chars
+            self._lost += lost
+
+    def _describe(self, cause: str, lost: int) -> str:
+        text = f"the log {cause}: %d lines are lost"
         record = log.makeRecord(log.name, logging.WARNING, "", 0, text, (lost,), None)
         return self.format(record) + "\n"
+
+
+def _is_null(descriptor: int) -> bool:
+    """Return whether nobody can read what is written: the file is /dev/null."""
+    status = os.fstat(descriptor)
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
 
 
 def _write(descriptor: int, data: bytes) -> bool:

@@ -76,7 +76,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
     stop = catch_signals()
     passed = systemd.take_sockets(os.environ)
     async with open_ledger(config.storage.path, tell=partial(_tell_starting, manager)) as ledger:
-        access_log = AccessLog(config.server.log, writer.write)
+        access_log = AccessLog(config.server.log, writer.write_later)
         gateway = make_gateway(config, ledger, access_log.write)
         runner = _make_runner(gateway)
         await runner.setup()

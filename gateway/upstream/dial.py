@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import chain, zip_longest
 from typing import Final, TypeVar
 
@@ -61,6 +62,10 @@ class LocalFault(Exception):
     """The machine lacks what a connection takes. The provider may be well."""
 
 
+_make_tls: Final = cache(ssl.create_default_context)
+"""One for all providers, as each takes 2 MiB of certificates."""
+
+
 class Dialer:
     """Makes connections to one origin, each within `seconds`, by way of `proxy` if there is one."""
 
@@ -70,7 +75,7 @@ class Dialer:
         self._url = url
         self._seconds = seconds
         self._proxy = proxy
-        self._tls = ssl.create_default_context() if url.scheme == "https" else None
+        self._tls = _make_tls() if url.scheme == "https" else None
         first = proxy or url
         self._resolver = Resolver(first.raw_host or "", first.port or 0, ask)
         self._log_due = 0.0

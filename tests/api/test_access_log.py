@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, Literal
 
 import pytest
 
@@ -23,16 +25,27 @@ def make_call(**facts: Any) -> Call:
 KEY = Key("key_1", Account(1, "alice smith", False, 10**9), KeyTerms())
 
 
+def collect(shape: Literal["human", "json"]) -> tuple[AccessLog, list[str]]:
+    """Make a log, and the list that its lines come to: one text for each batch."""
+    written: list[str] = []
+
+    def take(make: Callable[[], str], count: int) -> None:
+        text = make()
+        assert text.count("\n") == count
+        written.append(text)
+
+    return AccessLog(shape, take), written
+
+
 def test_a_request_that_was_not_admitted_has_no_facts_of_a_model() -> None:
-    facts = describe_call(make_call(), 401)
-    del facts["total_ms"]
-    assert facts == {
+    assert describe_call(make_call(), 401, "", 0.75) == {
         "time": "2023-11-14T22:13:20.042Z",
         "request": "req_1",
         "status": 401,
         "outcome": "refused",
+        "total_ms": 750,
     }
-    assert describe_call(make_call(), 200)["outcome"] == "served"
+    assert describe_call(make_call(), 200, "", 0.0)["outcome"] == "served"
 
 
 def test_a_completion_has_its_key_tokens_and_cost() -> None:
@@ -40,7 +53,7 @@ def test_a_completion_has_its_key_tokens_and_cost() -> None:
         key=KEY, model="m", attempts=2, outcome="caller_left", cost_nano=5, first_byte_ms=0
     )
     call.tokens = Tokens(input=1, cached_input=2, cache_write=3, output=4)
-    facts = describe_call(call, 499)
+    facts = describe_call(call, 499, "alice smith", 0.0)
     assert list(facts) == [
         "time", "request", "status", "outcome", "account", "key", "model", "provider", "attempts",
         "input", "cached", "written", "output", "cost", "first_byte_ms", "total_ms",
@@ -53,26 +66,53 @@ def test_a_completion_has_its_key_tokens_and_cost() -> None:
 
 
 async def test_lines_are_for_people_or_for_tools() -> None:
-    human: list[str] = []
-    tools: list[str] = []
-    for log in (AccessLog("human", human.append), AccessLog("json", tools.append)):
+    lines = []
+    shapes: tuple[Literal["human", "json"], ...] = ("human", "json")
+    for shape in shapes:
+        log, written = collect(shape)
         log.write(make_call(key=KEY), 200)
         log.flush()
-    assert human[0].startswith(
+        lines += written
+    assert lines[0].startswith(
         '2023-11-14T22:13:20.042Z req_1 status=200 outcome=served account="alice smith" key=key_1 '
     )
-    assert "".join(human).count("\n") == 1
-    assert json.loads(tools[0])["account"] == "alice smith"
+    assert json.loads(lines[1])["account"] == "alice smith"
 
 
 async def test_lines_are_collected_and_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.api.access_log.FLUSH_SECONDS", 0)
-    written: list[str] = []
-
-    log = AccessLog("json", written.append)
+    log, written = collect("json")
     log.write(make_call(), 200)
     log.write(make_call(), 200)
     assert written == [], "a write a request would cost more than the rest of its line"
     while not written:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)
     assert [text.count("\n") for text in written] == [2]
+
+
+async def test_many_lines_come_in_batches_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that makes them lets the event loop run between two batches."""
+    monkeypatch.setattr("gateway.api.access_log.BATCH_LINES", 3)
+    log, written = collect("json")
+    for status in range(200, 208):
+        log.write(make_call(), status)
+    log.flush()
+    assert [text.count("\n") for text in written] == [3, 3, 2]
+    lines = "".join(written).splitlines()
+    assert [json.loads(line)["status"] for line in lines] == list(range(200, 208))
+
+
+async def test_a_line_tells_how_things_were_at_the_request_s_end() -> None:
+    """It is made later, when its account may have another name."""
+    account = Account(1, "before", False, 10**9)
+    made: list[Callable[[], str]] = []
+    log = AccessLog("json", lambda make, _: made.append(make))
+    call = make_call(key=Key("key_1", account, KeyTerms()))
+    log.write(call, 200)
+    ended = time.monotonic()
+    account.name = "after"
+    await asyncio.sleep(0.002)
+    log.flush()
+    facts = json.loads(made[0]())
+    assert facts["account"] == "before"
+    assert facts["total_ms"] <= ended * 1000

@@ -1,6 +1,6 @@
 """The yardstick of the bench: a simple pass-through proxy with aiohttp.
 
-It has no keys, balances or prices, and nothing is tuned.
+It has no keys, balances or prices, and nothing is tuned but the number of its connections.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections.abc import AsyncIterator
 import aiohttp
 from aiohttp import web
 
+from tests.bench.processes import raise_file_limit
+
 UPSTREAM = web.AppKey("upstream", str)
 SESSION = web.AppKey("session", aiohttp.ClientSession)
 
 
 async def open_session(app: web.Application) -> AsyncIterator[None]:
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         app[SESSION] = session
         yield
 
@@ -63,6 +65,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upstream", required=True)
     options = parser.parse_args()
+    raise_file_limit()
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     web.run_app(make_app(options.upstream), sock=listening, print=None, loop=make_loop())

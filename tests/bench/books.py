@@ -13,9 +13,12 @@ from gateway.admin import accounts, keys
 from gateway.ledger import KeyTerms
 from tests import ROOT
 from tests.bench import wire
+from tests.bench.wire import Mode
 
 ACCOUNT: Final = "bench"
 CREDIT_NANO: Final = 10**15
+MAX_IN_FLIGHT: Final = 4000
+"""Above the number of streams that are held open."""
 INPUT_NANO: Final = 150_000_000
 OUTPUT_NANO: Final = 600_000_000
 """Nano-units per million tokens, equal to PRICE."""
@@ -43,18 +46,27 @@ class Proof:
 def write_config(folder: Path, port: int, upstream_port: int) -> Path:
     models = "\n".join(
         f'[models."{wire.name_model(mode)}"]\n'
-        f'routes = ["upstream/{wire.name_model(mode)}"]\nprice = {PRICE}\n'
+        f'routes = ["{_name_provider(mode)}/{wire.name_model(mode)}"]\nprice = {PRICE}\n'
+        + ("max_output_tokens = 4096\n" if mode == "messages" else "")
         for mode in wire.MODES
+    )
+    providers = "\n".join(
+        f'[providers.{dialect}]\ndialect = "{dialect}"\n'
+        f'base_url = "http://127.0.0.1:{upstream_port}/v1"\napi_key = "upstream-key"\n'
+        for dialect in ("chat", "messages")
     )
     path = folder / "gateway.toml"
     path.write_text(
-        f"[server]\nport = {port}\n\n"
-        "[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0\n\n"
-        '[providers.upstream]\ndialect = "chat"\n'
-        f'base_url = "http://127.0.0.1:{upstream_port}/v1"\napi_key = "upstream-key"\n\n{models}',
+        f"[server]\nport = {port}\nmax_in_flight = {MAX_IN_FLIGHT}\n\n"
+        "[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0\n"
+        f"account_in_flight = 0\n\n{providers}\n{models}",
         encoding="utf-8",
     )
     return path
+
+
+def _name_provider(mode: Mode) -> str:
+    return "messages" if mode == "messages" else "chat"
 
 
 def add_caller(config: Path) -> str:

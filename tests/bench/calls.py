@@ -1,9 +1,10 @@
-"""Count function calls on the gateway's event loop: `python -m tests.bench.calls`, half a minute.
+"""Count function calls on the gateway's event loop: `python -m tests.bench.calls`, a minute.
 
 A count does not depend on the load of the machine. The gateway runs under cProfile with one
 connection; the counts of two runs of different length are subtracted, so that start and end of
-the process cancel out. The output is the calls per JSON request and per event of a passing stream,
-by module.
+the process cancel out. The output is the calls per JSON request of both dialects and per event of a
+passing stream, by module; then the CPU time of the process's threads per JSON request, without a
+profile. `test_calls.py` holds the counts to ceilings.
 """
 
 from __future__ import annotations
@@ -21,19 +22,24 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import books, load, wire
-from tests.bench.processes import run_gateway, run_script
+from tests.bench.processes import Target, run_gateway, run_script
 from tests.bench.wire import Mode
 from tests.support.process import free_port
 
 REQUESTS: Final = (200, 1200)
 STREAMS: Final = (5, 25)
 EVENTS: Final = 200
-TICK_MS: Final = 1.0
+TICK_MS: Final = 2.0
+"""Long enough that the profiled gateway gets the events one by one."""
 STATS: Final = "GATEWAY_CALLS_FILE"
 """The variable that names the file for the profile of the child process."""
 ROWS: Final = 24
+THREAD_REQUESTS: Final = 2000
+THREAD_LOADS: Final = (1, 64)
+"""Connections: with more of them the ledger commits more charges at once."""
 MEASURED: Final[tuple[tuple[str, Mode, tuple[int, int], int], ...]] = (
     ("JSON request", "json", REQUESTS, 1),
+    ("JSON request of the messages dialect", "messages", REQUESTS, 1),
     ("event of a passing stream", "paced", STREAMS, EVENTS),
 )
 
@@ -51,26 +57,49 @@ def profile_gateway(words: list[str]) -> int:
         profile.dump_stats(os.environ[STATS])
 
 
+def serve(stack: ExitStack, folder: Path, module: str) -> tuple[Target, str]:
+    """Start a provider and the gateway; return the gateway and a key."""
+    upstream = stack.enter_context(
+        run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
+    )
+    port = free_port()
+    config = books.write_config(folder, port, upstream.port)
+    key = books.add_caller(config)
+    return stack.enter_context(run_gateway(config, port, module)), key
+
+
+def ask(target: Target, key: str, mode: Mode, requests: int, connections: int = 1) -> None:
+    request = wire.make_request(target.host, key, mode)
+    slot = load.Slot(port=target.port, request=request, mode=mode, events=EVENTS)
+    asyncio.run(load.run_requests(slot, requests, connections))
+
+
 def count_calls(mode: Mode, requests: int) -> Counter[str]:
     """Send so many requests one after the other and return the calls by module."""
-    with tempfile.TemporaryDirectory() as folder_name, ExitStack() as stack:
-        folder = Path(folder_name)
-        upstream = stack.enter_context(
-            run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
-        )
-        port = free_port()
-        config = books.write_config(folder, port, upstream.port)
-        key = books.add_caller(config)
-        stats = folder / "calls"
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        stats = Path(folder, "calls")
         stack.callback(os.environ.pop, STATS)
         os.environ[STATS] = str(stats)
-        target = stack.enter_context(run_gateway(config, port, module="tests.bench.calls"))
-        slot = load.Slot(
-            port=port, request=wire.make_request(target.host, key, mode), mode=mode, events=EVENTS
-        )
-        asyncio.run(load.run_requests(slot, requests))
+        target, key = serve(stack, Path(folder), "tests.bench.calls")
+        ask(target, key, mode, requests)
         stack.close()  # the gateway writes its profile at its end
         return _read(stats)
+
+
+def measure_threads(connections: int) -> tuple[float, float, float]:
+    """Return the CPU microseconds per JSON request: event loop, ledger's writer, other threads."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        target, key = serve(stack, Path(folder), "gateway")
+        ask(target, key, "json", THREAD_REQUESTS // 4, connections)
+        before = target.read_thread_seconds()
+        ask(target, key, "json", THREAD_REQUESTS, connections)
+        spent = {
+            thread: 1e6 * (seconds - before.get(thread, 0.0)) / THREAD_REQUESTS
+            for thread, seconds in target.read_thread_seconds().items()
+        }
+    loop = spent.pop(target.pid)
+    ledger = max(spent.values())
+    return loop, ledger, sum(spent.values()) - ledger
 
 
 def _read(path: Path) -> Counter[str]:
@@ -112,6 +141,12 @@ def main() -> int:
         print(f"{total:8.1f} calls per {title}")
         for name, calls in rows[: options.rows]:
             print(f"{calls:8.1f}   {name}")
+    for connections in THREAD_LOADS:
+        loop, ledger, others = measure_threads(connections)
+        print(
+            f"CPU-µs per JSON request, {connections} connections:"
+            f" event loop {loop:.0f}, ledger {ledger:.0f}, other threads {others:.0f}"
+        )
     return 0
 
 

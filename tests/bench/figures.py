@@ -1,16 +1,19 @@
-"""Compute figures from tallies: rates, quantiles, cost, ratios; as a table and as JSON."""
+"""Compute figures from tallies, and hold them to the goals; as tables and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import median
+from typing import Any, Final, Literal
 
 from tests.bench.load import Tally
 from tests.bench.wire import Mode
 
-GOALS: Final[dict[str, float]] = {"json": 1.0, "paced": 0.9}
-"""The least ratio of gateway to bare proxy in work per CPU-second, at the most connections."""
+GATEWAY: Final = "gateway"
+BARE: Final = "bare_proxy"
+NGINX: Final = "nginx"
+DIRECT: Final = "direct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,137 +28,206 @@ class Scenario:
         return f"{self.mode} x{self.connections}"
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """The work and cost of one target in one slot."""
-
-    tally: Tally
-    cpu_seconds: float
-
-    @property
-    def work_per_cpu_second(self) -> float:
-        """Return events per CPU-second for streams, else requests."""
-        work = self.tally.events or self.tally.requests
-        return work / max(self.cpu_seconds, 0.01)
+JSON_MANY: Final = Scenario("json", 64)
+JSON_ONE: Final = Scenario("json", 1)
+BURST: Final = Scenario("burst", 64)
+PACED: Final = Scenario("paced", 500)
+"""At the default tick, 20,000 events a second in all."""
+HELD: Final = Scenario("held", 2000)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One target under one load, all rounds together."""
+    """One target under one load in one round, or the medians of all rounds."""
 
-    scenario: str
-    target: str
-    requests: int
     requests_per_second: float
     p50_ms: float
     p99_ms: float
-    cpu_seconds_per_1000_requests: float
-    requests_per_cpu_second: float
     cpu_percent: float
-    events_per_second: float
-    events_per_cpu_second: float
-    cpu_seconds_per_million_events: float
-    events_per_read: float
+    work_per_cpu_second: float
+    """Events of streams, else requests."""
+    cpu_us_per_work: float
+    events_per_read: float = 0.0
+    first_p50_ms: float = 0.0
+    first_p99_ms: float = 0.0
+    delay_p50_ms: float = 0.0
+    delay_p99_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
-    """Gateway to bare proxy in work per CPU-second: over all rounds, least and most of one."""
+class Memory:
+    """Resident memory of a fresh process."""
 
-    scenario: str
-    ratio: float
-    least: float
-    most: float
-    goal: float | None
-
-    @property
-    def verdict(self) -> str:
-        if self.goal is None:
-            return ""
-        return f"goal {self.goal:.1f}: {'met' if self.ratio >= self.goal else 'MISSED'}"
+    idle_mib: float
+    kib_per_stream: float
 
 
-def sum_up(scenario: Scenario, target: str, rounds: Sequence[Round]) -> Figures:
-    latencies = sorted(one for each in rounds for one in each.tally.latencies_ms)
-    requests = len(latencies)
-    seconds = sum(each.tally.seconds for each in rounds)
-    cpu_seconds = sum(each.cpu_seconds for each in rounds)
-    events = sum(each.tally.events for each in rounds)
-    reads = sum(each.tally.reads for each in rounds)
-    return Figures(
-        scenario=scenario.name,
-        target=target,
-        requests=requests,
-        requests_per_second=requests / seconds,
-        p50_ms=latencies[requests // 2],
-        p99_ms=latencies[requests * 99 // 100],
-        cpu_seconds_per_1000_requests=1000 * cpu_seconds / requests,
-        requests_per_cpu_second=requests / max(cpu_seconds, 0.01),
-        cpu_percent=100 * cpu_seconds / seconds,
-        events_per_second=events / seconds,
-        events_per_cpu_second=events / max(cpu_seconds, 0.01),
-        cpu_seconds_per_million_events=1e6 * cpu_seconds / events if events else 0.0,
-        events_per_read=events / reads,
-    )
+Rounds = Mapping[Scenario, Mapping[str, Sequence[Figures]]]
+"""The figures of each round, by load and target; all targets took turns."""
 
 
-def compare(
-    scenario: Scenario, bare: Sequence[Round], gateway: Sequence[Round], *, most_connections: int
-) -> Ratio:
-    singly = [
-        ours.work_per_cpu_second / theirs.work_per_cpu_second
-        for theirs, ours in zip(bare, gateway, strict=True)
-    ]
-    return Ratio(
-        scenario=scenario.name,
-        ratio=_pool(gateway) / _pool(bare),
-        least=min(singly),
-        most=max(singly),
-        goal=GOALS.get(scenario.mode) if scenario.connections == most_connections else None,
-    )
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One line of the table of goals: a figure of the gateway, as such or relative to another's."""
+
+    title: str
+    scenario: Scenario
+    figure: str
+    limit: float
+    at_least: bool = False
+    relation: Literal["is", "ratio", "difference"] = "is"
+    other: str = BARE
+
+    def compute(self, rounds: Rounds) -> list[float]:
+        """Return the value in each round."""
+        targets = rounds[self.scenario]
+        ours, theirs = (
+            [float(getattr(one, self.figure)) for one in targets[name]]
+            for name in (GATEWAY, self.other)
+        )
+        if self.relation == "is":
+            return ours
+        if self.relation == "difference":
+            return [one - other for one, other in zip(ours, theirs, strict=True)]
+        return [one / other for one, other in zip(ours, theirs, strict=True)]
+
+    def is_met(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
 
 
-def _pool(rounds: Sequence[Round]) -> float:
-    work = sum(each.tally.events or each.tally.requests for each in rounds)
-    return work / max(sum(each.cpu_seconds for each in rounds), 0.01)
-
-
-_COLUMNS: Final = (
-    ("load", 12, lambda one: one.scenario),
-    ("target", 11, lambda one: one.target),
-    ("req/s", 8, lambda one: f"{one.requests_per_second:.0f}"),
-    ("p50 ms", 8, lambda one: f"{one.p50_ms:.2f}"),
-    ("p99 ms", 8, lambda one: f"{one.p99_ms:.2f}"),
-    ("CPU %", 6, lambda one: f"{one.cpu_percent:.0f}"),
-    ("CPU-s/1000 req", 15, lambda one: f"{one.cpu_seconds_per_1000_requests:.3f}"),
-    ("events/s", 9, lambda one: _or_dash(one.events_per_second)),
-    ("events/CPU-s", 13, lambda one: _or_dash(one.events_per_cpu_second)),
-    ("CPU-s/M events", 15, lambda one: _or_dash(one.cpu_seconds_per_million_events, 1)),
-    ("events/read", 12, lambda one: _or_dash(one.events_per_read, 1)),
+GOALS: Final = (
+    Goal(
+        "JSON at 64 connections: requests per CPU-second, ÷ bare",
+        JSON_MANY, "work_per_cpu_second", 1.0, at_least=True, relation="ratio",
+    ),
+    Goal(
+        "burst: events per CPU-second, ÷ bare",
+        BURST, "work_per_cpu_second", 1.2, at_least=True, relation="ratio",
+    ),
+    Goal(
+        "500 paced streams: CPU per event, ÷ bare", PACED, "cpu_us_per_work", 0.7, relation="ratio"
+    ),
+    Goal("500 paced streams: p99 delay, ms", PACED, "delay_p99_ms", 5),
+    Goal(
+        "500 streams at once: p50 to the first event, ÷ bare",
+        PACED, "first_p50_ms", 1.5, relation="ratio",
+    ),
+    Goal(
+        "500 streams at once: p99 to the first event, ÷ bare",
+        PACED, "first_p99_ms", 1.5, relation="ratio",
+    ),
+    Goal(
+        "JSON at 1 connection: p50 over direct, ms",
+        JSON_ONE, "p50_ms", 0.8, relation="difference", other=DIRECT,
+    ),
+)  # fmt: skip
+MEMORY_GOALS: Final = (
+    ("RSS idle, MiB", "idle_mib", 45.0),
+    (f"RSS per open stream at {HELD.connections}, KiB", "kib_per_stream", 40.0),
 )
 
 
-def _or_dash(value: float, digits: int = 0) -> str:
-    return f"{value:.{digits}f}" if value else "-"
+def compute(tally: Tally, cpu_seconds: float) -> Figures:
+    cpu_seconds = max(cpu_seconds, 0.01)
+    work = tally.events or tally.requests
+    return Figures(
+        requests_per_second=0.0 if tally.delays_ms else tally.requests / tally.seconds,
+        p50_ms=0.0 if tally.delays_ms else find_quantile(tally.latencies_ms, 50),
+        p99_ms=0.0 if tally.delays_ms else find_quantile(tally.latencies_ms, 99),
+        cpu_percent=100 * cpu_seconds / tally.seconds,
+        work_per_cpu_second=work / cpu_seconds,
+        cpu_us_per_work=1e6 * cpu_seconds / work,
+        events_per_read=tally.events / tally.reads,
+        first_p50_ms=find_quantile(tally.first_ms, 50),
+        first_p99_ms=find_quantile(tally.first_ms, 99),
+        delay_p50_ms=find_quantile(tally.delays_ms, 50),
+        delay_p99_ms=find_quantile(tally.delays_ms, 99),
+    )
 
 
-def format_table(figures: Sequence[Figures]) -> str:
-    lines = ["".join(f"{name:>{width}}" for name, width, _ in _COLUMNS)]
-    lines += ["".join(f"{show(one):>{width}}" for _, width, show in _COLUMNS) for one in figures]
+def find_quantile(values: Sequence[float], percent: int) -> float:
+    """Return 0 where nothing was measured."""
+    return sorted(values)[len(values) * percent // 100] if values else 0.0
+
+
+def find_median(rounds: Sequence[Figures]) -> Figures:
+    """Return the median of each figure on its own."""
+    return Figures(
+        **{one.name: median(getattr(each, one.name) for each in rounds) for one in fields(Figures)}
+    )
+
+
+_COLUMNS: Final = (
+    ("load", 12, None, 0),
+    ("target", 12, None, 0),
+    ("req/s", 9, "requests_per_second", 0),
+    ("p50 ms", 9, "p50_ms", 2),
+    ("p99 ms", 9, "p99_ms", 2),
+    ("CPU %", 7, "cpu_percent", 0),
+    ("work/CPU-s", 12, "work_per_cpu_second", 0),
+    ("CPU-µs/work", 13, "cpu_us_per_work", 1),
+    ("events/read", 13, "events_per_read", 1),
+    ("first p50", 11, "first_p50_ms", 1),
+    ("first p99", 11, "first_p99_ms", 1),
+    ("delay p50", 11, "delay_p50_ms", 2),
+    ("delay p99", 11, "delay_p99_ms", 2),
+)
+
+
+def format_table(rounds: Rounds) -> str:
+    lines = ["".join(f"{name:>{width}}" for name, width, _, _ in _COLUMNS)]
+    for scenario, by_target in rounds.items():
+        for target, done in by_target.items():
+            medians = find_median(done)
+            cells = [f"{scenario.name:>12}{target:>12}"]
+            for _, width, figure, digits in _COLUMNS[2:]:
+                value = getattr(medians, figure or "")
+                cells.append(f"{f'{value:.{digits}f}' if value else '-':>{width}}")
+            lines.append("".join(cells))
     return "\n".join(lines)
 
 
-def format_ratios(ratios: Sequence[Ratio]) -> str:
-    lines = ["gateway / bare proxy, work per CPU-second (least and most of one round)"]
-    lines += [
-        f"{one.scenario:>12}  {one.ratio:5.2f}  ({one.least:.2f} to {one.most:.2f})  {one.verdict}"
-        for one in ratios
-    ]
-    return "\n".join(lines)
+def judge(rounds: Rounds, memory: Mapping[str, Memory]) -> list[dict[str, Any]]:
+    """Return each goal with its value: the median of the rounds, the least and the most."""
+    rows = []
+    for goal in GOALS:
+        if goal.scenario in rounds:
+            values = sorted(goal.compute(rounds))
+            rows.append(_judge(goal.title, values, goal.limit, goal.is_met, goal.at_least))
+    for title, figure, limit in MEMORY_GOALS:
+        if GATEWAY in memory:
+            value = float(getattr(memory[GATEWAY], figure))
+            rows.append(_judge(title, [value], limit, limit.__ge__, False))
+    return rows
 
 
-def to_json(figures: Sequence[Figures], ratios: Sequence[Ratio]) -> dict[str, Any]:
+def _judge(
+    title: str, values: list[float], limit: float, is_met: Any, at_least: bool
+) -> dict[str, Any]:
+    value = median(values)
     return {
-        "figures": [asdict(one) for one in figures],
-        "ratios": [asdict(one) | {"verdict": one.verdict} for one in ratios],
+        "goal": title,
+        "value": value,
+        "least": values[0],
+        "most": values[-1],
+        "limit": f"{'≥' if at_least else '≤'} {limit:g}",
+        "met": is_met(value),
     }
+
+
+def format_goals(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Format the goals: the median of the rounds, in brackets their least and most."""
+    lines = [f"{'goal':56}{'value':>8}   {'rounds':17}{'limit':8}"]
+    for row in rows:
+        spread = f"({row['least']:.2f} to {row['most']:.2f})" if row["least"] != row["most"] else ""
+        verdict = "met" if row["met"] else "MISSED"
+        lines.append(f"{row['goal']:56}{row['value']:8.2f}   {spread:17}{row['limit']:8}{verdict}")
+    return "\n".join(lines)
+
+
+def to_json(rounds: Rounds) -> list[dict[str, Any]]:
+    return [
+        {"load": scenario.name, "target": target, **asdict(find_median(done))}
+        for scenario, by_target in rounds.items()
+        for target, done in by_target.items()
+    ]

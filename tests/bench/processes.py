@@ -4,20 +4,46 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests import ROOT
+from tests.support.process import free_port
 
+_CORES: Final = sorted(os.sched_getaffinity(0))
+TARGET_CORES: Final = _CORES[:1]
+"""Where each measured process runs. The provider and the callers have the other cores."""
+OTHER_CORES: Final = _CORES[1:] or _CORES
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
+NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
+"""Empty where it is not installed."""
+_NGINX_CONFIG: Final = """
+daemon off; master_process off; pid {folder}/nginx.pid; worker_rlimit_nofile 20000;
+events {{ worker_connections 10000; }}
+http {{
+  access_log off; keepalive_requests 1000000000; client_body_buffer_size 64k;
+  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+  uwsgi_temp_path {folder}; scgi_temp_path {folder};
+  upstream provider {{ server 127.0.0.1:{upstream_port}; keepalive 4000; keepalive_requests 1000000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{
+      proxy_pass http://provider; proxy_http_version 1.1;
+      proxy_set_header Connection ""; proxy_buffering off;
+    }}
+  }}
+}}
+"""
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -39,6 +65,14 @@ class Target:
         fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
+    def read_thread_seconds(self) -> dict[int, float]:
+        """Return the time of each thread so far, by its id; the first thread's is the process's."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return {
+            int(task.name): int((task / "schedstat").read_text("utf-8").split()[0]) / 1e9
+            for task in tasks
+        }
+
     def read_memory_mib(self, field: str) -> float:
         """Return `VmRSS` or `VmHWM`."""
         for line in Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines():
@@ -49,10 +83,10 @@ class Target:
 
 
 @contextlib.contextmanager
-def run_script(name: str, *words: str) -> Iterator[Target]:
+def run_script(name: str, *words: str, cores: Sequence[int] = OTHER_CORES) -> Iterator[Target]:
     """Start a module of this package, which prints its port once it listens."""
     command = [sys.executable, "-m", f"tests.bench.{name}", *words]
-    with _run(command) as process:
+    with _run(command, cores) as process:
         assert process.stdout is not None
         port = process.stdout.readline()
         if not port:
@@ -66,20 +100,43 @@ def run_gateway(config: Path, port: int, module: str = "gateway") -> Iterator[Ta
     log = config.with_name("gateway.log")
     with log.open("wb") as err:
         command = [sys.executable, "-m", module, "--config", str(config)]
-        with _run(command, stderr=err.fileno()) as process:
-            deadline = time.monotonic() + START_SECONDS
-            while not _accepts(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"the gateway did not start:\n{log.read_text()[-2000:]}")
-                time.sleep(0.02)
+        with _run(command, TARGET_CORES, err.fileno()) as process:
+            _wait(process, port, log)
             yield Target("gateway", process.pid, port)
 
 
 @contextlib.contextmanager
-def _run(command: list[str], stderr: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
-    )
+def run_nginx(folder: Path, upstream_port: int) -> Iterator[Target]:
+    """Start nginx as a plain reverse proxy in one process: no keys, no log."""
+    port, log, config = free_port(), folder / "nginx.log", folder / "nginx.conf"
+    text = _NGINX_CONFIG.format(folder=folder, port=port, upstream_port=upstream_port)
+    config.write_text(text, encoding="utf-8")
+    command = [NGINX, "-p", str(folder), "-e", str(log), "-c", str(config)]
+    with log.open("wb") as err, _run(command, TARGET_CORES, err.fileno()) as process:
+        _wait(process, port, log)
+        yield Target("nginx", process.pid, port)
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _accepts(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"a proxy did not start:\n{log.read_text()[-2000:]}")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def _run(
+    command: list[str], cores: Sequence[int], stderr: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)  # a process inherits it, with all its threads
+    try:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
+        )
+    finally:
+        os.sched_setaffinity(0, own)
     try:
         yield process
     finally:
@@ -91,6 +148,12 @@ def _run(command: list[str], stderr: int | None = None) -> Iterator[subprocess.P
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def raise_file_limit() -> None:
+    """Allow this process as many open files as it may have: a stream needs one or two."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _accepts(port: int) -> bool:

@@ -1,10 +1,11 @@
-"""Compare the gateway with a bare aiohttp proxy: `python -m tests.bench.run`, about a minute.
+"""Put the gateway beside a bare aiohttp proxy: `python -m tests.bench.run`, about three minutes.
 
-Both stand in front of the same cheap provider on the loopback and are loaded in turn (A B A B), so
-that other load on the machine affects both. The gateway does its whole work: key, hold, edits,
-usage, and a charge on disk before the last bytes. Every reply is checked, and at the end the ledger
-must have one charge for each. CPU time is that of the proxy's process alone. The exit code is 1 if
-a reply or the ledger is wrong; a missed goal is printed, not an error.
+All targets (nginx too, where it is installed, and the provider itself) get each load in turn (A B C,
+A B C), so that other load on the machine affects all of them. Each proxy runs on one core, the
+provider and the callers on the others. The gateway does its whole work: key, hold, edits, usage, and
+a charge on disk before the last bytes. Every reply is checked, and at the end the ledger must have
+one charge for each. CPU time is that of the proxy's process, all threads. The exit code is 1 if a
+reply or the ledger is wrong; a missed goal is printed, not an error.
 """
 
 from __future__ import annotations
@@ -12,170 +13,160 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import platform
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.bench import books, figures, load, wire
-from tests.bench.figures import Round, Scenario
-from tests.bench.processes import Target, run_gateway, run_script
+from tests.bench import books, figures, load, processes, wire
+from tests.bench.figures import BURST, HELD, JSON_MANY, JSON_ONE, PACED, Figures, Memory, Scenario
+from tests.bench.processes import NGINX, TARGET_CORES, Target, run_gateway, run_nginx, run_script
 from tests.support.process import free_port
 
 DISK_FOLDER: Final = "/var/tmp"
 WARM_UP_SECONDS: Final = 0.5
-MAX_SECONDS, MAX_ROUNDS, MAX_CONNECTIONS, MAX_EVENTS = 60.0, 20, 512, 10_000
+IDLE_SECONDS: Final = 1.5
+"""From the start of a process until its memory is read."""
+MAX_SECONDS, MAX_ROUNDS = 60.0, 20
 """Limits of the bench's options."""
+EVENTS: Final = 200
+"""Of a stream."""
+TICK_MS: Final = 25.0
+"""Between two events of a paced stream."""
+PACED_SECONDS: Final = 2.5
+"""The measured part of the paced streams, which take 5 s; before it, all have begun."""
+SCENARIOS: Final = (JSON_MANY, JSON_ONE, BURST, PACED)
 
 
 @dataclass(slots=True)
 class Bench:
-    """The processes, and the number of requests sent to them."""
+    """The processes of one run, and the number of requests sent to the gateway."""
 
-    bare: Target
-    gateway: Target
+    targets: list[Target]
+    config: Path
     key: str = field(repr=False)
-    events: int
     sent_to_gateway: int = 0
 
-    @property
-    def targets(self) -> tuple[Target, Target]:
-        return self.bare, self.gateway
-
-    def load(self, target: Target, scenario: Scenario, seconds: float) -> Round:
-        slot = load.Slot(
+    def make_slot(self, target: Target, scenario: Scenario) -> load.Slot:
+        return load.Slot(
             port=target.port,
             request=wire.make_request(target.host, self.key, scenario.mode),
             mode=scenario.mode,
-            events=self.events,
+            events=EVENTS,
         )
-        before = target.read_cpu_seconds()
-        tally = asyncio.run(load.run_slot(slot, scenario.connections, seconds))
-        spent = target.read_cpu_seconds() - before
-        if target is self.gateway:
+
+    def load(self, target: Target, scenario: Scenario, seconds: float) -> Figures:
+        slot = self.make_slot(target, scenario)
+        if scenario.mode == "paced":
+            tally, spent = asyncio.run(
+                load.run_paced(slot, scenario.connections, PACED_SECONDS, target.read_cpu_seconds)
+            )
+        else:
+            before = target.read_cpu_seconds()
+            tally = asyncio.run(load.run_slot(slot, scenario.connections, seconds))
+            spent = target.read_cpu_seconds() - before
+        if target.name == figures.GATEWAY:
             self.sent_to_gateway += tally.requests
-        return Round(tally, spent)
+        return figures.compute(tally, spent)
 
 
 def read_options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=1.4, help="of one slot (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="A B pairs (%(default)s)")
-    parser.add_argument(
-        "--connections",
-        type=int,
-        nargs="+",
-        default=[1, 8, 64],
-        metavar="N",
-        help="of JSON; streams run at the most of them (1 8 64)",
-    )
-    parser.add_argument("--events", type=int, default=200, help="of a stream (%(default)s)")
-    parser.add_argument(
-        "--tick-ms", type=float, default=5.0, help="between a paced stream's events (%(default)s)"
-    )
-    parser.add_argument(
-        "--modes", nargs="+", choices=wire.MODES, default=list(wire.MODES), help="loads (all)"
-    )
+    parser.add_argument("--seconds", type=float, default=1.5, help="of one slot (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each load (%(default)s)")
+    names = [one.name for one in (*SCENARIOS, HELD)]
+    parser.add_argument("--loads", nargs="+", choices=names, default=names, help="(all)")
     parser.add_argument("--json", action="store_true", help="the figures as JSON on stdout")
     options = parser.parse_args(words)
-    within = (
-        0 < options.seconds <= MAX_SECONDS
-        and 0 < options.rounds <= MAX_ROUNDS
-        and all(0 < one <= MAX_CONNECTIONS for one in options.connections)
-        and 2 < options.events <= MAX_EVENTS
-        and 0 < options.tick_ms <= 1000
-    )
-    if not within:
-        parser.error(
-            f"at most {MAX_SECONDS:.0f} seconds, {MAX_ROUNDS} rounds, {MAX_CONNECTIONS} "
-            f"connections, {MAX_EVENTS} events, and all of them above 0"
-        )
+    if not (0 < options.seconds <= MAX_SECONDS and 0 < options.rounds <= MAX_ROUNDS):
+        parser.error(f"at most {MAX_SECONDS:.0f} seconds, {MAX_ROUNDS} rounds, and both above 0")
     return options
 
 
-def plan(options: argparse.Namespace) -> list[Scenario]:
-    most = max(options.connections)
-    json_loads = [Scenario("json", count) for count in sorted(set(options.connections))]
-    streams = [Scenario(mode, most) for mode in wire.MODES if mode != "json"]
-    return [one for one in (*json_loads, *streams) if one.mode in options.modes]
+@contextmanager
+def start(folder: Path) -> Iterator[Bench]:
+    """Start the provider and all that stand in front of it."""
+    with ExitStack() as stack:
+        provider = stack.enter_context(
+            run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
+        )
+        port = free_port()
+        config = books.write_config(folder, port, provider.port)
+        key = books.add_caller(config)
+        targets = [
+            stack.enter_context(run_gateway(config, port)),
+            stack.enter_context(_run_bare(provider)),
+            Target(figures.DIRECT, provider.pid, provider.port),
+        ]
+        if NGINX:
+            targets.append(stack.enter_context(run_nginx(folder, provider.port)))
+        yield Bench(targets, config, key)
 
 
-def measure(bench: Bench, options: argparse.Namespace) -> dict[Scenario, dict[str, list[Round]]]:
-    most = max(options.connections)
+def _run_bare(provider: Target) -> Any:
+    return run_script("bare_proxy", f"--upstream=http://{provider.host}", cores=TARGET_CORES)
+
+
+def measure(bench: Bench, options: argparse.Namespace) -> dict[Scenario, dict[str, list[Figures]]]:
     for target in bench.targets:
-        for mode in ("json", "burst"):
-            bench.load(target, Scenario(mode, most), WARM_UP_SECONDS)
-    rounds: dict[Scenario, dict[str, list[Round]]] = {}
-    for scenario in plan(options):
-        rounds[scenario] = {target.name: [] for target in bench.targets}
-        for _ in range(options.rounds):
-            for target in bench.targets:
-                done = bench.load(target, scenario, options.seconds)
-                rounds[scenario][target.name].append(done)
+        for scenario in (JSON_MANY, BURST):
+            bench.load(target, scenario, WARM_UP_SECONDS)
+    rounds: dict[Scenario, dict[str, list[Figures]]] = {}
+    for scenario in SCENARIOS:
+        if scenario.name in options.loads:
+            rounds[scenario] = {target.name: [] for target in bench.targets}
+            for _ in range(options.rounds):
+                for target in bench.targets:
+                    done = bench.load(target, scenario, options.seconds)
+                    rounds[scenario][target.name].append(done)
     return rounds
 
 
-def sum_up(
-    bench: Bench, rounds: dict[Scenario, dict[str, list[Round]]], most: int
-) -> tuple[list[figures.Figures], list[figures.Ratio]]:
-    table = [
-        figures.sum_up(scenario, name, done)
-        for scenario, by_target in rounds.items()
-        for name, done in by_target.items()
-    ]
-    ratios = [
-        figures.compare(
-            scenario,
-            by_target[bench.bare.name],
-            by_target[bench.gateway.name],
-            most_connections=most,
-        )
-        for scenario, by_target in rounds.items()
-    ]
-    return table, ratios
+def measure_memory(folder: Path) -> dict[str, Memory]:
+    """Read the memory of the gateway and of the bare proxy: idle, and with many streams open."""
+    folder.mkdir()
+    with start(folder) as bench:
+        time.sleep(IDLE_SECONDS)
+        return {
+            target.name: _hold(bench, target)
+            for target in bench.targets
+            if target.name in (figures.GATEWAY, figures.BARE)
+        }
 
 
-def read_memory(bench: Bench) -> dict[str, dict[str, float]]:
-    return {
-        target.name: {field: target.read_memory_mib(field) for field in ("VmRSS", "VmHWM")}
-        for target in bench.targets
-    }
+def _hold(bench: Bench, target: Target) -> Memory:
+    idle_mib = target.read_memory_mib("VmRSS")
+    held: list[float] = []
+    slot, count = bench.make_slot(target, HELD), HELD.connections
+    asyncio.run(
+        load.hold_streams(slot, count, lambda: held.append(target.read_memory_mib("VmRSS")))
+    )
+    return Memory(idle_mib, (held[0] - idle_mib) * 1024 / count)
 
 
 def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Start everything, apply the load, check the ledger; return the report as one object."""
+    """Start everything, apply the loads, check the ledger; return the report as one object."""
     began = time.monotonic()
-    with ExitStack() as stack:
-        upstream = stack.enter_context(
-            run_script("upstream", f"--events={options.events}", f"--tick-ms={options.tick_ms}")
-        )
-        port = free_port()
-        config = books.write_config(folder, port, upstream.port)
-        key = books.add_caller(config)
-        bare = stack.enter_context(
-            run_script("bare_proxy", f"--upstream=http://127.0.0.1:{upstream.port}")
-        )
-        gateway = stack.enter_context(run_gateway(config, port))
-        bench = Bench(bare, gateway, key, options.events)
+    memory = measure_memory(folder / "memory") if HELD.name in options.loads else {}
+    with start(folder) as bench:
         rounds = measure(bench, options)
-        memory = read_memory(bench)
-    table, ratios = sum_up(bench, rounds, max(options.connections))
-    proof = books.prove(config)
+    proof = books.prove(bench.config)
     return {
         "python": platform.python_version(),
         "seconds": time.monotonic() - began,
-        "table": figures.format_table(table),
-        "ratio_lines": figures.format_ratios(ratios),
-        **figures.to_json(table, ratios),
-        "memory_mib": memory,
+        "table": figures.format_table(rounds),
+        "figures": figures.to_json(rounds),
+        "goals": figures.judge(rounds, memory),
+        "memory": {name: asdict(one) for name, one in memory.items()},
         "requests_sent_to_gateway": bench.sent_to_gateway,
         "charges": proof.charges,
         "audit_ok": proof.audit_ok,
@@ -186,19 +177,24 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def main(words: Sequence[str] | None = None) -> int:
     options = read_options(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, and so stops what was started
+    processes.raise_file_limit()
+    os.sched_setaffinity(0, processes.OTHER_CORES)
     with tempfile.TemporaryDirectory(prefix="gateway-bench-", dir=DISK_FOLDER) as folder:
         try:
             report = run(options, Path(folder))
         except load.WrongReply as error:
             print(f"a reply is wrong: {error}", file=sys.stderr)
             return 1
-    table, ratio_lines = report.pop("table"), report.pop("ratio_lines")
+    table = report.pop("table")
     if options.json:
         print(json.dumps(report, indent=2))
     else:
-        print(f"{table}\n\n{ratio_lines}\n")
-        for name, memory in report["memory_mib"].items():
-            print(f"{name}: {memory['VmRSS']:.0f} MiB resident, {memory['VmHWM']:.0f} at most")
+        print(f"{table}\n\n{figures.format_goals(report['goals'])}\n")
+        for name, memory in report["memory"].items():
+            print(
+                f"{name}: {memory['idle_mib']:.1f} MiB idle,"
+                f" {memory['kib_per_stream']:.1f} KiB per open stream"
+            )
         print(
             f"ledger: {report['charges']} charges for {report['requests_sent_to_gateway']} requests"
             f", audit {'ok' if report['audit_ok'] else 'FAILED'}"

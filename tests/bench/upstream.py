@@ -1,8 +1,7 @@
 """A provider of very low cost: ready-made replies over a bare asyncio protocol.
 
-With one event per tick, a proxy that keeps up gets the events one by one, however fast it is. With
-one per turn of the loop the provider outruns it, and a slower proxy gets more events at once, which
-makes each event cheaper: there compare the rates, not the cost of an event.
+Paced streams get one event per tick, each stream at its own millisecond of it, so that a proxy that
+keeps up gets the events one by one. Their events say when they left.
 """
 
 from __future__ import annotations
@@ -12,50 +11,56 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, assert_never
 
 from tests.bench import wire
+from tests.bench.processes import raise_file_limit
+from tests.bench.wire import Mode
 
 BACKLOG: Final = 1024
 """Connections that may wait to be accepted."""
 
 
+PHASE_SECONDS: Final = 0.001
+"""Streams that began one after the other get their events so far apart, if the tick allows."""
+
+
 @dataclass(slots=True)
 class Answers:
-    """The replies, and the streams that get an event at the next tick."""
+    """The replies by mode, and whether usage was asked for; the paced streams by phase."""
 
     events: int
     tick_seconds: float
-    json: bytes = field(default_factory=wire.make_json_reply)
-    streams: dict[bool, list[bytes]] = field(init=False)
+    unary: dict[Mode, bytes] = field(init=False)
     bursts: dict[bool, bytes] = field(init=False)
-    _paced: dict[asyncio.Transport, Iterator[bytes]] = field(default_factory=dict)
-    _ticking: bool = False
+    paced: dict[bool, list[bytes]] = field(init=False)
+    _phases: list[dict[asyncio.Transport, Iterator[bytes]]] = field(init=False)
+    _begun: int = 0
 
     def __post_init__(self) -> None:
-        self.streams = {
-            usage: wire.make_stream_writes(self.events, with_usage=usage) for usage in (True, False)
-        }
-        self.bursts = {usage: b"".join(writes) for usage, writes in self.streams.items()}
+        self.unary = {"json": wire.make_json_reply(), "messages": wire.make_messages_reply()}
+        make = partial(wire.make_stream_writes, self.events)
+        self.bursts = {usage: b"".join(make(with_usage=usage)) for usage in (True, False)}
+        self.paced = {usage: make(with_usage=usage, stamped=True) for usage in (True, False)}
+        self._phases = [{} for _ in range(max(round(self.tick_seconds / PHASE_SECONDS), 1))]
 
-    def pace(self, transport: asyncio.Transport, writes: list[bytes]) -> None:
-        self._paced[transport] = iter(writes)
-        if not self._ticking:
-            self._ticking = True
-            loop = asyncio.get_running_loop()
-            loop.call_at(loop.time() + self.tick_seconds, self._tick, loop.time())
+    def pace(self, transport: asyncio.Transport, writes: Iterator[bytes]) -> None:
+        self._phases[self._begun % len(self._phases)][transport] = writes
+        self._begun += 1
+        if self._begun == 1:
+            self._tick(asyncio.get_running_loop().time(), 0)
 
-    def _tick(self, last: float) -> None:
-        for transport, writes in tuple(self._paced.items()):
+    def _tick(self, due: float, number: int) -> None:
+        streams = self._phases[number % len(self._phases)]
+        for transport, writes in tuple(streams.items()):
             data = next(writes, None)
             if data is None or transport.is_closing():
-                del self._paced[transport]
+                del streams[transport]
             else:
-                transport.write(data)
-        self._ticking = bool(self._paced)
-        if self._ticking:
-            due = last + self.tick_seconds
-            asyncio.get_running_loop().call_at(due + self.tick_seconds, self._tick, due)
+                transport.write(wire.stamp(data))
+        due += self.tick_seconds / len(self._phases)
+        asyncio.get_running_loop().call_at(due, self._tick, due, number + 1)
 
 
 class Provider(asyncio.Protocol):
@@ -86,22 +91,18 @@ class Provider(asyncio.Protocol):
         assert transport is not None
         with_usage = b'"include_usage":true' in body
         match wire.read_mode(body):
-            case "json":
-                transport.write(answers.json)
+            case "json" | "messages" as mode:
+                transport.write(answers.unary[mode])
             case "burst":
                 transport.write(answers.bursts[with_usage])
-            case "turns":
-                self._write_one(iter(answers.streams[with_usage]))
             case "paced":
-                answers.pace(transport, answers.streams[with_usage])
+                first, *others = answers.paced[with_usage]
+                transport.write(first)
+                answers.pace(transport, iter(others))
+            case "held":
+                transport.write(answers.paced[with_usage][0])
             case unexpected:
                 assert_never(unexpected)
-
-    def _write_one(self, writes: Iterator[bytes]) -> None:
-        data = next(writes, None)
-        if data is not None and self._transport is not None:
-            self._transport.write(data)
-            asyncio.get_running_loop().call_soon(self._write_one, writes)
 
 
 async def serve(events: int, tick_seconds: float) -> None:
@@ -120,4 +121,5 @@ if __name__ == "__main__":
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--tick-ms", type=float, required=True)
     options = parser.parse_args()
+    raise_file_limit()
     asyncio.run(serve(options.events, options.tick_ms / 1000))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from typing import Any, Final, Literal, get_args
 
-Mode = Literal["json", "paced", "turns", "burst"]
+Mode = Literal["json", "messages", "burst", "paced", "held"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-"""How the provider replies: one JSON object, or a stream whose events leave one per tick (the same
-tick for all streams), one per turn of its loop, or all at once.
+"""How the provider replies: one JSON object of the chat or the messages dialect, or a stream of chat
+whose events leave all at once, one per tick (each stream at its own part of it), or never but for
+the first.
 """
+UNARY: Final = frozenset[Mode]({"json", "messages"})
 UPSTREAM_MODEL: Final = "model-of-the-upstream"
 """The provider's name of the model. It differs, so the gateway has to edit every event."""
 CHAT_PATH: Final = "/v1/chat/completions"
+MESSAGES_PATH: Final = "/v1/messages"
 
 PROMPT_TOKENS: Final = 120
 OUTPUT_TOKENS: Final = 198
@@ -21,6 +26,9 @@ JSON_FRAGMENTS: Final = 200
 HEAD_END: Final = b"\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 DONE: Final = b"data: [DONE]\n\n"
+STAMP: Final = re.compile(rb"@(\d{10}\.\d{6})@")
+"""In the text of a paced event: when it left the provider, on the clock of all processes."""
+_BLANK_STAMP: Final = b"@0000000000.000000@"
 
 _WORDS: Final = (
     " the",
@@ -59,22 +67,28 @@ def make_request(host: str, key: str, mode: Mode) -> bytes:
     body = json.dumps(
         {
             "model": name_model(mode),
-            "messages": [
-                {"role": "system", "content": "You are a helpful assistant. " * 4},
-                {"role": "user", "content": "Tell me what a gateway does. " * 12},
-            ],
+            **_make_prompt(mode),
             "temperature": 0.7,
             "max_tokens": 256,
-            **({} if mode == "json" else {"stream": True}),
+            **({} if mode in UNARY else {"stream": True}),
         },
         separators=(",", ":"),
     ).encode()
+    path = MESSAGES_PATH if mode == "messages" else CHAT_PATH
     head = (
-        f"POST {CHAT_PATH} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"
         "Accept: application/json\r\nContent-Type: application/json\r\n"
         f"User-Agent: bench\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def _make_prompt(mode: Mode) -> dict[str, Any]:
+    system, user = "You are a helpful assistant. " * 4, "Tell me what a gateway does. " * 12
+    asked = [{"role": "user", "content": user}]
+    if mode == "messages":
+        return {"system": system, "messages": asked}
+    return {"messages": [{"role": "system", "content": system}, *asked]}
 
 
 def make_text(fragments: int) -> str:
@@ -86,21 +100,36 @@ def _make_fragments(count: int) -> list[str]:
 
 
 def make_json_reply() -> bytes:
-    """Make a complete JSON reply, head and body."""
-    text = make_text(JSON_FRAGMENTS)
-    reply = {
-        "object": "chat.completion",
-        **_IDENTITY,
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": text, "refusal": None},
-                "logprobs": None,
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": _make_usage(),
-    }
+    """Make a complete JSON reply of the chat dialect, head and body."""
+    message = {"role": "assistant", "content": make_text(JSON_FRAGMENTS), "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    return _make_reply(
+        {"object": "chat.completion", **_IDENTITY, "choices": [choice], "usage": _make_usage()}
+    )
+
+
+def make_messages_reply() -> bytes:
+    """Make a complete JSON reply of the messages dialect, head and body."""
+    return _make_reply(
+        {
+            "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
+            "type": "message",
+            "role": "assistant",
+            "model": UPSTREAM_MODEL,
+            "content": [{"type": "text", "text": make_text(JSON_FRAGMENTS)}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": PROMPT_TOKENS,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+                "output_tokens": OUTPUT_TOKENS,
+            },
+        }
+    )
+
+
+def _make_reply(reply: dict[str, Any]) -> bytes:
     body = json.dumps(reply, separators=(",", ":")).encode()
     head = (
         f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -108,9 +137,13 @@ def make_json_reply() -> bytes:
     return head.encode() + body
 
 
-def make_stream_writes(events: int, *, with_usage: bool) -> list[bytes]:
-    """Make a stream as its upstream's writes: the head, each event, the end."""
-    texts = _make_fragments(events - 2)
+def make_stream_writes(events: int, *, with_usage: bool, stamped: bool = False) -> list[bytes]:
+    """Make a stream as its upstream's writes: the head and first event, each event, the end.
+
+    `stamped`: there is room for a stamp in the text of each event.
+    """
+    stamp = _BLANK_STAMP.decode() if stamped else ""
+    texts = [text + stamp for text in _make_fragments(events - 2)]
     deltas: list[dict[str, Any]] = [
         {"role": "assistant", "content": "", "refusal": None},
         *({"content": text} for text in texts),
@@ -131,7 +164,13 @@ def make_stream_writes(events: int, *, with_usage: bool) -> list[bytes]:
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
     )
-    return [head, *map(_frame, lines), _frame(DONE) + LAST_CHUNK]
+    first, *others = map(_frame, lines)
+    return [head + first, *others, _frame(DONE) + LAST_CHUNK]
+
+
+def stamp(data: bytes) -> bytes:
+    """Write the time into an event that has room for it."""
+    return data.replace(_BLANK_STAMP, b"@%017.6f@" % time.monotonic())
 
 
 def _make_chunk(choices: list[Any], *, with_usage: bool, pad: str) -> dict[str, Any]:

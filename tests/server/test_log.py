@@ -10,6 +10,7 @@ import re
 import select
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +68,69 @@ def test_lines_and_records_keep_their_order(pipe: tuple[int, int]) -> None:
     assert lines[0] == "second"
     assert lines[1].endswith(r"ERROR gateway.x third \ud800")
     assert lines[2:] == ["fourth"]
+
+
+def test_lines_that_are_still_to_be_made_keep_their_place(pipe: tuple[int, int]) -> None:
+    """They are made by the thread that writes."""
+    makers: list[str] = []
+
+    def make(text: str) -> str:
+        makers.append(threading.current_thread().name)
+        return text
+
+    writer = make_writer(pipe[1])
+    writer.write("first\n")
+    writer.write_later(partial(make, "second\nthird\n"), 2)
+    writer.write("fourth\n")
+    writer.close()
+    assert os.read(pipe[0], PIPE_BYTES) == b"first\nsecond\nthird\nfourth\n"
+    assert makers == ["log"]
+
+
+def test_lines_that_cannot_be_made_do_not_end_the_log(pipe: tuple[int, int]) -> None:
+    def fail() -> str:
+        raise ValueError("sk-gw-secret")
+
+    writer = make_writer(pipe[1])
+    writer.write_later(fail, 7)
+    writer.write("after\n")
+    writer.close()
+    line, after = os.read(pipe[0], PIPE_BYTES).decode().splitlines()
+    assert line.endswith("the log could not be formatted (ValueError): 7 lines are lost")
+    assert after == "after"
+
+
+class Maker:
+    """Makes one line and knows whether it was asked to."""
+
+    asked = False
+
+    def make(self) -> str:
+        self.asked = True
+        return "made\n"
+
+
+def test_lines_that_find_the_queue_full_are_never_made(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "QUEUE_CHARS", 2 * PIPE_BYTES)
+    maker = Maker()
+    writer = make_writer(pipe[1])
+    writer.write("x" * (2 * PIPE_BYTES - 1) + "\n")
+    writer.write_later(maker.make, 5)
+    assert "5 lines are lost" in read_until(pipe[0], "lost\n")
+    writer.close()
+    assert not maker.asked
+
+
+def test_no_line_is_made_for_the_null_device() -> None:
+    maker = Maker()
+    with Path(os.devnull).open("wb") as null:
+        writer = make_writer(null.fileno())
+        writer.write_later(maker.make, 1)
+        writer.close()
+    assert not maker.asked
+    assert writer._lost == 0
 
 
 def test_a_reader_that_stalls_is_told_what_was_lost(

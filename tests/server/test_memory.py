@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 
 import pytest
 
@@ -30,6 +32,17 @@ async def test_the_heap_is_given_back_while_idle(
     await twice.wait()
     task.cancel()
     assert bool(trims) == is_idle
+
+
+def test_certificates_are_skipped_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A context that is made later has them again."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/of/the/operator")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    with memory.skip_certificates():
+        assert ssl.create_default_context().get_ca_certs() == []
+        assert os.environ["SSL_CERT_FILE"] == os.devnull
+    assert os.environ["SSL_CERT_FILE"] == "/of/the/operator"
+    assert "SSL_CERT_DIR" not in os.environ
 
 
 def test_any_c_library_will_do(monkeypatch: pytest.MonkeyPatch) -> None:

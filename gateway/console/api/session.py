@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from importlib import metadata
 from typing import Any, Final
 
 from aiohttp import hdrs
@@ -107,6 +106,8 @@ def describe_session(
 
 def find_version() -> str:
     """Return the installed version; `unknown` if the source is run without being installed."""
+    from importlib import metadata  # 0.8 MiB, for those who open the console
+
     try:
         return metadata.version("gateway")
     except metadata.PackageNotFoundError:

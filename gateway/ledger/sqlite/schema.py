@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -200,7 +199,7 @@ def _lock_out_servers(path: Path) -> int:
 
 
 def _read_script(name: str) -> str:
-    return resources.files("gateway.ledger.sqlite").joinpath(name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _split_statements(script: str) -> Iterator[str]:
