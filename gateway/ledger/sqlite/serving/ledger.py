@@ -35,7 +35,6 @@ from gateway.ledger.sqlite.serving.store import Store
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
 from gateway.ledger.sqlite.serving.wal import WalKeeper
 from gateway.ledger.sqlite.serving.writer import Writer
-from gateway.tasks import spawn
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
@@ -107,7 +106,7 @@ class SqliteLedger:
         if not self._health.writable:
             raise LedgerUnavailable
         hold = take_hold(key, admission)
-        self._writer.add(hold)
+        self._writer.linger(hold)
         return hold
 
     async def wait_admitted(self, hold: Hold) -> None:
@@ -121,7 +120,7 @@ class SqliteLedger:
         if hold.admitted is None or hold.admitted.cancelled():
             hold.admitted = self._loop.create_future()
         hold.waiting_since_seconds = self._loop.time()
-        self._writer.hurry()
+        self._writer.add(hold)
         await hold.admitted
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
@@ -135,7 +134,6 @@ class SqliteLedger:
                 fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             else:
                 self._writer.add(hold)
-                self._writer.hurry()
         return hold.settled
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
@@ -153,12 +151,11 @@ class SqliteLedger:
 
 @asynccontextmanager
 async def _running(writer: Writer) -> AsyncIterator[None]:
-    task = spawn(writer.run(), name="ledger-writer")
     try:
         yield
     finally:
         writer.close()
-        await asyncio.wait((task,))
+        await writer.ended.wait()
 
 
 async def _load(
