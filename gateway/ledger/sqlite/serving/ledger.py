@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -83,7 +84,8 @@ class SqliteLedger:
             async with open_on_thread(opener) as database:
                 with marked(lock, path):
                     memory, feed = Memory(clock), ChangeFeed()
-                    memory.apply(await _load(database, feed, path, clock, progress))
+                    with _uncollected():
+                        memory.apply(await _load(database, feed, path, clock, progress))
                     progress.end()
                     watch = FileWatch(path, serving_pid=os.getpid())
                     store = Store(database, feed, WalKeeper(path), watch, clock=clock)
@@ -156,6 +158,18 @@ async def _running(writer: Writer) -> AsyncIterator[None]:
     finally:
         writer.close()
         await writer.ended.wait()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Stop the garbage collector, which takes as long as reading: nothing that is read is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def _load(
