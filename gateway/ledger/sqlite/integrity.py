@@ -19,6 +19,7 @@ QUICK_SECONDS: Final = 0.5
 """The longest check at the start. It reads all pages first, whatever time that takes: 0.4 s for a
 million requests. Then it looks at the rows of a small file, or at some of a larger one."""
 _READ_BYTES: Final = 1 << 18
+"""Bytes of one read: small enough to stay in the processor's cache."""
 _STEPS_BETWEEN_LOOKS: Final = 1000
 """Steps of SQLite's virtual machine between two looks at the clock, well below a millisecond."""
 
