@@ -155,10 +155,11 @@ def take_hold(key: Key, admission: Admission) -> QueuedHold:
 
 def raise_hold(hold: Hold, amount_nano: int) -> None:
     """Raise the hold to the true cost if that exceeds it."""
-    more = max(amount_nano - hold.amount_nano, 0)
-    hold.amount_nano += more
-    hold.account.held_nano += more
-    hold.key.held_nano += more
+    more = amount_nano - hold.amount_nano
+    if more > 0:
+        hold.amount_nano += more
+        hold.account.held_nano += more
+        hold.key.held_nano += more
 
 
 def drop_hold(hold: Hold) -> None:

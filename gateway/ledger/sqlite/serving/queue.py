@@ -67,10 +67,12 @@ class Queue:
         hold = item.hold
         assert isinstance(hold, QueuedHold)
         hold.recorded = True
-        end_wait(hold.admitted)
+        if hold.admitted is not None:
+            end_wait(hold.admitted)
         if item.settlement is not None:
             drop_hold(hold)
-            end_wait(hold.settled)
+            if hold.settled is not None:
+                end_wait(hold.settled)
         if hold.settlement is item.settlement:  # else it came, or was voided, meanwhile
             del self._holds[hold]
 
@@ -110,8 +112,8 @@ def _withdraw(hold: QueuedHold) -> None:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
 
 
-def end_wait(wait: Future[None] | None) -> None:
-    if wait is not None and not wait.done():
+def end_wait(wait: Future[None]) -> None:
+    if not wait.done():
         wait.set_result(None)
 
 
