@@ -11,7 +11,7 @@ import pytest
 from gateway.ledger import COMMIT_SECONDS, Account, Key, KeyTerms
 from gateway.ledger.sqlite.batch import Item
 from gateway.ledger.sqlite.serving.memory import Memory, QueuedHold, take_hold
-from gateway.ledger.sqlite.serving.schedule import LINGER_SECONDS, POLL_SECONDS
+from gateway.ledger.sqlite.serving.schedule import LINGER_SECONDS, POLL_SECONDS, SHARE_SECONDS
 from gateway.ledger.sqlite.serving.store import Report, Store
 from gateway.ledger.sqlite.serving.writer import Writer
 from tests.api.lives.loop import VirtualLoop
@@ -138,5 +138,20 @@ def test_settlements_of_one_turn_are_one_batch() -> None:
             writer.add(make_hold())
         await asyncio.sleep(0)
         assert [len(items) for _, items, _ in store.begun] == [3]
+
+    play(scene)
+
+
+def test_those_who_ask_for_a_poll_at_a_time_share_it() -> None:
+    async def scene(writer: Writer, store: PlayedStore) -> None:
+        async with asyncio.TaskGroup() as asking:
+            for _ in range(2):
+                asking.create_task(writer.refresh())
+                await asyncio.sleep(SHARE_SECONDS / 3)
+            await asyncio.sleep(SHARE_SECONDS)
+            store.end_round()
+        assert [(at, polls) for at, _, polls in store.begun] == [
+            (pytest.approx(SHARE_SECONDS), True)
+        ]
 
     play(scene)
