@@ -150,8 +150,7 @@ def test_those_who_ask_for_a_poll_at_a_time_share_it() -> None:
                 await asyncio.sleep(SHARE_SECONDS / 3)
             await asyncio.sleep(SHARE_SECONDS)
             store.end_round()
-        assert [(at, polls) for at, _, polls in store.begun] == [
-            (pytest.approx(SHARE_SECONDS), True)
-        ]
+        ((begun, _, polls),) = store.begun
+        assert (polls, begun) == (True, pytest.approx(SHARE_SECONDS))
 
     play(scene)
