@@ -10,6 +10,7 @@ python -m tests.long restarts --restarts 50         under 50 calls a second by t
 python -m tests.long soak --minutes 5 --seed 1      everything at once
 python -m tests.long backup --minutes 2             copies under 200 requests a second
 python -m tests.long kill --kills 200 --seed 1      killed under load, ~3 min
+python -m tests.long growth                         10 to 100,000 keys, 0 to a million rows, ~3 min
 python -m tests.long million                        a million calls: migration, audit, pages, ~1 min
 
 Each prints its figures and exits with 1 if a promise is broken.
@@ -33,6 +34,7 @@ from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
 from tests.long import killing
 from tests.long.backups import TURN_SECONDS, play_backups
+from tests.long.growth import SIZES, play_growth
 from tests.long.million import fill_first_version, measure_pages
 from tests.long.mutants import play_mutants
 from tests.long.restarts import play_restarts
@@ -54,6 +56,9 @@ LAG_SECONDS: Final = 0.05
 PAGE_MS: Final = 50
 WAL_MIB: Final = 64
 BACKED_UP_REQUESTS: Final = 200_000
+START_SECONDS: Final = 2.0
+GROWTH: Final = 1.1
+GROWTH_ROUNDS: Final = 7
 GROWN_MIB: Final = 3.0
 """Growth that is more than the usual variation of resident memory within minutes."""
 
@@ -159,6 +164,16 @@ async def run_million(_: argparse.Namespace) -> None:
     assert not slow, f"slower than {PAGE_MS} ms: {slow}"
 
 
+async def run_growth(_: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        figures = await asyncio.to_thread(play_growth, Path(folder), SIZES, GROWTH_ROUNDS)
+    print(*figures, sep="\n")
+    least = figures[0].median_ms
+    for one in figures:
+        assert one.start_seconds <= START_SECONDS, one
+        assert one.median_ms <= GROWTH * least, one
+
+
 async def run_backup(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         turns = max(1, round(options.minutes * 60 / TURN_SECONDS / 2))
@@ -177,6 +192,7 @@ RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "slow": run_slow,
     "restarts": run_restarts,
     "soak": run_soak,
+    "growth": run_growth,
     "million": run_million,
     "backup": run_backup,
 }

@@ -71,7 +71,7 @@ class NotPendingError(Exception):
     """The request to settle does not exist or was settled before."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Item:
     """One request's step: its row is inserted, or settled, or both at once."""
 
@@ -80,7 +80,7 @@ class Item:
     settlement: Settlement | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
     """An entry before the balance after it is known."""
 

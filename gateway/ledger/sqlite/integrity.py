@@ -5,15 +5,21 @@ They find damage that the sums of the audit can miss, such as pages that a disk 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 MAX_PROBLEMS: Final = 20
 """Problems listed: a broken file has thousands that say no more."""
-QUICK_SECONDS: Final = 2.0
-"""The longest check at the start: it reads some hundred MB; a larger file is checked in part."""
+QUICK_SECONDS: Final = 0.5
+"""The longest check at the start. It reads all pages first, whatever time that takes: 0.4 s for a
+million requests. Then it looks at the rows of a small file, or at some of a larger one."""
+_READ_BYTES: Final = 1 << 18
+"""Bytes of one read: small enough to stay in the processor's cache."""
 _STEPS_BETWEEN_LOOKS: Final = 1000
 """Steps of SQLite's virtual machine between two looks at the clock, well below a millisecond."""
 
@@ -22,6 +28,7 @@ def check_file(
     connection: sqlite3.Connection, *, full: bool, clock: Callable[[], float] = time.monotonic
 ) -> tuple[str, ...]:
     """Return what is wrong with the file: all of it, or the first that is found in a bounded time."""
+    read_through(connection)
     if full:
         return _run_check(connection, f"integrity_check({MAX_PROBLEMS})")
     deadline = clock() + QUICK_SECONDS
@@ -35,6 +42,31 @@ def check_file(
         return ()
     finally:
         connection.set_progress_handler(None, 0)
+
+
+def read_through(connection: sqlite3.Connection) -> int:
+    """Read the file from end to end, so that a check finds it in memory; return the bytes read.
+
+    A check follows the trees from page to page. On a cold disk that takes 9 s for 400 MB, and 1 s
+    behind this. SQLite's own descriptor is used: closing another one would drop its locks.
+    """
+    _, _, path = connection.execute("PRAGMA database_list").fetchone()
+    descriptor = _find_descriptor(Path(path))
+    buffer, offset = bytearray(_READ_BYTES), 0
+    while descriptor is not None and (read := os.preadv(descriptor, [buffer], offset)):
+        offset += read
+    return offset
+
+
+def _find_descriptor(path: Path) -> int | None:
+    """Return a descriptor by which this process has the file open; None if the system tells none."""
+    with suppress(OSError):
+        file = path.stat()
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):  # the listing's own descriptor is closed by now
+                if os.path.samestat(os.fstat(int(link.name)), file):
+                    return int(link.name)
+    return None
 
 
 def _run_check(connection: sqlite3.Connection, pragma: str) -> tuple[str, ...]:

@@ -58,8 +58,7 @@ def read_numbers(
 
 
 def read_terms(columns: TermsColumns) -> Terms:
-    models, *limits = columns
-    return Terms(_read_models(models), *limits)
+    return _make_terms(*columns)
 
 
 def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
@@ -76,6 +75,13 @@ def write_terms(terms: Terms) -> dict[str, int | str | None]:
     return columns
 
 
+@lru_cache(maxsize=256)
+def _make_terms(models: str | None, *limits: int | None) -> Terms:
+    """Return the same object for the same terms: most accounts have no others."""
+    return Terms(_read_models(models), *limits)
+
+
+@lru_cache(maxsize=256)
 def _read_models(column: str | None) -> tuple[str, ...] | None:
     return None if column is None else tuple(orjson.loads(column))
 

@@ -138,7 +138,7 @@ def admission(
     hold_nano: int = 1000, *, stream: bool = False, id_: str | None = None, started_ms: int = NOW_MS
 ) -> Admission:
     return Admission(
-        request_id=id_ or f"req_{next(_numbers):012d}",
+        request_id=id_ or f"req_{os.getpid():08d}{next(_numbers):08d}",
         model="demo/echo",
         provider="demo",
         price=PRICE,

@@ -18,7 +18,7 @@ from gateway.errors import LedgerUnavailable
 from gateway.exit_codes import ExitCode
 from gateway.ledger import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books.books import SqliteBooks
-from gateway.ledger.sqlite.files import is_served, marked, take_lock
+from gateway.ledger.sqlite.files import FileWatch, is_served, marked, take_lock
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import NANO
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
@@ -83,6 +83,37 @@ async def credit(folder: Path) -> tuple[int | None, str]:
     )
     _, said = await process.communicate()
     return process.returncode, said.decode()
+
+
+def test_a_glance_notices_a_gateway_that_began_to_serve_from_others(tmp_path: Path) -> None:
+    """Nothing changed but the mark, which is all that tells of it."""
+    place = make_place(tmp_path)
+    lock = take_lock(place.path)
+    with SqliteBooks(place.path), marked(lock, place.path):
+        watch = FileWatch(place.path)
+        watch.check()
+        (tmp_path / "gateway.db.lock").write_text("1 1:1 1:2 1:3")
+        for _ in range(2):
+            with pytest.raises(FilesLost):
+                watch.check()
+    os.close(lock)
+
+
+def test_a_file_that_was_replaced_is_noticed_again_and_again(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    lock = take_lock(place.path)
+    with SqliteBooks(place.path):
+        watch = FileWatch(place.path)
+        watch.check()
+        aside = tmp_path / "aside"
+        place.path.rename(aside)
+        place.path.write_bytes(aside.read_bytes())
+        for _ in range(2):
+            with pytest.raises(FilesLost):
+                watch.check()
+        aside.replace(place.path)
+        watch.check()
+    os.close(lock)
 
 
 @pytest.mark.parametrize("served", [False, True])

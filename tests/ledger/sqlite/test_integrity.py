@@ -11,7 +11,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.ledger import LedgerError
-from gateway.ledger.sqlite.integrity import check_file
+from gateway.ledger.sqlite.integrity import check_file, read_through
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import Place, charge, find_key, make_place
@@ -56,6 +56,20 @@ async def test_a_server_does_not_start_from_damaged_pages(place: Place) -> None:
     with pytest.raises(LedgerError, match=r"damaged"):
         async with SqliteLedger.open(place.path):
             pass
+
+
+def count_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_the_file_is_read_through_and_stays_locked(place: Place) -> None:
+    """A descriptor that is opened and closed would drop the locks that SQLite has on the file."""
+    with closing(connect(place.path)) as connection:
+        before = count_descriptors()
+        assert read_through(connection) == place.path.stat().st_size
+        assert count_descriptors() == before
+    with closing(sqlite3.connect(":memory:")) as connection:
+        assert read_through(connection) == 0, "there is no file"
 
 
 async def test_the_check_at_the_start_takes_no_longer_than_it_may(place: Place) -> None:

@@ -2,9 +2,9 @@
 
 ledger    opens the rest, and implements `Ledger`
 memory    accounts, keys and holds; a request reads no row
-writer    the loop: sleep, commit a batch, put what was committed into memory
+writer    rounds: commit a batch, put what was committed into memory
 queue     holds and settlements that are not committed, and who waits for them
-schedule  when the writer wakes, and when it looks for changes
+schedule  when a round begins, and when it looks for changes
 health    whether commits work: outages, retries and their log lines
 store     one round on the writer's connection: look for changes, commit a batch
 thread    a connection with a thread of its own

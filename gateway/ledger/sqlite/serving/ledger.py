@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +36,6 @@ from gateway.ledger.sqlite.serving.store import Store
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
 from gateway.ledger.sqlite.serving.wal import WalKeeper
 from gateway.ledger.sqlite.serving.writer import Writer
-from gateway.tasks import spawn
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
@@ -84,7 +84,8 @@ class SqliteLedger:
             async with open_on_thread(opener) as database:
                 with marked(lock, path):
                     memory, feed = Memory(clock), ChangeFeed()
-                    memory.apply(await _load(database, feed, path, clock, progress))
+                    with _uncollected():
+                        memory.apply(await _load(database, feed, path, clock, progress))
                     progress.end()
                     watch = FileWatch(path, serving_pid=os.getpid())
                     store = Store(database, feed, WalKeeper(path), watch, clock=clock)
@@ -107,7 +108,7 @@ class SqliteLedger:
         if not self._health.writable:
             raise LedgerUnavailable
         hold = take_hold(key, admission)
-        self._writer.add(hold)
+        self._writer.linger(hold)
         return hold
 
     async def wait_admitted(self, hold: Hold) -> None:
@@ -121,7 +122,7 @@ class SqliteLedger:
         if hold.admitted is None or hold.admitted.cancelled():
             hold.admitted = self._loop.create_future()
         hold.waiting_since_seconds = self._loop.time()
-        self._writer.hurry()
+        self._writer.add(hold)
         await hold.admitted
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
@@ -135,7 +136,6 @@ class SqliteLedger:
                 fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             else:
                 self._writer.add(hold)
-                self._writer.hurry()
         return hold.settled
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
@@ -153,12 +153,23 @@ class SqliteLedger:
 
 @asynccontextmanager
 async def _running(writer: Writer) -> AsyncIterator[None]:
-    task = spawn(writer.run(), name="ledger-writer")
     try:
         yield
     finally:
         writer.close()
-        await asyncio.wait((task,))
+        await writer.ended.wait()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Stop the garbage collector, which takes as long as reading: nothing that is read is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def _load(

@@ -19,8 +19,10 @@ KEYS_BEFORE_SWEEP: Final = 1024
 """With fewer keys in memory, expired ones do not matter."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeyRow:
+    """A key as it is committed. It is not frozen, as a start makes one for every key."""
+
     id: str
     account_id: int
     digest: bytes
@@ -86,6 +88,8 @@ class Memory:
 
     def _apply_account(self, row: Account) -> None:
         account = self._accounts.setdefault(row.id, row)
+        if account is row:
+            return
         account.name = row.name
         account.suspended = row.suspended
         account.balance_nano = row.balance_nano
@@ -97,10 +101,11 @@ class Memory:
         if key is None:
             if row.revoked_ms is not None:
                 return
-            key = Key(row.id, self._accounts[row.account_id], row.terms)
-            self._keys[row.id] = key
-            self._keys_by_digest[row.digest] = key
-        elif row.revoked_ms is not None:
+            account = self._accounts[row.account_id]
+            key = Key(row.id, account, row.terms, spent_nano=row.spent_nano)
+            self._keys[row.id] = self._keys_by_digest[row.digest] = key
+            return
+        if row.revoked_ms is not None:
             del self._keys[row.id], self._keys_by_digest[row.digest]
         if key.terms != row.terms:
             key.terms = row.terms
@@ -150,10 +155,11 @@ def take_hold(key: Key, admission: Admission) -> QueuedHold:
 
 def raise_hold(hold: Hold, amount_nano: int) -> None:
     """Raise the hold to the true cost if that exceeds it."""
-    more = max(amount_nano - hold.amount_nano, 0)
-    hold.amount_nano += more
-    hold.account.held_nano += more
-    hold.key.held_nano += more
+    more = amount_nano - hold.amount_nano
+    if more > 0:
+        hold.amount_nano += more
+        hold.account.held_nano += more
+        hold.key.held_nano += more
 
 
 def drop_hold(hold: Hold) -> None:

@@ -6,7 +6,7 @@ import logging
 from asyncio import Future, get_running_loop
 from collections.abc import Container
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.sqlite.batch import MAX_ITEMS, Item
@@ -20,16 +20,42 @@ class Queue:
 
     def __init__(self) -> None:
         self._holds: dict[QueuedHold, None] = {}
+        """What the next batches commit, in order."""
+        self._fresh: list[QueuedHold] = []
+        self._older: list[QueuedHold] = []
+        """Admissions that linger; some may have been added since."""
 
     def __len__(self) -> int:
+        """Return the number of holds that the next batches commit."""
         return len(self._holds)
+
+    @property
+    def lingers(self) -> bool:
+        """Return whether there are holds that `ripen` will add."""
+        return bool(self._fresh or self._older)
+
+    def linger(self, hold: QueuedHold) -> None:
+        """Keep the hold's row back until `ripen`, or until somebody waits for it."""
+        self._fresh.append(hold)
+
+    def ripen(self) -> bool:
+        """Add what has lingered since before the last call; return whether there was any."""
+        ripe = [one for one in self._older if one.admitted is None and one.settled is None]
+        self._older, self._fresh = self._fresh, []
+        self._holds.update(dict.fromkeys(ripe))
+        return bool(ripe)
+
+    def ripen_all(self) -> None:
+        while self.lingers:
+            self.ripen()
 
     def add(self, hold: QueuedHold) -> None:
         """Queue the hold's row, its settlement, or both."""
         self._holds[hold] = None
 
     def find(self, request_id: str) -> QueuedHold | None:
-        return next((one for one in self._holds if one.admission.request_id == request_id), None)
+        holds = chain(self._holds, self._older, self._fresh)
+        return next((one for one in holds if one.admission.request_id == request_id), None)
 
     def make_batch(self) -> list[Item]:
         """Return the steps to commit next; they stay queued."""
@@ -41,10 +67,12 @@ class Queue:
         hold = item.hold
         assert isinstance(hold, QueuedHold)
         hold.recorded = True
-        end_wait(hold.admitted)
+        if hold.admitted is not None:
+            end_wait(hold.admitted)
         if item.settlement is not None:
             drop_hold(hold)
-            end_wait(hold.settled)
+            if hold.settled is not None:
+                end_wait(hold.settled)
         if hold.settlement is item.settlement:  # else it came, or was voided, meanwhile
             del self._holds[hold]
 
@@ -71,6 +99,7 @@ class Queue:
 
     def fail_all(self) -> None:
         """Fail all waits, because nothing will be committed any more."""
+        self.ripen_all()
         for hold in self._holds:
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
             fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
@@ -83,8 +112,8 @@ def _withdraw(hold: QueuedHold) -> None:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
 
 
-def end_wait(wait: Future[None] | None) -> None:
-    if wait is not None and not wait.done():
+def end_wait(wait: Future[None]) -> None:
+    if not wait.done():
         wait.set_result(None)
 
 

@@ -1,14 +1,18 @@
-"""When the writer wakes, and when it looks for what other processes committed."""
+"""When the writer's rounds begin, and when they look for what other processes committed."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from gateway.ledger.sqlite.serving.queue import end_wait
 
-LINGER_SECONDS: Final = 0.005
-"""How long an admission waits for its settlement: a fast reply is then one commit."""
+LINGER_SECONDS: Final = 0.025
+"""How long an admission waits for its settlement, at least: a fast reply is then one commit."""
+
+SHARE_SECONDS: Final = 0.005
+"""How long those who ask for a poll wait for others who ask."""
 
 POLL_SECONDS: Final = 0.25
 """Commits of other processes are seen within this time and that of a batch."""
@@ -17,33 +21,53 @@ RETRY_SECONDS: Final = 0.2
 """The pause after a batch that failed, so that a full disk is not tried in a busy loop."""
 
 
-class Alarm:
-    """Ends the writer's sleep: at once, soon, or when the next poll is due."""
+class Rounds:
+    """Begins one round after the other: at once, soon, or after a pause."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self._begin = begin
         self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
         self._soon: asyncio.TimerHandle | None = None
-        self.ring = self._rung.set
-        """End the sleep, or the next one, at once."""
+        self._is_wanted = False
+        self._is_busy = False
+        """True from the decision to begin a round until its end, and until that of a pause."""
 
-    def ring_soon(self) -> None:
-        """End the sleep after `LINGER_SECONDS`, counted from the first call."""
+    def hurry(self) -> None:
+        """Begin a round behind what is due in this turn of the loop, or once this round is done.
+
+        All that comes in this turn then shares the round.
+        """
+        self._is_wanted = True
+        if not self._is_busy:
+            self._is_busy = True
+            self._loop.call_soon(self._start)
+
+    def hurry_within(self, seconds: float) -> None:
+        """Hurry after this time, counted from the first call."""
         if self._soon is None:
-            self._soon = self._loop.call_later(LINGER_SECONDS, self.ring)
+            self._soon = self._loop.call_later(seconds, self._hurry_late)
 
-    async def sleep(self, *, is_retry: bool) -> None:
-        """Wait for the alarm or the next poll; before a retry, for `RETRY_SECONDS`."""
-        if is_retry:
-            await asyncio.sleep(RETRY_SECONDS)
-        elif not self._rung.is_set():
-            timer = self._loop.call_later(POLL_SECONDS, self.ring)
-            await self._rung.wait()
-            timer.cancel()
-        self._rung.clear()
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
+    def begin_if_idle(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self._start()
+
+    def end_one(self, *, pauses: bool) -> None:
+        """Note the end of a round, and begin the next one if somebody waits for it."""
+        if pauses:
+            self._loop.call_later(RETRY_SECONDS, self._start)
+        elif self._is_wanted:
+            self._start()
+        else:
+            self._is_busy = False
+
+    def _hurry_late(self) -> None:
+        self._soon = None
+        self.hurry()
+
+    def _start(self) -> None:
+        self._is_wanted = False
+        self._begin()
 
 
 class Polls:
@@ -51,7 +75,7 @@ class Polls:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._begun_seconds = self._loop.time()
+        self.due_seconds = self._loop.time() + POLL_SECONDS
         self._asked: list[asyncio.Future[None]] = []
         self._under_way: list[asyncio.Future[None]] = []
         """Waits that the poll under way ends; if it fails, the next one does."""
@@ -62,13 +86,11 @@ class Polls:
         self._asked.append(wait)
         return wait
 
-    def begin_if_due(self, *, is_idle: bool) -> bool:
+    def begin_if_due(self, now_seconds: float, *, is_idle: bool) -> bool:
         """Return whether to poll in this round: it is idle, somebody asked, or it is time."""
-        now_seconds = self._loop.time()
-        is_time = now_seconds - self._begun_seconds >= POLL_SECONDS
-        if not (is_idle or is_time or self._asked):
+        if not (is_idle or now_seconds >= self.due_seconds or self._asked):
             return False
-        self._begun_seconds = now_seconds
+        self.due_seconds = now_seconds + POLL_SECONDS
         self._under_way += self._asked
         self._asked.clear()
         return True

@@ -20,7 +20,7 @@ from gateway.ledger.sqlite.files import FileWatch
 from gateway.ledger.sqlite.reasons import primary_code
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.memory import Snapshot
-from gateway.ledger.sqlite.serving.thread import run_on_thread
+from gateway.ledger.sqlite.serving.thread import report_from_thread
 from gateway.ledger.sqlite.serving.wal import WalKeeper
 
 _OUT_OF_ORDER: Final = frozenset(
@@ -85,13 +85,20 @@ class Store:
         self._files = files
         self._clock = clock
 
-    async def run_round(self, items: Sequence[Item], *, polls: bool) -> Report:
+    def start_round(
+        self,
+        items: Sequence[Item],
+        *,
+        polls: bool,
+        report: Callable[[Report | BaseException], None],
+    ) -> None:
         """Poll if told, then commit the items together, or one by one if one is bad.
 
-        Nothing is done while files of the database are lost.
+        Nothing is done while files of the database are lost. `report` is called with the result,
+        or with the error that a bug of ours raised.
         """
         work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
-        return await run_on_thread(self._database, work)
+        report_from_thread(self._database, work, report)
 
     def _work(
         self, connection: sqlite3.Connection, *, items: Sequence[Item], now_ms: int, polls: bool

@@ -42,3 +42,26 @@ async def run_on_thread(
     """
     result = await database._execute(function, database._conn)  # noqa: SLF001
     return cast("Result", result)
+
+
+def report_from_thread(
+    database: aiosqlite.Connection,
+    function: Callable[[sqlite3.Connection], Result],
+    report: Callable[[Result | BaseException], None],
+) -> None:
+    """Run a whole function on the connection's own thread; the loop then calls `report`.
+
+    It gets what the function returned or raised. This takes one callback of the loop; with
+    `run_on_thread` a future and the task that awaits it would take a turn of the loop each.
+    """
+    loop, connection = asyncio.get_running_loop(), database._conn  # noqa: SLF001
+
+    def work() -> None:
+        result: Result | BaseException
+        try:
+            result = function(connection)
+        except BaseException as error:  # noqa: BLE001 - it is reported
+            result = error
+        loop.call_soon_threadsafe(report, result)
+
+    database._tx.put_nowait((None, work))  # noqa: SLF001 - without a future, nothing else is told

@@ -1,26 +1,38 @@
-"""The only writer: the whole queue is its next batch.
+"""The only writer: what is queued is its next batch.
 
 Only the event loop touches the queue and the memory; only the connection's thread touches SQLite.
-Nothing is awaited between a commit's report and the end of the waits for it, so memory is never
-seen half updated.
+A round is a poll, a batch, or both. Everything here is a callback: one begins a round, one takes
+its report over. So nothing runs between a commit's report and the end of the waits for it, and
+memory is never seen half updated.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
+from typing import TypeVarTuple
 
 from gateway.exit_codes import ExitCode
-from gateway.ledger.sqlite.batch import MAX_ITEMS, Item
+from gateway.ledger.sqlite.batch import Item
 from gateway.ledger.sqlite.serving.health import Health
 from gateway.ledger.sqlite.serving.memory import Memory, QueuedHold
 from gateway.ledger.sqlite.serving.queue import Queue
-from gateway.ledger.sqlite.serving.schedule import Alarm, Polls
+from gateway.ledger.sqlite.serving.schedule import (
+    LINGER_SECONDS,
+    POLL_SECONDS,
+    SHARE_SECONDS,
+    Polls,
+    Rounds,
+)
 from gateway.ledger.sqlite.serving.store import Report, Store
 
 log = logging.getLogger("gateway.ledger")
+
+Arguments = TypeVarTuple("Arguments")
 
 
 class Writer:
@@ -33,75 +45,73 @@ class Writer:
         """Set when nothing will be committed any more: after `close`, or after a bug of ours."""
         self._store = store
         self._memory = memory
-        self._alarm = Alarm()
-        self._polls = Polls()
         self._loop = asyncio.get_running_loop()
+        self._polls = Polls()
+        self._rounds = Rounds(partial(self._run, self._begin))
         self._commit_seconds = commit_seconds
         self._give_up_seconds: float | None = None
-        self._hang_timer: asyncio.TimerHandle | None = None
-        self.hurry = self._alarm.ring
-        """Commit as soon as the batch under way is done, because somebody waits."""
+        self._batch: Sequence[Item] = ()
+        """What is being committed, until `_hang_seconds` at most; then the commit hangs."""
+        self._hang_seconds = math.inf
+        self._ripening: asyncio.TimerHandle | None = None
+        self._loop.call_later(POLL_SECONDS, self._run, self._watch)
+
+    def linger(self, hold: QueuedHold) -> None:
+        """Queue the hold's row, for which nobody waits."""
+        self.queue.linger(hold)
+        if self._ripening is None:
+            self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
 
     def add(self, hold: QueuedHold) -> None:
-        """Queue the hold's row, its settlement, or both."""
+        """Queue the hold's row, its settlement, or both, because somebody waits."""
         self.queue.add(hold)
-        self._alarm.ring_soon()
+        self._rounds.hurry()
 
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
         if not self.ended.is_set():
             polled = self._polls.ask()
-            self._alarm.ring_soon()
+            self._rounds.hurry_within(SHARE_SECONDS)
             await polled
 
     def close(self) -> None:
-        """Let `run` end when all is committed, or commits failed for `commit_seconds`."""
+        """End when all is committed, or commits failed for `commit_seconds`."""
         self._give_up_seconds = self._loop.time() + self._commit_seconds
-        self.hurry()
+        self.queue.ripen_all()
+        self._rounds.hurry()
 
-    async def run(self) -> None:
-        """Commit until closed. Each round is a sleep, a batch, and what follows from its report."""
+    def _run(self, step: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
+        """Take a step, unless it is over. If it fails, by a bug of ours, it is over."""
+        if self.ended.is_set():
+            return
         try:
-            while not self._is_finished():
-                await self._alarm.sleep(is_retry=self.health.should_pause)
-                self._take_over(await self._run_round(self.queue.make_batch()))
-        finally:
+            step(*arguments)
+        except Exception:
+            log.exception("the ledger's writer failed")
             self._end()
 
-    def _is_finished(self) -> bool:
-        if self._give_up_seconds is None:
-            return False
-        return not self.queue or (not self.health.writable and self._is_time_up())
+    def _ripen(self) -> None:
+        if self.queue.ripen():
+            self._rounds.hurry()
+        self._ripening = (
+            self._loop.call_later(LINGER_SECONDS, self._ripen) if self.queue.lingers else None
+        )
 
-    def _is_time_up(self) -> bool:
-        return self._give_up_seconds is not None and self._loop.time() >= self._give_up_seconds
+    def _begin(self) -> None:
+        now_seconds = self._loop.time()
+        self._hang_seconds = now_seconds + self._commit_seconds
+        self._batch = self.queue.make_batch()
+        polls = self._polls.begin_if_due(now_seconds, is_idle=not self._batch)
+        self._store.start_round(self._batch, polls=polls, report=self._end_round)
 
-    async def _run_round(self, items: Sequence[Item]) -> Report:
-        polls = self._polls.begin_if_due(is_idle=not items)
-        self._watch(items)
-        try:
-            return await self._store.run_round(items, polls=polls)
-        finally:
-            if self._hang_timer is not None:
-                self._hang_timer.cancel()
+    def _end_round(self, report: Report | BaseException) -> None:
+        self._run(self._take_over, report)
 
-    def _watch(self, items: Sequence[Item]) -> None:
-        self._hang_timer = self._loop.call_later(self._commit_seconds, self._note_hang, items)
-
-    def _note_hang(self, items: Sequence[Item]) -> None:
-        """Fail all waits but those for the batch under way, which neither works nor fails.
-
-        A frozen disk does that. The end of that batch is not known yet, so its waits go on.
-        """
-        self.health.note_hang(self._commit_seconds)
-        self._expire({item.hold for item in items})
-        if self._is_time_up():
-            log.critical("a commit hangs, and so would the stop: leaving at once")
-            os._exit(ExitCode.FAILED)
-        self._watch(items)
-
-    def _take_over(self, report: Report) -> None:
-        """Put into memory what was committed. Not a coroutine, so that nothing runs in between."""
+    def _take_over(self, report: Report | BaseException) -> None:
+        """Put into memory what was committed, end the waits for it, and go on."""
+        self._hang_seconds = math.inf
+        if isinstance(report, BaseException):
+            raise report
         if report.snapshot is not None:
             self._memory.apply(report.snapshot)
         self._memory.assign(report.balances_nano, report.spent_nano)
@@ -116,8 +126,46 @@ class Writer:
         else:
             self.health.note_failure(report.unavailable, self._loop.time())
             self._expire()
-        if report.unavailable or len(report.done) + len(report.refused) == MAX_ITEMS:
-            self.hurry()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._is_finished():
+            self._end()
+            return
+        if self.queue:
+            self._rounds.hurry()
+        self._rounds.end_one(pauses=self.health.should_pause)
+
+    def _is_finished(self) -> bool:
+        if self._give_up_seconds is None:
+            return False
+        return not self.queue or (not self.health.writable and self._is_time_up())
+
+    def _is_time_up(self) -> bool:
+        return self._give_up_seconds is not None and self._loop.time() >= self._give_up_seconds
+
+    def _watch(self) -> None:
+        """Poll if no round does, and notice a round that hangs: the one timer that goes on and on."""
+        now_seconds = self._loop.time()
+        if self._hang_seconds <= now_seconds:
+            self._note_hang()
+        elif self._polls.due_seconds <= now_seconds:
+            self._rounds.begin_if_idle()
+        times = (self._polls.due_seconds, self._hang_seconds, now_seconds + POLL_SECONDS)
+        next_seconds = min(one for one in times if one > now_seconds)
+        self._loop.call_at(next_seconds, self._run, self._watch)
+
+    def _note_hang(self) -> None:
+        """Fail all waits but those for the batch under way, which neither works nor fails.
+
+        A frozen disk does that. The end of that batch is not known yet, so its waits go on.
+        """
+        self.health.note_hang(self._commit_seconds)
+        self._expire({item.hold for item in self._batch})
+        if self._is_time_up():
+            log.critical("a commit hangs, and so would the stop: leaving at once")
+            os._exit(ExitCode.FAILED)
+        self._hang_seconds += self._commit_seconds
 
     def _expire(self, but: Container[object] = ()) -> None:
         self.queue.expire(self._loop.time() - self._commit_seconds, but)

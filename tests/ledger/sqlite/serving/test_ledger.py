@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,19 @@ async def test_fast_reply_is_one_commit(tmp_path: Path) -> None:
         await future
         assert hold.recorded
         await ledger.wait_admitted(hold)
+
+
+async def test_the_garbage_collector_rests_while_the_ledger_is_read(tmp_path: Path) -> None:
+    """It would go over all keys again and again, as they come."""
+    rested: list[bool] = []
+
+    def clock() -> int:
+        rested.append(not gc.isenabled())
+        return 1
+
+    async with SqliteLedger.open(make_place(tmp_path).path, clock=clock):
+        assert gc.isenabled()
+    assert rested[0]
 
 
 async def test_a_hold_that_never_reached_the_queue_is_not_admitted(tmp_path: Path) -> None:

@@ -82,6 +82,33 @@ async def test_what_is_refused_holds_nothing_and_tells_all_who_wait(key: Key) ->
             future.result()
 
 
+async def test_an_admission_lingers_a_whole_period_and_is_found_meanwhile(key: Key) -> None:
+    queue = Queue()
+    hold = take_hold(key, admission(10))
+    queue.linger(hold)
+    assert not queue.ripen(), "it may have come a moment ago"
+    assert (len(queue), queue.lingers) == (0, True)
+    assert queue.find(hold.admission.request_id) is hold
+    assert queue.ripen()
+    assert ([item.hold for item in queue.make_batch()], queue.lingers) == ([hold], False)
+
+
+async def test_what_lingers_is_committed_once(key: Key) -> None:
+    """Somebody waits for the row or the end of one meanwhile, so it is added before."""
+    queue = Queue()
+    admitted, ended = take_hold(key, admission(10)), take_hold(key, admission(10))
+    for hold in (admitted, ended):
+        queue.linger(hold)
+    wait(admitted, None)
+    wait(ended, settlement(5))
+    ended.admitted = None
+    for hold in (admitted, ended):
+        queue.add(hold)
+        queue.finish(queue.make_batch()[0])
+    queue.ripen_all()
+    assert len(queue) == 0
+
+
 @pytest.mark.parametrize(
     ("end", "outcome", "cost_nano"),
     [
@@ -110,9 +137,11 @@ async def test_everybody_is_told_when_the_ledger_closes(
     key: Key, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = Queue()
-    hold = add(queue, key, settlement(5))
+    hold, lingering = add(queue, key, settlement(5)), take_hold(key, admission(10))
+    queue.linger(lingering)
     queue.fail_all()
     assert hold.admitted is not None
     assert isinstance(hold.admitted.exception(), LedgerUnavailable)
     assert is_done(hold.settled)
-    assert f"request {hold.admission.request_id}: the ledger closed before it" in caplog.text
+    for one in (hold, lingering):
+        assert f"request {one.admission.request_id}: the ledger closed before it" in caplog.text

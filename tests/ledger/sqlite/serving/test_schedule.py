@@ -1,77 +1,109 @@
-"""When the writer wakes and when it polls, on a clock that jumps to the next timer."""
+"""When rounds begin and when they poll, on a clock that jumps to the next timer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
-from gateway.ledger.sqlite.serving.schedule import (
-    LINGER_SECONDS,
-    POLL_SECONDS,
-    RETRY_SECONDS,
-    Alarm,
-    Polls,
-)
+from gateway.ledger.sqlite.serving.schedule import POLL_SECONDS, RETRY_SECONDS, Polls, Rounds
 from tests.api.lives.loop import VirtualLoop
 
-
-def play(sleep: Callable[[Alarm], object], *, is_retry: bool = False) -> float:
-    """Return how long the writer slept after something was done to its alarm."""
-
-    async def measure() -> float:
-        alarm, loop = Alarm(), asyncio.get_running_loop()
-        sleep(alarm)
-        begun = loop.time()
-        await alarm.sleep(is_retry=is_retry)
-        slept = loop.time() - begun
-        await alarm.sleep(is_retry=False)
-        assert loop.time() - begun - slept == pytest.approx(POLL_SECONDS), "it rings once"
-        return slept
-
-    loop = VirtualLoop()
-    try:
-        return loop.run_until_complete(measure())
-    finally:
-        loop.close()
+LONG = 1000.0
 
 
-def ring_twice(alarm: Alarm) -> None:
-    alarm.ring_soon()
-    alarm.ring()
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    with closing(VirtualLoop()) as loop:
+        yield loop
+
+
+class Play:
+    """Rounds that take no time, or end when told; `begun` are the times at which they began."""
+
+    def __init__(self, loop: VirtualLoop, do: Callable[[Rounds], object]) -> None:
+        self.begun: list[float] = []
+        self._loop = loop
+        loop.run_until_complete(self._start(do))
+
+    async def _start(self, do: Callable[[Rounds], object]) -> None:
+        self.rounds = Rounds(lambda: self.begun.append(self._loop.time()))
+        do(self.rounds)
+        assert self.begun == [], "the rest of this turn comes first"
+        await self._wait()
+
+    def then(self, do: Callable[[Rounds], object]) -> list[float]:
+        """Do something to the rounds; return how long after it each of them began."""
+        self.begun.clear()
+        began = self._loop.time()
+        self._loop.call_soon(do, self.rounds)
+        self._loop.run_until_complete(self._wait())
+        return [at - began for at in self.begun]
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(LONG)
+
+
+def hurry(rounds: Rounds) -> None:
+    rounds.hurry()
+    rounds.hurry()
+
+
+def end(rounds: Rounds) -> None:
+    rounds.end_one(pauses=False)
+
+
+def pause(rounds: Rounds) -> None:
+    rounds.end_one(pauses=True)
+    rounds.hurry()
+
+
+def hurry_within(rounds: Rounds) -> None:
+    rounds.hurry_within(0.5)
+    rounds.hurry_within(0.1)
 
 
 @pytest.mark.parametrize(
-    ("do", "seconds"),
-    [
-        (lambda _: None, POLL_SECONDS),
-        (Alarm.ring_soon, LINGER_SECONDS),
-        (lambda alarm: alarm.ring(), 0),
-        (ring_twice, 0),
-    ],
+    ("do", "begun"), [(lambda _: None, []), (hurry, [0]), (hurry_within, [0.5])]
 )
-def test_the_sleep_is_as_short_as_somebody_needs(
-    do: Callable[[Alarm], object], seconds: float
+def test_a_round_begins_once_when_somebody_needs_it(
+    loop: VirtualLoop, do: Callable[[Rounds], object], begun: list[float]
 ) -> None:
-    """An admission lingers for its settlement; who waits for a commit does not."""
-    assert play(do) == pytest.approx(seconds)
+    assert Play(loop, do).begun == begun
 
 
-@pytest.mark.parametrize("do", [lambda _: None, Alarm.ring_soon, lambda alarm: alarm.ring()])
-def test_a_retry_waits_its_time_whoever_rings(do: Callable[[Alarm], object]) -> None:
-    assert play(do, is_retry=True) == pytest.approx(RETRY_SECONDS)
+def test_who_comes_during_a_round_gets_the_next_one(loop: VirtualLoop) -> None:
+    play = Play(loop, hurry)
+    assert play.then(hurry) == [], "one round at a time"
+    assert play.then(end) == [0]
+    assert play.then(end) == [], "nobody waits"
+    assert play.then(hurry) == [0]
+
+
+def test_a_retry_waits_its_time_whoever_hurries(loop: VirtualLoop) -> None:
+    play = Play(loop, hurry)
+    assert play.then(pause) == pytest.approx([RETRY_SECONDS])
+    assert play.then(end) == [], "its round had all that came in the pause"
+
+
+def test_a_poll_begins_at_once_unless_a_round_is_under_way(loop: VirtualLoop) -> None:
+    play = Play(loop, lambda _: None)
+    assert play.then(Rounds.begin_if_idle) == [0]
+    assert play.then(Rounds.begin_if_idle) == []
+    assert play.then(end) == []
 
 
 async def test_waits_of_one_time_share_a_poll_that_begins_after_them() -> None:
     polls = Polls()
-    assert not polls.begin_if_due(is_idle=False), "there was one a moment ago"
+    assert not begin(polls), "there was one a moment ago"
     first, second = polls.ask(), polls.ask()
-    assert polls.begin_if_due(is_idle=False)
+    assert begin(polls)
     late = polls.ask()
     polls.finish()
     assert (first.done(), second.done(), late.done()) == (True, True, False)
-    assert polls.begin_if_due(is_idle=False)
+    assert begin(polls)
     polls.finish()
     assert late.done()
 
@@ -79,18 +111,29 @@ async def test_waits_of_one_time_share_a_poll_that_begins_after_them() -> None:
 async def test_a_poll_that_failed_is_answered_by_the_next_one() -> None:
     polls = Polls()
     asked = polls.ask()
-    assert polls.begin_if_due(is_idle=False)
+    assert begin(polls)
     assert not asked.done()
-    assert polls.begin_if_due(is_idle=True), "an idle round always polls"
+    assert begin(polls, is_idle=True), "an idle round always polls"
     polls.finish()
     assert asked.done()
+
+
+async def test_rounds_under_load_poll_when_it_is_time() -> None:
+    polls, now = Polls(), asyncio.get_running_loop().time()
+    assert not polls.begin_if_due(now + POLL_SECONDS - 0.01, is_idle=False)
+    assert polls.begin_if_due(now + POLL_SECONDS + 0.01, is_idle=False)
+    assert not polls.begin_if_due(now + 2 * POLL_SECONDS, is_idle=False)
 
 
 async def test_nobody_waits_for_a_poll_behind_the_end() -> None:
     polls = Polls()
     looked_for, asked = polls.ask(), None
-    polls.begin_if_due(is_idle=False)
+    begin(polls)
     asked = polls.ask()
     asked.cancel()
     polls.close()
     assert looked_for.done()
+
+
+def begin(polls: Polls, *, is_idle: bool = False) -> bool:
+    return polls.begin_if_due(asyncio.get_running_loop().time(), is_idle=is_idle)

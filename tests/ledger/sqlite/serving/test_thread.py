@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 
 import pytest
 
-from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
+from gateway.ledger.sqlite.serving.thread import open_on_thread, report_from_thread, run_on_thread
 
 
 def connect() -> sqlite3.Connection:
@@ -28,6 +29,25 @@ async def test_errors_reach_who_waits_and_end_nothing() -> None:
             await run_on_thread(database, lambda connection: connection.execute("nonsense"))
         (one,) = await run_on_thread(database, lambda it: it.execute("SELECT 1").fetchone())
         assert one == 1
+
+
+async def test_a_report_comes_on_the_loop_with_the_result_or_the_error() -> None:
+    """Also an error that is no Exception: whoever waits for the report must get it."""
+    reports: asyncio.Queue[tuple[object, threading.Thread]] = asyncio.Queue()
+
+    def report(result: object) -> None:
+        reports.put_nowait((result, threading.current_thread()))
+
+    def fail(_: sqlite3.Connection) -> None:
+        raise SystemExit
+
+    async with open_on_thread(connect) as database:
+        report_from_thread(database, lambda it: it.execute("SELECT 7").fetchone(), report)
+        assert await reports.get() == ((7,), threading.current_thread())
+        report_from_thread(database, fail, report)
+        error, _ = await reports.get()
+        assert isinstance(error, SystemExit)
+        assert await run_on_thread(database, lambda _: 1) == 1, "the thread goes on"
 
 
 async def test_no_thread_is_left_of_a_connection_that_failed() -> None:

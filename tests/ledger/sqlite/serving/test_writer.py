@@ -14,7 +14,7 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.exit_codes import ExitCode
 from gateway.ledger.sqlite.batch import MAX_ITEMS
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving import schedule
+from gateway.ledger.sqlite.serving import writer
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending
 from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS
@@ -53,7 +53,7 @@ async def test_many_settlements_are_batch_after_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than one batch holds: the next one does not wait for the poll, or this takes an hour."""
-    monkeypatch.setattr(schedule, "POLL_SECONDS", 3600)
+    monkeypatch.setattr(writer, "POLL_SECONDS", 3600)
     place = make_place(tmp_path)
     async with SqliteLedger.open(place.path) as ledger:
         key = find_key(ledger, place)
@@ -135,7 +135,7 @@ async def test_a_writer_that_fails_leaves_nobody_waiting(
             await ledger.settle(hold, settlement(5))
         with pytest.raises(LedgerUnavailable):
             ledger.hold(key, admission())
-    assert "task ledger-writer failed" in caplog.text
+    assert "the ledger's writer failed" in caplog.text
 
 
 async def test_a_hanging_commit_holds_up_nobody_else(tmp_path: Path) -> None:
@@ -179,3 +179,10 @@ async def test_a_hanging_commit_does_not_hold_up_the_stop(
     assert set(left) == {ExitCode.FAILED}
     assert "a commit hangs, and so would the stop" in caplog.text
     await charged
+
+
+async def test_closing_commits_what_lingers(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        ledger.hold(find_key(ledger, place), admission())
+    assert query(place.path, "SELECT state FROM requests") == [("pending",)]
