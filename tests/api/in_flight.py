@@ -120,13 +120,7 @@ async def _check_stopped(scene: Scene) -> None:
     assert await scene.wait_for_exit() == 0
 
 
-async def _wait_for_rows(scene: Scene) -> None:
-    count = len(PATHS) * len(FORMS)
-    await until(lambda: scene.count_pending() == count, "every request to have its row")
-
-
 async def _kill(scene: Scene) -> None:
-    await _wait_for_rows(scene)
     scene.signal(signal.SIGKILL)
     await scene.wait_for_exit()
 
@@ -141,7 +135,8 @@ async def _restart(scene: Scene) -> None:
 
 async def _break_late(scene: Scene) -> None:
     """Break the ledger once every request has its row, and let the provider go on."""
-    await _wait_for_rows(scene)
+    count = len(PATHS) * len(FORMS)
+    await until(lambda: scene.count_pending() == count, "every request to have its row")
     await scene.break_ledger()
     scene.go_on.set()
 

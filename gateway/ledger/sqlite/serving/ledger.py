@@ -122,6 +122,7 @@ class SqliteLedger:
         if hold.admitted is None or hold.admitted.cancelled():
             hold.admitted = self._loop.create_future()
         hold.waiting_since_seconds = self._loop.time()
+        self._queue.ripen_all()  # a commit is due, and the rows of others cost it little
         self._writer.add(hold)
         await hold.admitted
 

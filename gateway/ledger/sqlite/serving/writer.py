@@ -150,7 +150,7 @@ class Writer:
         if self._hang_seconds <= now_seconds:
             self._note_hang()
         elif self._polls.due_seconds <= now_seconds:
-            self._rounds.begin_if_idle()
+            self._rounds.hurry()
         times = (self._polls.due_seconds, self._hang_seconds, now_seconds + POLL_SECONDS)
         next_seconds = min(one for one in times if one > now_seconds)
         self._loop.call_at(next_seconds, self._run, self._watch)

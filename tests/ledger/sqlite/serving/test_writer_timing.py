@@ -132,12 +132,13 @@ def test_a_commit_hangs_after_its_time_and_not_before() -> None:
     play(scene)
 
 
-def test_settlements_of_one_turn_are_one_batch() -> None:
+def test_what_comes_during_a_round_is_one_batch() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
         for _ in range(3):
             writer.add(make_hold())
-        await asyncio.sleep(0)
-        assert [len(items) for _, items, _ in store.begun] == [3]
+        assert [len(items) for _, items, _ in store.begun] == [1]
+        store.end_round()
+        assert [len(items) for _, items, _ in store.begun] == [1, 2]
 
     play(scene)
 
