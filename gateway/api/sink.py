@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import HttpVersion11, web
+from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 
 from gateway.errors import GatewayError
 from gateway.tasks import spawn
-
-HIGH_WATER_BYTES: Final = 64 << 10
-"""asyncio's own default: above it the transport asks to wait, below it `drain` returns at once."""
 
 STREAM_HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -101,6 +99,8 @@ class StreamSink(Sink):
     response: web.StreamResponse = field(default_factory=web.StreamResponse)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: list[bytes] = field(default_factory=list)
+    _protocol: BaseProtocol = field(init=False)
+    """Knows whether its transport is lost, or asked to wait: above asyncio's own 64 KiB."""
     _transport: asyncio.Transport | None = None
     _chunked: bool = False
     _comment_due: float = 0.0
@@ -113,7 +113,8 @@ class StreamSink(Sink):
 
     def __post_init__(self) -> None:
         self._chunked = self.request.version >= HttpVersion11
-        self._transport = self.request.transport
+        self._protocol = self.request.protocol
+        self._transport = self._protocol.transport
         self._comment_due = self._loop.time() + self.comment_seconds
 
     @property
@@ -210,8 +211,8 @@ class StreamSink(Sink):
 
     def _write(self, data: bytes) -> bool:
         """Write bytes; False when the transport's buffer is full."""
-        transport = self._transport
-        if transport is None or transport.is_closing() or self._ended:
+        transport = self._protocol.transport
+        if transport is None or self._ended:
             return True  # nobody reads; the next tick notices
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
-        return transport.get_write_buffer_size() < HIGH_WATER_BYTES
+        return not self._protocol.writing_paused

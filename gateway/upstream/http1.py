@@ -280,7 +280,9 @@ def parse_head(data: bytes) -> Head:
     """Parse status line and headers, without the blank line. Raises BadResponse."""
     match = _HEAD.fullmatch(data)
     if match is None:
-        raise BadResponse("its status line or a header is malformed, or it has too many headers")
+        if not re.match(_STATUS_LINE + rb"\r?(?:\n|\Z)", data):
+            raise BadResponse("its status line is malformed")
+        raise BadResponse("a header is malformed, or it has too many headers")
     if len(data) > MAX_LINE_BYTES and any(
         len(line) > MAX_LINE_BYTES for line in data.replace(b"\r\n", b"\n").split(b"\n")
     ):

@@ -11,7 +11,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
-from gateway.api.sink import HIGH_WATER_BYTES, StreamSink
+from gateway.api.sink import StreamSink
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -23,6 +23,7 @@ class OpenTransport(asyncio.Transport):
     """A transport that takes all bytes at once."""
 
     written = b""
+    protocol: BaseProtocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
@@ -30,23 +31,22 @@ class OpenTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
-    def get_write_buffer_size(self) -> int:
-        return 0
-
 
 class StuckTransport(OpenTransport):
     """A transport whose caller reads nothing."""
 
     aborted = False
 
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        super().write(data)
+        if not self.protocol.writing_paused:
+            self.protocol.pause_writing()
+
     def abort(self) -> None:
         self.aborted = True
 
     def is_closing(self) -> bool:
         return self.aborted
-
-    def get_write_buffer_size(self) -> int:
-        return HIGH_WATER_BYTES
 
 
 class ResetTransport(OpenTransport):
@@ -60,9 +60,10 @@ async def make_sink(transport: OpenTransport) -> StreamSink:
     """Make the sink of a chunked response whose head was sent."""
     protocol = BaseProtocol(asyncio.get_running_loop())
     protocol.transport = transport
+    transport.protocol = protocol
     writer = StreamWriter(protocol, asyncio.get_running_loop())
     writer.enable_chunking()
-    request = SimpleNamespace(transport=transport, version=HttpVersion11, writer=writer)
+    request = SimpleNamespace(protocol=protocol, version=HttpVersion11, writer=writer)
     await writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
     writer.send_headers()
     sink = StreamSink(
