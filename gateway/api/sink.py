@@ -133,12 +133,12 @@ class StreamSink(Sink):
             self._pending.clear()
 
     def send(self, data: bytes) -> bool:
-        if self._flowing:
-            self._silent = False
-            return self._write(data)
-        if not self._ended:
-            self._pending.append(data)
-        return self._ended
+        if not self._flowing:
+            if not self._ended:
+                self._pending.append(data)
+            return self._ended
+        self._silent = False
+        return self._write(data)
 
     async def ready(self) -> None:
         self._stalled_since = self._loop.time()

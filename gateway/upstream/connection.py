@@ -148,14 +148,19 @@ class Connection(asyncio.Protocol):
         had_head = reader.head is not None
         try:
             body = reader.feed(data)
+            if body:
+                self.body_reads += 1
+                if self._receiver is None:
+                    self._hold(body)
+                elif not self._receiver.receive(body) and not self._stopped:
+                    self._pause()
         except BadResponse as error:
             if error.body:
                 self._push(error.body)
-            self.fail(Broken(str(error)))
-            self._abort()
+            self._cut(Broken(str(error)))
             return
-        if body:
-            self._push(body)
+        except Exception as error:  # noqa: BLE001 - a receiver's
+            self._cut(error)
         if reader.done or not had_head:
             self._wake()
             if self._linger is not None:
@@ -180,26 +185,32 @@ class Connection(asyncio.Protocol):
             self.fail(Broken(str(error)))
         self._wake()
 
-    def _push(self, body: bytes) -> None:
-        self.body_reads += 1
-        if self._stopped:
-            return
-        if self._receiver is None:
+    def _hold(self, body: bytes) -> None:
+        """Keep what came before `deliver`; drop what comes after `stop`."""
+        if not self._stopped:
             self._early.append(body)
             self._early_bytes += len(body)
             if self._early_bytes > EARLY_BYTES:
                 self._pause()
+
+    def _push(self, body: bytes) -> None:
+        """Hand over what came before; `data_received` does the same without this call."""
+        if self._receiver is None:
+            self._hold(body)
             return
         try:
             if not self._receiver.receive(body) and not self._stopped:
                 self._pause()
-        except GatewayError as error:
-            self.fail(error)
-            self._abort()
-        except Exception:
-            log.exception("a provider's bytes could not be handled")
-            self.fail(InternalError())
-            self._abort()
+        except Exception as error:  # noqa: BLE001 - a receiver's
+            self._cut(error)
+
+    def _cut(self, error: Exception) -> None:
+        """End the connection because of an error in its bytes, or in what was made of them."""
+        if not isinstance(error, Broken | GatewayError):
+            log.error("a provider's bytes could not be handled", exc_info=error)
+            error = InternalError()
+        self.fail(error)
+        self._abort()
 
     def _pause(self) -> None:
         if not self.paused:

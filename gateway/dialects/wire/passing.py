@@ -54,8 +54,10 @@ class Template:
     out_tail: bytes
     tool: tuple[int, int] | None
     """The choice and the tool call whose arguments the text is."""
+    head_bytes: int
+    """The length of `head`."""
     behind_head: re.Pattern[bytes]
-    """See `_compile_rest`."""
+    """See `compile_rest`."""
 
     def maybe_pass_whole(self, data: bytes) -> tuple[bytes, int] | None:
         """Convert one event of this shape that is all of `data`: the hot path.
@@ -64,7 +66,7 @@ class Template:
         """
         if not data.startswith(self.head):
             return None
-        rest = self.behind_head.fullmatch(data, len(self.head))
+        rest = self.behind_head.fullmatch(data, self.head_bytes)
         if rest is None:
             return None
         text, special, middle, noise, tail = rest.groups()
@@ -80,7 +82,7 @@ class Template:
         """
         text_bytes = 0
         while buffer.startswith(self.head, position):
-            rest = self.behind_head.match(buffer, position + len(self.head))
+            rest = self.behind_head.match(buffer, position + self.head_bytes)
             if rest is None:
                 break
             text, special, middle, noise, tail = rest.groups()
@@ -98,7 +100,7 @@ class Template:
         third of the time. The proof is that the events made anew from their texts are those that came.
         """
         stop = buffer.rfind(self.tail + self.head, position + 1) + len(self.tail)
-        run, event = compile_run(len(self.head), len(self.middle), len(self.tail))
+        run, event = compile_run(self.head_bytes, len(self.middle), len(self.tail))
         if stop <= position or not run.fullmatch(buffer, position, stop):
             return position, 0
         rows = event.findall(buffer, position, stop)
@@ -177,8 +179,8 @@ def maybe_learn(
     out_middle, out_key, out_rest = out_behind.partition(_OBFUSCATION)
     string, out_string = STRING_REST.match(rest), STRING_REST.match(out_rest)
     if not key or not out_key or not string or not out_string:
-        whole = compile_rest(len(behind), 0)
-        return Template(head, behind, b"", out_head, out_behind, b"", tool, whole)
+        pattern = compile_rest(len(behind), 0)
+        return Template(head, behind, b"", out_head, out_behind, b"", tool, len(head), pattern)
     if _OBFUSCATION in rest:
         return None
     middle, tail = middle + key, rest[string.end() - 1 :]
@@ -190,6 +192,7 @@ def maybe_learn(
         out_middle + out_key,
         out_rest[out_string.end() - 1 :],
         tool,
+        len(head),
         compile_rest(len(middle), len(tail)),
     )
 
