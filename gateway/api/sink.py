@@ -126,11 +126,10 @@ class StreamSink(Sink):
         return self._transport is None or self._transport.is_closing()
 
     async def begin(self) -> None:
-        await self._open()
+        await self._open(self._take_pending)
         self._flowing = True
         if self._pending:
-            self.send(b"".join(self._pending))
-            self._pending.clear()
+            self._write(self._take_pending())
 
     def send(self, data: bytes) -> bool:
         if not self._flowing:
@@ -162,13 +161,14 @@ class StreamSink(Sink):
                 _ = spawn(self._comment_early(), name="comment")
 
     def end(self, data: bytes) -> None:
-        if self.lost:
+        if self.lost or self._ended:
             return
-        self._write(data)
-        self._ended = True
         writer = self.request.writer
         assert isinstance(writer, StreamWriter)
+        self._write(data, b"0\r\n\r\n" if self._chunked else b"")
+        self._ended = True
         if not self.lost:  # the write itself may find the caller gone
+            writer.chunked = False  # its last chunk left with the data, in one write
             writer.set_eof()
 
     def abort(self) -> None:
@@ -179,8 +179,14 @@ class StreamSink(Sink):
     def close(self) -> None:
         self._ended = True
 
-    async def _open(self) -> None:
-        """Send the 200 and the headers, once the request's row is committed."""
+    def _take_pending(self) -> bytes:
+        pending = b"".join(self._pending)
+        if pending:
+            self._pending, self._silent = [], False
+        return pending
+
+    async def _open(self, take_first: Callable[[], bytes]) -> None:
+        """Send the 200, the headers and the first bytes, once the request's row is committed."""
         if self._opened:
             return
         await self.wait_admitted()
@@ -198,21 +204,24 @@ class StreamSink(Sink):
             response.force_close()
         writer = await response.prepare(self.request)
         if writer is not None:
-            writer.send_headers()
+            assert isinstance(writer, StreamWriter)
+            await writer.write(take_first(), drain=False)  # `ready` waits, and gives up in time
 
     async def _comment_early(self) -> None:
-        """Send the head and a comment while the provider is still silent."""
+        """Send a comment while the provider is still silent, and the head if it was not sent."""
+        if self._opened:
+            if not self._flowing:
+                self._write(self.keep_alive)
+            return
         try:
-            await self._open()
+            await self._open(lambda: self.keep_alive)
         except (GatewayError, ConnectionError):
             return  # the task that serves the request meets the same and deals with it
-        if self._opened and not self._flowing and not self._ended:
-            self._write(self.keep_alive)
 
-    def _write(self, data: bytes) -> bool:
-        """Write bytes; False when the transport's buffer is full."""
+    def _write(self, data: bytes, behind: bytes = b"") -> bool:
+        """Write events, and bytes behind them; False when the transport's buffer is full."""
         transport = self._protocol.transport
         if transport is None or self._ended:
             return True  # nobody reads; the next tick notices
-        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        transport.write(b"%x\r\n%b\r\n%b" % (len(data), data, behind) if self._chunked else data)
         return not self._protocol.writing_paused

@@ -86,7 +86,7 @@ async def wait_admitted() -> None:
 async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_gone() -> None:
     transport = ResetTransport()
     (await make_sink(transport)).end(DONE)
-    assert transport.written.endswith(DONE + b"\r\n")
+    assert transport.written.endswith(DONE + b"\r\n0\r\n\r\n")
 
 
 async def test_nothing_is_written_behind_the_end() -> None:
