@@ -188,14 +188,13 @@ class HttpForwarder:
 
 def _accept(connection: Connection, head: Head) -> Answer:
     """Return the answer of a head with status 200. Raises UpstreamError for one in a strange encoding."""
-    headers = head.headers
-    if headers.get(b"content-encoding", b"").lower() not in {b"", b"identity"}:
+    if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
         connection.close()
         raise UpstreamError(
             "The upstream provider sent an encoding nobody asked for.",
             cause="200, but encoded",
         )
-    is_typed = is_reply_type(headers.get(b"content-type", b""))
+    is_typed = is_reply_type(head.headers.get(b"content-type", b""))
     return _HttpAnswer(connection) if is_typed else _UntypedAnswer(connection)
 
 

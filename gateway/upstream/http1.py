@@ -32,10 +32,9 @@ _HEAD = re.compile(
 )
 _TRAILER = re.compile(_HEADER)
 _FRAMING = re.compile(
-    rb"\n(?i:(connection|content-encoding|content-length|content-type|transfer-encoding))"
-    rb"[ \t]*:([^\r\n]*)"
+    rb"\n(connection|content-encoding|content-length|content-type|transfer-encoding)[ \t]*:([^\r\n]*)"
 )
-"""The headers of which each response needs some."""
+"""The headers of which each response needs some, in lower case."""
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 _CHUNK_LINE = re.compile(_CHUNK_SIZE.pattern + rb"\r?\n")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
@@ -55,7 +54,7 @@ class Head:
 
     status: int
     headers: dict[bytes, bytes]
-    """Those of connection, encoding, length and type: names in lower case, values as they came."""
+    """Connection, encodings, length and type: names and values in lower case."""
     is_persistent: bool
     """The connection may be reused once the body is read."""
     _lines: bytes
@@ -169,7 +168,7 @@ class ResponseReader:
         if head.status in _NO_BODY or head.status < 200:  # noqa: PLR2004
             self.done = True
         elif encoding is not None:
-            if length is not None or encoding.lower() != b"chunked":
+            if length is not None or encoding != b"chunked":
                 raise BadResponse("its framing is ambiguous")
             self._chunked = self._between_chunks = True
         elif length is not None:
@@ -265,17 +264,16 @@ def parse_head(data: bytes) -> Head:
     ):
         raise BadResponse("a line of its head is too long")
     headers: dict[bytes, bytes] = {}
-    for name, value in _FRAMING.findall(data):
-        key = name.lower()
-        if key in headers:
-            if key in {b"content-length", b"transfer-encoding"}:
-                raise BadResponse("its framing is ambiguous")
-            headers[key] += b", " + value.strip(b" \t")  # RFC 9110 §5.3
+    for name, value in _FRAMING.findall(data.lower()):
+        if name not in headers:
+            headers[name] = value.strip(b" \t")
+        elif name in {b"content-length", b"transfer-encoding"}:
+            raise BadResponse("its framing is ambiguous")
         else:
-            headers[key] = value.strip(b" \t")
+            headers[name] += b", " + value.strip(b" \t")  # RFC 9110 §5.3
     is_persistent = match[1] == b"1"
     if b"connection" in headers:
-        options = {one.strip() for one in headers[b"connection"].lower().split(b",")}
+        options = {one.strip() for one in headers[b"connection"].split(b",")}
         is_persistent = b"close" not in options if is_persistent else b"keep-alive" in options
     return Head(int(match[2]), headers, is_persistent, data)
 
