@@ -23,10 +23,12 @@ class OpenTransport(asyncio.Transport):
     """A transport that takes all bytes at once."""
 
     written = b""
+    writes = 0
     protocol: BaseProtocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
+        self.writes += 1
 
     def is_closing(self) -> bool:
         return False
@@ -87,6 +89,26 @@ async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_
     transport = ResetTransport()
     (await make_sink(transport)).end(DONE)
     assert transport.written.endswith(DONE + b"\r\n0\r\n\r\n")
+
+
+async def test_the_last_events_and_the_end_are_one_write() -> None:
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    before = transport.writes
+    sink.end(DONE)
+    assert transport.writes == before + 1
+    assert transport.written.endswith(b"%x\r\n%b\r\n0\r\n\r\n" % (len(DONE), DONE))
+    assert transport.written.count(b"0\r\n\r\n") == 1
+
+
+async def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
+    """asyncio would log each such write."""
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    before = transport.writes
+    transport.protocol.transport = None
+    assert sink.send(b"data: 1\n\n")
+    assert transport.writes == before
 
 
 async def test_nothing_is_written_behind_the_end() -> None:
