@@ -37,6 +37,24 @@ def test_chunks_read_the_same_in_any_three_reads() -> None:
             assert (body, reader.done, reader.leftover) == (b"hello!", True, False), reads
 
 
+def test_data_that_looks_like_a_chunk_is_data() -> None:
+    """Only between chunks may a read be taken for one."""
+    inside = b"5\r\nhello\r\n"
+    for reads in (
+        (b"a\r\n", inside, b"\r\n"),
+        (b"d\r\n5\r\nhe", b"3\r\nllo\r\n", b"\r\n"),
+        (b"1", b"4\r\n" + inside * 2, b"\r\n"),
+    ):
+        reader = ResponseReader()
+        reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")])
+        body = b"".join(reader.feed(read) for read in reads)
+        assert body == b"".join(reads).partition(b"\r\n")[2][:-2], reads
+    reader = ResponseReader()
+    reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")] + b"0\r\n")
+    with pytest.raises(BadResponse, match="trailers"):
+        reader.feed(inside)
+
+
 @pytest.mark.parametrize("data", [b"5\r\nhello\n\n", b"5\r\nhello!\n", b"5\r\nhellox\r\n"])
 def test_a_chunk_that_is_not_as_long_as_it_said_is_refused(data: bytes) -> None:
     reader = ResponseReader()
