@@ -161,7 +161,7 @@ class StreamSink(Sink):
                 _ = spawn(self._comment_early(), name="comment")
 
     def end(self, data: bytes) -> None:
-        if self.lost or self._ended:
+        if self.lost:
             return
         writer = self.request.writer
         assert isinstance(writer, StreamWriter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,6 +13,7 @@ from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
 from gateway.api.sink import StreamSink
+from tests.support.waiting import until
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -58,25 +60,43 @@ class ResetTransport(OpenTransport):
         return DONE in self.written
 
 
-async def make_sink(transport: OpenTransport) -> StreamSink:
-    """Make the sink of a chunked response whose head was sent."""
+@dataclass(slots=True)
+class Response:
+    """A response whose head is written where it is prepared, as aiohttp does."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def enable_chunked_encoding(self) -> None:
+        """Nothing: the writer is chunked."""
+
+    async def prepare(self, request: web.Request) -> StreamWriter:
+        assert isinstance(request.writer, StreamWriter)
+        await request.writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
+        return request.writer
+
+
+def make_new_sink(transport: OpenTransport) -> StreamSink:
+    """Make the sink of a chunked response whose head was not sent yet."""
     protocol = BaseProtocol(asyncio.get_running_loop())
     protocol.transport = transport
     transport.protocol = protocol
     writer = StreamWriter(protocol, asyncio.get_running_loop())
     writer.enable_chunking()
     request = SimpleNamespace(protocol=protocol, version=HttpVersion11, writer=writer)
-    await writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
-    writer.send_headers()
-    sink = StreamSink(
+    return StreamSink(
         cast("web.Request", request),
         {},
         wait_admitted,
         keep_alive=KEEP_ALIVE,
         comment_seconds=COMMENT_SECONDS,
         stall_seconds=STALL_SECONDS,
+        response=cast("web.StreamResponse", Response()),
     )
-    sink._opened = True
+
+
+async def make_sink(transport: OpenTransport) -> StreamSink:
+    """Make the sink of a chunked response whose head was sent."""
+    sink = make_new_sink(transport)
     await sink.begin()
     return sink
 
@@ -89,6 +109,56 @@ async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_
     transport = ResetTransport()
     (await make_sink(transport)).end(DONE)
     assert transport.written.endswith(DONE + b"\r\n0\r\n\r\n")
+
+
+async def test_the_head_and_the_events_that_wait_for_it_are_one_write() -> None:
+    transport = OpenTransport()
+    sink = make_new_sink(transport)
+    sink._comment_due = 0.0
+    assert not sink.send(b"data: 1\n\n")
+    assert not sink.send(b"data: 2\n\n")
+    await sink.begin()
+    events = b"data: 1\n\ndata: 2\n\n"
+    assert transport.written == b"HTTP/1.1 200 OK\r\n\r\n%x\r\n%b\r\n" % (len(events), events)
+    assert transport.writes == 1
+    sink.tick(asyncio.get_running_loop().time(), mid_event=False)
+    assert KEEP_ALIVE not in transport.written, "they put a comment off"
+
+
+async def test_the_head_leaves_with_a_comment_where_no_event_comes() -> None:
+    transport = OpenTransport()
+    sink = make_new_sink(transport)
+    now = asyncio.get_running_loop().time()
+    sink.tick(now + COMMENT_SECONDS + 1, mid_event=False)
+    await until(lambda: transport.writes == 1, "head and comment to leave")
+    sink.tick(now + 2 * (COMMENT_SECONDS + 1), mid_event=False)
+    await until(lambda: transport.writes == 2, "another comment to leave")
+    assert transport.written.count(KEEP_ALIVE) == 2
+    sink.send(b"data: 1\n\n")
+    await sink.begin()
+    assert transport.written.startswith(b"HTTP/1.1 200 OK\r\n\r\ne\r\n: keep-alive")
+    assert transport.written.endswith(b"9\r\ndata: 1\n\n\r\n")
+    assert transport.written.count(b"HTTP") == 1
+
+
+async def test_a_comment_that_comes_too_late_is_left_out() -> None:
+    """The stream may be within an event by then."""
+    transport = OpenTransport()
+    sink = make_new_sink(transport)
+    sink.tick(asyncio.get_running_loop().time() + COMMENT_SECONDS + 1, mid_event=False)
+    await sink.begin()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert KEEP_ALIVE not in transport.written
+
+
+async def test_the_head_waits_for_no_caller_that_reads_nothing() -> None:
+    """The wait is that of `ready`, which is given up in time."""
+    sink = make_new_sink(StuckTransport())
+    sink.send(bytes(1 << 20))
+    async with asyncio.timeout(30):
+        await sink.begin()
+    assert not sink.send(b"data: 2\n\n")
 
 
 async def test_the_last_events_and_the_end_are_one_write() -> None:

@@ -184,17 +184,9 @@ def maybe_learn(
     if _OBFUSCATION in rest:
         return None
     middle, tail = middle + key, rest[string.end() - 1 :]
-    return Template(
-        head,
-        middle,
-        tail,
-        out_head,
-        out_middle + out_key,
-        out_rest[out_string.end() - 1 :],
-        tool,
-        len(head),
-        compile_rest(len(middle), len(tail)),
-    )
+    out_middle, out_tail = out_middle + out_key, out_rest[out_string.end() - 1 :]
+    pattern = compile_rest(len(middle), len(tail))
+    return Template(head, middle, tail, out_head, out_middle, out_tail, tool, len(head), pattern)
 
 
 class PassingStream(EventStream):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat.reader import ChatReader
 from gateway.dialects.chat.stream import ChatStream
-from gateway.dialects.wire.passing import Template
+from gateway.dialects.wire.passing import MAX_FRUITLESS, Template
 from tests.dialects.chat.kit import (
     BEGIN,
     DONE,
@@ -268,6 +268,26 @@ def test_events_that_take_turns_are_not_looked_at_together_again_and_again(
     for _ in range(reads):
         assert stream.feed(turns * 50).count(b"data: ") == 150
     assert len(looks) == reads
+
+
+def test_a_read_within_an_event_is_no_event() -> None:
+    stream = ChatStream(make_context())
+    stream.feed(BEGIN + LEARNED)
+    said = event(chunk(text("a"), usage=None))
+    assert stream.feed(b": ") == b""
+    assert stream.feed(said) == b": " + said
+    assert stream._text_bytes == len("aaa"), "a comment is no text"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_templates_are_learned_as_long_as_they_match(count: int) -> None:
+    stream = ChatStream(make_context())
+    said = event(chunk(text("a"), usage=None))
+    stream.feed(BEGIN + said)
+    stream.feed(said)
+    stream._may_learn = 1
+    stream.feed(said * count)
+    assert stream._may_learn == MAX_FRUITLESS
 
 
 def test_a_run_behind_another_is_looked_at_together_too(monkeypatch: pytest.MonkeyPatch) -> None:

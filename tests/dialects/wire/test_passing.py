@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -204,6 +205,23 @@ def test_nothing_passes_at_once_where_one_event_is_of_another_shape(
     assert template.pass_run(block + odd + block * 2, 0, out) == (len(block), 1)
     assert template.maybe_pass_whole(odd) is None
     assert b"".join(out) == block
+
+
+def test_a_long_event_of_another_shape_costs_its_length() -> None:
+    block = event(chunk(text("a"), obfuscation="xyz"))
+    template = learn(block)
+    assert template is not None
+
+    def measure(size: int) -> float:
+        run = block + b"data: " + b"a" * size + b'"}\n\n' + block * 2
+        seconds = []
+        for _ in range(5):
+            begun = time.process_time()
+            assert template.pass_many(run, 0, []) == (0, 0)
+            seconds.append(time.process_time() - begun)
+        return min(seconds)
+
+    assert measure(64_000) < 30 * measure(8_000) + 0.02
 
 
 def last(run: bytes) -> bytes:
