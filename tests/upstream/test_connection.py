@@ -311,7 +311,7 @@ async def test_what_a_receiver_raises_ends_the_connection(
     raised: Exception, *, early: bool
 ) -> None:
     class Raising(Taker):
-        def receive(self, data: bytes) -> bool:
+        def receive(self, data: bytes) -> bool:  # noqa: ARG002 - a receiver's
             raise raised
 
     wire = Wire()
@@ -334,3 +334,14 @@ async def test_what_comes_after_a_stop_is_dropped() -> None:
         connection.data_received(b"h")
         assert connection.body_reads == reads + 1, "it shows that the provider is alive"
     assert connection._early == []
+
+
+async def test_what_came_before_a_mistake_is_handed_over() -> None:
+    connection, taker = Connection(lambda _: None, lambda _: None), Taker()
+    connection.connection_made(Wire())
+    connection.start(REQUEST)
+    connection.data_received(CHUNKED[: CHUNKED.index(b"6")])
+    asyncio.get_running_loop().call_soon(connection.data_received, chunked(b"hello") + b"zz\r\n")
+    with pytest.raises(Broken):
+        await connection.deliver(taker)
+    assert taker.body == b"hello"

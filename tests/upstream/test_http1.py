@@ -43,7 +43,7 @@ def test_data_that_looks_like_a_chunk_is_data() -> None:
     for reads in (
         (b"a\r\n", inside, b"\r\n"),
         (b"d\r\n5\r\nhe", b"3\r\nllo\r\n", b"\r\n"),
-        (b"1", b"4\r\n" + inside * 2, b"\r\n"),
+        (b"1", inside, b"x" * 14 + b"\r\n"),
     ):
         reader = ResponseReader()
         reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")])
