@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import HttpVersion11, web
+from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 
 from gateway.errors import GatewayError
 from gateway.tasks import spawn
-
-HIGH_WATER_BYTES: Final = 64 << 10
-"""asyncio's own default: above it the transport asks to wait, below it `drain` returns at once."""
 
 STREAM_HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -101,6 +99,8 @@ class StreamSink(Sink):
     response: web.StreamResponse = field(default_factory=web.StreamResponse)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: list[bytes] = field(default_factory=list)
+    _protocol: BaseProtocol = field(init=False)
+    """Knows whether its transport is lost, or asked to wait: above asyncio's own 64 KiB."""
     _transport: asyncio.Transport | None = None
     _chunked: bool = False
     _comment_due: float = 0.0
@@ -113,7 +113,8 @@ class StreamSink(Sink):
 
     def __post_init__(self) -> None:
         self._chunked = self.request.version >= HttpVersion11
-        self._transport = self.request.transport
+        self._protocol = self.request.protocol
+        self._transport = self._protocol.transport
         self._comment_due = self._loop.time() + self.comment_seconds
 
     @property
@@ -125,19 +126,18 @@ class StreamSink(Sink):
         return self._transport is None or self._transport.is_closing()
 
     async def begin(self) -> None:
-        await self._open()
+        await self._open(self._take_pending)
         self._flowing = True
         if self._pending:
-            self.send(b"".join(self._pending))
-            self._pending.clear()
+            self._write(self._take_pending())
 
     def send(self, data: bytes) -> bool:
-        if self._flowing:
-            self._silent = False
-            return self._write(data)
-        if not self._ended:
-            self._pending.append(data)
-        return self._ended
+        if not self._flowing:
+            if not self._ended:
+                self._pending.append(data)
+            return self._ended
+        self._silent = False
+        return self._write(data)
 
     async def ready(self) -> None:
         self._stalled_since = self._loop.time()
@@ -163,11 +163,12 @@ class StreamSink(Sink):
     def end(self, data: bytes) -> None:
         if self.lost:
             return
-        self._write(data)
-        self._ended = True
         writer = self.request.writer
         assert isinstance(writer, StreamWriter)
+        self._write(data, b"0\r\n\r\n" if self._chunked else b"")
+        self._ended = True
         if not self.lost:  # the write itself may find the caller gone
+            writer.chunked = False  # its last chunk left with the data, in one write
             writer.set_eof()
 
     def abort(self) -> None:
@@ -178,8 +179,14 @@ class StreamSink(Sink):
     def close(self) -> None:
         self._ended = True
 
-    async def _open(self) -> None:
-        """Send the 200 and the headers, once the request's row is committed."""
+    def _take_pending(self) -> bytes:
+        pending = b"".join(self._pending)
+        if pending:
+            self._pending, self._silent = [], False
+        return pending
+
+    async def _open(self, take_first: Callable[[], bytes]) -> None:
+        """Send the 200, the headers and the first bytes, once the request's row is committed."""
         if self._opened:
             return
         await self.wait_admitted()
@@ -197,21 +204,24 @@ class StreamSink(Sink):
             response.force_close()
         writer = await response.prepare(self.request)
         if writer is not None:
-            writer.send_headers()
+            assert isinstance(writer, StreamWriter)
+            await writer.write(take_first(), drain=False)  # `ready` waits, and gives up in time
 
     async def _comment_early(self) -> None:
-        """Send the head and a comment while the provider is still silent."""
+        """Send a comment while the provider is still silent, and the head if it was not sent."""
+        if self._opened:
+            if not self._flowing:
+                self._write(self.keep_alive)
+            return
         try:
-            await self._open()
+            await self._open(lambda: self.keep_alive)
         except (GatewayError, ConnectionError):
             return  # the task that serves the request meets the same and deals with it
-        if self._opened and not self._flowing and not self._ended:
-            self._write(self.keep_alive)
 
-    def _write(self, data: bytes) -> bool:
-        """Write bytes; False when the transport's buffer is full."""
-        transport = self._transport
-        if transport is None or transport.is_closing() or self._ended:
+    def _write(self, data: bytes, behind: bytes = b"") -> bool:
+        """Write events, and bytes behind them; False when the transport's buffer is full."""
+        transport = self._protocol.transport
+        if transport is None or self._ended:
             return True  # nobody reads; the next tick notices
-        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
-        return transport.get_write_buffer_size() < HIGH_WATER_BYTES
+        transport.write(b"%x\r\n%b\r\n%b" % (len(data), data, behind) if self._chunked else data)
+        return not self._protocol.writing_paused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from gateway.upstream.connection import Connection
 
 @dataclass(slots=True, eq=False, repr=False)
 class Attempt:
-    """One try at one route. The ticker looks at its deadlines; times are `loop.time()`.
+    """One try at one route. The ticker looks at its deadlines; times are monotonic.
 
     The dialler limits the time to connect. From then on the first byte, silence within the reply and
     the whole try have a limit each (`first_byte_timeout`, `idle_timeout`, `total_timeout`).
@@ -32,14 +32,14 @@ class Attempt:
     _total_due: float = 0.0
 
     def __post_init__(self) -> None:
-        self._total_due = asyncio.get_running_loop().time() + self.provider.total_timeout
+        self._total_due = time.monotonic() + self.provider.total_timeout
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
-        self._quiet_since = asyncio.get_running_loop().time()
+        self._quiet_since = time.monotonic()
 
     def detach(self) -> None:
         """Forget a connection that was stale: the request goes out by another one."""
@@ -47,7 +47,8 @@ class Attempt:
 
     def send(self) -> None:
         """Note that the request goes out. Raises the error given to `fail` before."""
-        self.check()
+        if self._error is not None:
+            raise self._error
         self.on_sent()
 
     def refuse(self) -> None:

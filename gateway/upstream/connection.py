@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -74,15 +75,14 @@ class Connection(asyncio.Protocol):
     @property
     def was_idle(self) -> bool:
         """Return whether the request went out a moment ago by a connection that had served before."""
-        loop = asyncio.get_running_loop()
-        return self.served > 0 and loop.time() - self._sent_at < STALE_SECONDS
+        return self.served > 0 and time.monotonic() - self._sent_at < STALE_SECONDS
 
     def start(self, request: bytes) -> None:
         """Send a whole request."""
         assert self._transport is not None
         self._reader = ResponseReader()
         self.answered = False
-        self._sent_at = asyncio.get_running_loop().time()
+        self._sent_at = time.monotonic()
         self._transport.write(request)
 
     async def read_head(self) -> Head:
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         assert reader is not None
         while reader.head is None:
-            await self._wait()
+            await self._next_wake()
         return reader.head
 
     async def deliver(self, receiver: Receiver) -> None:
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
         self._receiver = receiver
         if self._early:
             early = b"".join(self._early)
-            self._early.clear()
+            self._early = []
             if self.paused:
                 self._resume()
             self._push(early)
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
                 await receiver.ready()
                 self._resume()
             else:
-                await self._wait()
+                await self._next_wake()
         if self._error is not None and not self._stopped:  # what came before an error counts
             raise self._error
 
@@ -148,14 +148,19 @@ class Connection(asyncio.Protocol):
         had_head = reader.head is not None
         try:
             body = reader.feed(data)
+            if body:
+                self.body_reads += 1
+                if self._receiver is None:
+                    self._hold(body)
+                elif not self._receiver.receive(body) and not self._stopped:
+                    self._pause()
         except BadResponse as error:
             if error.body:
                 self._push(error.body)
-            self.fail(Broken(str(error)))
-            self._abort()
+            self._cut(Broken(str(error)))
             return
-        if body:
-            self._push(body)
+        except Exception as error:  # noqa: BLE001 - a receiver's
+            self._cut(error)
         if reader.done or not had_head:
             self._wake()
             if self._linger is not None:
@@ -180,26 +185,32 @@ class Connection(asyncio.Protocol):
             self.fail(Broken(str(error)))
         self._wake()
 
-    def _push(self, body: bytes) -> None:
-        self.body_reads += 1
-        if self._stopped:
-            return
-        if self._receiver is None:
+    def _hold(self, body: bytes) -> None:
+        """Keep what came before `deliver`; drop what comes after `stop`."""
+        if not self._stopped:
             self._early.append(body)
             self._early_bytes += len(body)
             if self._early_bytes > EARLY_BYTES:
                 self._pause()
+
+    def _push(self, body: bytes) -> None:
+        """Hand over what came before; `data_received` does the same without this call."""
+        if self._receiver is None:
+            self._hold(body)
             return
         try:
             if not self._receiver.receive(body) and not self._stopped:
                 self._pause()
-        except GatewayError as error:
-            self.fail(error)
-            self._abort()
-        except Exception:
-            log.exception("a provider's bytes could not be handled")
-            self.fail(InternalError())
-            self._abort()
+        except Exception as error:  # noqa: BLE001 - a receiver's
+            self._cut(error)
+
+    def _cut(self, error: Exception) -> None:
+        """End the connection because of an error in its bytes, or in what was made of them."""
+        if not isinstance(error, Broken | GatewayError):
+            log.error("a provider's bytes could not be handled", exc_info=error)
+            error = InternalError()
+        self.fail(error)
+        self._abort()
 
     def _pause(self) -> None:
         if not self.paused:
@@ -224,11 +235,13 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         """Return to the pool if the connection may serve again, else close it."""
-        self._cancel_linger()
+        if self._linger is not None:
+            self._cancel_linger()
         may_serve_again = self._may_serve_again()
         self._error = None
-        self._reader = self._receiver = None
-        self._early.clear()
+        self._reader = self._receiver = self._waiter = None
+        if self._early:
+            self._early = []
         self._early_bytes = 0
         self.paused = self._stopped = False
         if may_serve_again:
@@ -257,18 +270,15 @@ class Connection(asyncio.Protocol):
             self._linger.cancel()
             self._linger = None
 
-    async def _wait(self) -> None:
-        """Wait for the next wake-up.
+    def _next_wake(self) -> asyncio.Future[None]:
+        """Return the future of the next wake-up; no coroutine, as each costs a call at every wake-up.
 
         Errors are raised on the next call, so data that came before an error is handled first.
         """
         if self._error is not None:
             raise self._error
         self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -152,6 +152,8 @@ async def race(addresses: Sequence[Address]) -> socket.socket:
 
     Raises OSError: why the first address failed, or the first that did not fail by our own fault.
     """
+    if len(addresses) == 1:  # without a task: 46 instead of 80 µs
+        return await _open_socket(*addresses[0])
     loop, waiting = asyncio.get_running_loop(), deque(interleave(addresses))
     tries: list[asyncio.Task[socket.socket]] = []
     pending: set[asyncio.Task[socket.socket]] = set()
@@ -190,7 +192,10 @@ async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socke
         peer.setblocking(False)
         for option in _OPTIONS:
             peer.setsockopt(*option)
-        await asyncio.get_running_loop().sock_connect(peer, address)
+        try:
+            peer.connect(address)  # done at once on the loopback
+        except BlockingIOError:
+            await asyncio.get_running_loop().sock_connect(peer, address)
     except BaseException:
         peer.close()
         raise

@@ -95,39 +95,13 @@ class HttpForwarder:
     async def open(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
     ) -> Answer:
-        request = self._write_request(exchange, body, headers)
-        connection, head = await self._ask(request, attempt)
-        if head.status != 200:  # noqa: PLR2004
-            attempt.refuse()
-            raise await self._read_refusal(connection, head)
-        if head.headers.get(b"content-encoding", b"").lower() not in {b"", b"identity"}:
-            connection.close()
-            raise UpstreamError(
-                "The upstream provider sent an encoding nobody asked for.",
-                cause="200, but encoded",
-            )
-        is_typed = is_reply_type(head.headers.get(b"content-type", b""))
-        return _HttpAnswer(connection) if is_typed else _UntypedAnswer(connection)
-
-    def redact(self, error: GatewayError) -> GatewayError:
-        redact(error, self.provider.api_key)
-        return error
-
-    def close(self) -> None:
-        self._pool.close()
-
-    async def _ask(self, request: bytes, attempt: Attempt) -> tuple[Connection, Head]:
-        """Send the request and read the head; send it once more if the connection was stale."""
-        fresh = False
+        request, fresh = self._write_request(exchange, body, headers), False
         while True:
-            connection = await self._connect(fresh=fresh)
+            connection = (None if fresh else self._pool.take()) or await self._connect()
             try:
                 attempt.attach(connection)
                 connection.start(request)
                 head = await connection.read_head()
-                if fresh or head.status != _REQUEST_TIMEOUT or not connection.was_idle:
-                    return connection, head
-                connection.close()  # it was about to be closed, and the request came too late
             except Broken as error:
                 is_stale = connection.is_stale
                 connection.close()
@@ -136,12 +110,27 @@ class HttpForwarder:
             except BaseException:
                 connection.close()
                 raise
+            else:
+                if head.status == 200:  # noqa: PLR2004
+                    return _accept(connection, head)
+                if fresh or head.status != _REQUEST_TIMEOUT or not connection.was_idle:
+                    attempt.refuse()
+                    raise await self._read_refusal(connection, head)
+                connection.close()  # it was about to be closed, and the request came too late
             attempt.detach()
             fresh = True  # never twice: each send may have done the work
 
-    async def _connect(self, *, fresh: bool) -> Connection:
+    def redact(self, error: GatewayError) -> GatewayError:
+        redact(error, self.provider.api_key)
+        return error
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def _connect(self) -> Connection:
+        """Make a new connection. Raises UpstreamError, OutOfResources."""
         try:
-            return await self._pool.get(fresh=fresh)
+            return await self._pool.get(fresh=True)
         except Unreachable as error:
             raise UpstreamUnavailable(
                 "The upstream provider cannot be reached.",
@@ -195,6 +184,18 @@ class HttpForwarder:
             connection.close()
         wait = read_retry_after(head.get(b"retry-after"))
         return self.redact(map_status(head.status, body.take(), wait))
+
+
+def _accept(connection: Connection, head: Head) -> Answer:
+    """Return the answer of a head with status 200. Raises UpstreamError for one in a strange encoding."""
+    if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
+        connection.close()
+        raise UpstreamError(
+            "The upstream provider sent an encoding nobody asked for.",
+            cause="200, but encoded",
+        )
+    is_typed = is_reply_type(head.headers.get(b"content-type", b""))
+    return _HttpAnswer(connection) if is_typed else _UntypedAnswer(connection)
 
 
 class _HttpAnswer:

@@ -8,7 +8,7 @@ of the head is passed on, so nothing in it can reach a caller.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 MAX_LINE_BYTES: Final = 8190
@@ -23,8 +23,18 @@ MAX_INTERIM: Final = 10
 MAX_CHUNK_LINE_BYTES: Final = 16 << 10
 """Bytes of a chunk-size line with its extensions, which are ignored."""
 
-_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:([^\r\n\x00]*)")
+_STATUS_LINE: Final = rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?"
+_HEADER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++[ \t]*+:[^\r\n\x00]*+"
+_FOLDED: Final = rb"[ \t][^\n]*+"
+"""A line of obsolete folding: no header that matters here is ever folded."""
+_HEAD = re.compile(
+    rb"%b(?:\r?\n%b(?:\r?\n%b)*+){,%d}+" % (_STATUS_LINE, _HEADER, _FOLDED, MAX_HEADERS)
+)
+_TRAILER = re.compile(_HEADER)
+_FRAMING = re.compile(
+    rb"\n(connection|content-encoding|content-length|content-type|transfer-encoding)[ \t]*:([^\r\n]*)"
+)
+"""The headers of which each response needs some, in lower case."""
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 _CHUNK_LINE = re.compile(_CHUNK_SIZE.pattern + rb"\r?\n")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
@@ -38,37 +48,57 @@ class BadResponse(Exception):
     """The part of the body that came before the error in the same read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Head:
-    """Status and headers; names in lower case, values as they came."""
+    """Status and headers. Not frozen: that costs a microsecond per response."""
 
     status: int
     headers: dict[bytes, bytes]
+    """Connection, encodings, length and type: names and values in lower case."""
     is_persistent: bool
     """The connection may be reused once the body is read."""
+    _lines: bytes
 
     def get(self, name: bytes) -> str:
-        """Return a header as text, or "" if it is absent."""
-        return self.headers.get(name, b"").decode("latin-1")
+        """Return any header as text, or "" if it is absent."""
+        pattern = rb"\n(?i:%b)[ \t]*:([^\r\n]*)" % re.escape(name)
+        values = (value.strip(b" \t") for value in re.findall(pattern, self._lines))
+        return b", ".join(values).decode("latin-1")
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ResponseReader:
     """One response on one connection."""
 
-    head: Head | None = None
-    done: bool = False
-    """The body is whole; further bytes belong to no request."""
-    _partial: bytearray = field(default_factory=bytearray)
-    """The head as far as it came. Each byte is looked at once, however small the reads are."""
-    _buffer: bytes = b""
-    _left: int = 0
-    """Missing bytes of the body, or of the current chunk with its CRLF."""
-    _chunked: bool = False
-    _in_trailers: bool = False
-    _interim: int = 0
-    _trailers: int = 0
-    _until_close: bool = False
+    __slots__ = (
+        "_between_chunks",
+        "_buffer",
+        "_chunked",
+        "_in_trailers",
+        "_interim",
+        "_left",
+        "_partial",
+        "_trailers",
+        "_until_close",
+        "done",
+        "head",
+    )
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+        self.done = False
+        """The body is whole; further bytes belong to no request."""
+        self._partial: bytearray | None = None
+        """The head as far as it came. Each byte is looked at once, however small the reads are."""
+        self._buffer = b""
+        self._left = 0
+        """Missing bytes of the body, or of the current chunk with its CRLF."""
+        self._chunked = False
+        self._between_chunks = False
+        """The next byte begins a chunk."""
+        self._in_trailers = False
+        self._interim = 0
+        self._trailers = 0
+        self._until_close = False
 
     @property
     def leftover(self) -> bool:
@@ -77,6 +107,13 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> bytes:
         """Return the body bytes that came with `data`. Raises BadResponse."""
+        if self._between_chunks:  # the hot path of streams: a read that is one chunk
+            line = _CHUNK_LINE.match(data)
+            if line is not None:
+                start = line.end()
+                end = start + int(line[1], 16)
+                if start < end and data[end : end + 3] == b"\r\n":
+                    return data[start:end]
         if self.head is None:
             data = self._read_head(data)
             if self.head is None:
@@ -102,19 +139,19 @@ class ResponseReader:
 
     def _read_head(self, data: bytes) -> bytes:
         """Set `head` once it is whole; return the bytes after it."""
-        if self._partial:
+        if self._partial is not None:
             searched = max(len(self._partial) - 3, 0)  # a blank line may have begun there
             self._partial += data
             if _find_head_end(self._partial, searched)[0] < 0:
                 _check_partial_head(self._partial)
                 return b""
             data = bytes(self._partial)
-            self._partial.clear()
+            self._partial = None
         while self._interim <= MAX_INTERIM:
             end, size = _find_head_end(data, 0)
             if end < 0:
                 _check_partial_head(data)
-                self._partial += data
+                self._partial = bytearray(data)
                 return b""
             head = parse_head(data[:end])
             data = data[end + size :]
@@ -131,9 +168,9 @@ class ResponseReader:
         if head.status in _NO_BODY or head.status < 200:  # noqa: PLR2004
             self.done = True
         elif encoding is not None:
-            if length is not None or encoding.lower() != b"chunked":
+            if length is not None or encoding != b"chunked":
                 raise BadResponse("its framing is ambiguous")
-            self._chunked = True
+            self._chunked = self._between_chunks = True
         elif length is not None:
             if not _LENGTH.fullmatch(length):
                 raise BadResponse("its Content-Length is no number")
@@ -152,6 +189,7 @@ class ResponseReader:
             error.body = b"".join(pieces)
             raise
         self._buffer = data[position:]
+        self._between_chunks = not (self._buffer or self._left or self._in_trailers)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
@@ -161,12 +199,15 @@ class ResponseReader:
             if self._left > 0:
                 position = self._read_chunk_data(data, position, pieces)
                 continue
-            if not self._in_trailers and (line := _CHUNK_LINE.match(data, position)):
-                start = line.end()
-                end = start + int(line[1], 16)
-                if start < end and data[end : end + 2] == b"\r\n":  # the whole chunk is here
-                    pieces.append(data[start:end])
-                    position = end + 2
+            if not self._in_trailers:
+                line = _CHUNK_LINE.match(data, position)
+                if line is not None and (length := int(line[1], 16)):
+                    start = line.end()
+                    if data[start + length : start + length + 2] == b"\r\n":
+                        pieces.append(data[start : start + length])
+                        position = start + length + 2
+                    else:
+                        position, self._left = start, length + 2
                     continue
             end = data.find(b"\n", position)
             if end < 0:
@@ -198,7 +239,7 @@ class ResponseReader:
             self._trailers += 1
             if not line:
                 self.done = True
-            elif self._trailers > MAX_HEADERS or not _HEADER.fullmatch(line):
+            elif self._trailers > MAX_HEADERS or not _TRAILER.fullmatch(line):
                 raise BadResponse("its trailers are malformed")
             return
         match = _CHUNK_SIZE.fullmatch(line)
@@ -213,27 +254,28 @@ class ResponseReader:
 
 def parse_head(data: bytes) -> Head:
     """Parse status line and headers, without the blank line. Raises BadResponse."""
-    lines = data.replace(b"\r\n", b"\n").split(b"\n")
-    match = _STATUS_LINE.fullmatch(lines[0])
-    if match is None or len(lines[0]) > MAX_LINE_BYTES:
-        raise BadResponse("its status line is malformed")
-    if len(lines) > MAX_HEADERS + 1:
-        raise BadResponse("it has too many headers")
+    match = _HEAD.fullmatch(data)
+    if match is None:
+        if not re.match(_STATUS_LINE + rb"\r?(?:\n|\Z)", data):
+            raise BadResponse("its status line is malformed")
+        raise BadResponse("a header is malformed, or it has too many headers")
+    if len(data) > MAX_LINE_BYTES and any(
+        len(line) > MAX_LINE_BYTES for line in data.replace(b"\r\n", b"\n").split(b"\n")
+    ):
+        raise BadResponse("a line of its head is too long")
     headers: dict[bytes, bytes] = {}
-    for line in lines[1:]:
-        if line[:1] in (b" ", b"\t") and headers:
-            continue  # obsolete folding: no header that matters here is ever folded
-        header = _HEADER.fullmatch(line)
-        if header is None or len(line) > MAX_LINE_BYTES:
-            raise BadResponse("a header is malformed")
-        name = header[1].lower()
-        if name in headers and name in {b"content-length", b"transfer-encoding"}:
+    for name, value in _FRAMING.findall(data.lower()):
+        if name not in headers:
+            headers[name] = value.strip(b" \t")
+        elif name in {b"content-length", b"transfer-encoding"}:
             raise BadResponse("its framing is ambiguous")
-        value = header[2].strip(b" \t")
-        headers[name] = headers[name] + b", " + value if name in headers else value  # RFC 9110 §5.3
-    options = {one.strip() for one in headers.get(b"connection", b"").lower().split(b",")}
-    is_persistent = b"close" not in options if match[1] == b"1" else b"keep-alive" in options
-    return Head(int(match[2]), headers, is_persistent)
+        else:
+            headers[name] += b", " + value.strip(b" \t")  # RFC 9110 §5.3
+    is_persistent = match[1] == b"1"
+    if b"connection" in headers:
+        options = {one.strip() for one in headers[b"connection"].split(b",")}
+        is_persistent = b"close" not in options if is_persistent else b"keep-alive" in options
+    return Head(int(match[2]), headers, is_persistent, data)
 
 
 def _find_head_end(data: bytes | bytearray, start: int) -> tuple[int, int]:

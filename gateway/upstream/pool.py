@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 
 from gateway.upstream.connection import Connection
@@ -26,18 +27,22 @@ class Pool:
 
         Raises what `Dialer.dial` raises.
         """
-        while self._idle and not fresh:
+        connection = None if fresh else self.take()
+        return connection or await self._dialer.dial(lambda: Connection(self.put, self.discard))
+
+    def take(self) -> Connection | None:
+        """Return the connection that was used last; None if none is idle."""
+        while self._idle:
             connection, _ = self._idle.popitem()
             if connection.usable:
                 return connection
-        return await self._dialer.dial(lambda: Connection(self.put, self.discard))
+        return None
 
     def put(self, connection: Connection) -> None:
         """Keep a connection that may serve again."""
-        loop = asyncio.get_running_loop()
-        self._idle[connection] = loop.time() + IDLE_SECONDS
+        self._idle[connection] = time.monotonic() + IDLE_SECONDS
         if self._expiry is None:
-            self._expiry = loop.call_later(IDLE_SECONDS, self._expire)
+            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
 
     def discard(self, connection: Connection) -> None:
         """Forget a connection that is lost."""
@@ -51,11 +56,11 @@ class Pool:
 
     def _expire(self) -> None:
         self._expiry = None
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = time.monotonic()
         for connection, until in tuple(self._idle.items()):
             if until <= now:
                 del self._idle[connection]
                 connection.close()
         if self._idle:
-            self._expiry = loop.call_at(next(iter(self._idle.values())), self._expire)
+            seconds = next(iter(self._idle.values())) - now
+            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)

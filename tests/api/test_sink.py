@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,7 +12,8 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
-from gateway.api.sink import HIGH_WATER_BYTES, StreamSink
+from gateway.api.sink import StreamSink
+from tests.support.waiting import until
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -23,15 +25,15 @@ class OpenTransport(asyncio.Transport):
     """A transport that takes all bytes at once."""
 
     written = b""
+    writes = 0
+    protocol: BaseProtocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
+        self.writes += 1
 
     def is_closing(self) -> bool:
         return False
-
-    def get_write_buffer_size(self) -> int:
-        return 0
 
 
 class StuckTransport(OpenTransport):
@@ -39,14 +41,16 @@ class StuckTransport(OpenTransport):
 
     aborted = False
 
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        super().write(data)
+        if not self.protocol.writing_paused:
+            self.protocol.pause_writing()
+
     def abort(self) -> None:
         self.aborted = True
 
     def is_closing(self) -> bool:
         return self.aborted
-
-    def get_write_buffer_size(self) -> int:
-        return HIGH_WATER_BYTES
 
 
 class ResetTransport(OpenTransport):
@@ -56,24 +60,43 @@ class ResetTransport(OpenTransport):
         return DONE in self.written
 
 
-async def make_sink(transport: OpenTransport) -> StreamSink:
-    """Make the sink of a chunked response whose head was sent."""
+@dataclass(slots=True)
+class Response:
+    """A response whose head is written where it is prepared, as aiohttp does."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def enable_chunked_encoding(self) -> None:
+        """Nothing: the writer is chunked."""
+
+    async def prepare(self, request: web.Request) -> StreamWriter:
+        assert isinstance(request.writer, StreamWriter)
+        await request.writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
+        return request.writer
+
+
+def make_new_sink(transport: OpenTransport) -> StreamSink:
+    """Make the sink of a chunked response whose head was not sent yet."""
     protocol = BaseProtocol(asyncio.get_running_loop())
     protocol.transport = transport
+    transport.protocol = protocol
     writer = StreamWriter(protocol, asyncio.get_running_loop())
     writer.enable_chunking()
-    request = SimpleNamespace(transport=transport, version=HttpVersion11, writer=writer)
-    await writer.write_headers("HTTP/1.1 200 OK", CIMultiDict())
-    writer.send_headers()
-    sink = StreamSink(
+    request = SimpleNamespace(protocol=protocol, version=HttpVersion11, writer=writer)
+    return StreamSink(
         cast("web.Request", request),
         {},
         wait_admitted,
         keep_alive=KEEP_ALIVE,
         comment_seconds=COMMENT_SECONDS,
         stall_seconds=STALL_SECONDS,
+        response=cast("web.StreamResponse", Response()),
     )
-    sink._opened = True
+
+
+async def make_sink(transport: OpenTransport) -> StreamSink:
+    """Make the sink of a chunked response whose head was sent."""
+    sink = make_new_sink(transport)
     await sink.begin()
     return sink
 
@@ -85,7 +108,77 @@ async def wait_admitted() -> None:
 async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_gone() -> None:
     transport = ResetTransport()
     (await make_sink(transport)).end(DONE)
-    assert transport.written.endswith(DONE + b"\r\n")
+    assert transport.written.endswith(DONE + b"\r\n0\r\n\r\n")
+
+
+async def test_the_head_and_the_events_that_wait_for_it_are_one_write() -> None:
+    transport = OpenTransport()
+    sink = make_new_sink(transport)
+    sink._comment_due = 0.0
+    assert not sink.send(b"data: 1\n\n")
+    assert not sink.send(b"data: 2\n\n")
+    await sink.begin()
+    events = b"data: 1\n\ndata: 2\n\n"
+    assert transport.written == b"HTTP/1.1 200 OK\r\n\r\n%x\r\n%b\r\n" % (len(events), events)
+    assert transport.writes == 1
+    sink.tick(asyncio.get_running_loop().time(), mid_event=False)
+    assert KEEP_ALIVE not in transport.written, "they put a comment off"
+
+
+async def test_the_head_leaves_with_a_comment_where_no_event_comes() -> None:
+    transport = OpenTransport()
+    sink = make_new_sink(transport)
+    now = asyncio.get_running_loop().time()
+    sink.tick(now + COMMENT_SECONDS + 1, mid_event=False)
+    await until(lambda: transport.writes == 1, "head and comment to leave")
+    sink.tick(now + 2 * (COMMENT_SECONDS + 1), mid_event=False)
+    await until(lambda: transport.writes == 2, "another comment to leave")
+    assert transport.written.count(KEEP_ALIVE) == 2
+    sink.send(b"data: 1\n\n")
+    await sink.begin()
+    assert transport.written.startswith(b"HTTP/1.1 200 OK\r\n\r\ne\r\n: keep-alive")
+    assert transport.written.endswith(b"9\r\ndata: 1\n\n\r\n")
+    assert transport.written.count(b"HTTP") == 1
+
+
+async def test_a_comment_that_comes_too_late_is_left_out() -> None:
+    """The stream may be within an event by then."""
+    transport = OpenTransport()
+    sink = make_new_sink(transport)
+    sink.tick(asyncio.get_running_loop().time() + COMMENT_SECONDS + 1, mid_event=False)
+    await sink.begin()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert KEEP_ALIVE not in transport.written
+
+
+async def test_the_head_waits_for_no_caller_that_reads_nothing() -> None:
+    """The wait is that of `ready`, which is given up in time."""
+    sink = make_new_sink(StuckTransport())
+    sink.send(bytes(1 << 20))
+    async with asyncio.timeout(30):
+        await sink.begin()
+    assert not sink.send(b"data: 2\n\n")
+
+
+async def test_the_last_events_and_the_end_are_one_write() -> None:
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    before = transport.writes
+    sink.end(DONE)
+    assert transport.writes == before + 1
+    assert transport.written.endswith(b"%x\r\n%b\r\n0\r\n\r\n" % (len(DONE), DONE))
+    assert transport.written.count(b"0\r\n\r\n") == 1
+
+
+async def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
+    """asyncio would log each such write."""
+    transport = OpenTransport()
+    sink = await make_sink(transport)
+    before = transport.writes
+    transport.protocol.transport = None
+    assert sink.send(b"data: 1\n\n")
+    assert transport.writes == before
 
 
 async def test_nothing_is_written_behind_the_end() -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from yarl import URL
 
-from gateway.errors import UpstreamError
+from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
 from gateway.upstream.pool import IDLE_SECONDS, Pool
@@ -279,3 +279,69 @@ async def test_a_response_that_broke_off_is_told(provider: Provider, name: str) 
 
 async def test_a_response_that_ends_with_its_connection_is_whole(provider: Provider) -> None:
     assert (await provider.read(UNTIL_CLOSE, End.FIN))[1] == b"hello!"
+
+
+class Wire(asyncio.Transport):
+    """A transport that takes all bytes."""
+
+    closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send nothing."""
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def abort(self) -> None:
+        self.closing = True
+
+
+def make_started(wire: Wire) -> Connection:
+    """Make a connection whose response has begun."""
+    connection = Connection(lambda _: None, lambda _: None)
+    connection.connection_made(wire)
+    connection.start(REQUEST)
+    connection.data_received(WHOLE[:-6])
+    return connection
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("raised", [UpstreamError("no stream"), ValueError("a bug")])
+async def test_what_a_receiver_raises_ends_the_connection(
+    raised: Exception, *, early: bool
+) -> None:
+    class Raising(Taker):
+        def receive(self, data: bytes) -> bool:  # noqa: ARG002 - a receiver's
+            raise raised
+
+    wire = Wire()
+    connection = make_started(wire)
+    if early:
+        connection.data_received(b"hel")
+    else:
+        asyncio.get_running_loop().call_soon(connection.data_received, b"hel")
+    with pytest.raises(GatewayError) as told:
+        await connection.deliver(Raising())
+    assert told.value is raised or isinstance(told.value, InternalError)
+    assert wire.closing
+
+
+async def test_what_comes_after_a_stop_is_dropped() -> None:
+    connection = make_started(Wire())
+    connection.stop()
+    for _ in range(2):
+        reads = connection.body_reads
+        connection.data_received(b"h")
+        assert connection.body_reads == reads + 1, "it shows that the provider is alive"
+    assert connection._early == []
+
+
+async def test_what_came_before_a_mistake_is_handed_over() -> None:
+    connection, taker = Connection(lambda _: None, lambda _: None), Taker()
+    connection.connection_made(Wire())
+    connection.start(REQUEST)
+    connection.data_received(CHUNKED[: CHUNKED.index(b"6")])
+    asyncio.get_running_loop().call_soon(connection.data_received, chunked(b"hello") + b"zz\r\n")
+    with pytest.raises(Broken):
+        await connection.deliver(taker)
+    assert taker.body == b"hello"

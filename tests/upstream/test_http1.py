@@ -25,6 +25,44 @@ def test_a_response_reads_the_same_at_every_split_point(wire: bytes) -> None:
         assert reader.head.status == 200
 
 
+def test_chunks_read_the_same_in_any_three_reads() -> None:
+    """A read that is one whole chunk takes a shorter way: it must be just that."""
+    head, chunks = CHUNKED[: CHUNKED.index(b"5\r\n")], b"5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"
+    for first in range(len(chunks) + 1):
+        for second in range(first, len(chunks) + 1):
+            reader = ResponseReader()
+            reader.feed(head)
+            reads = (chunks[:first], chunks[first:second], chunks[second:])
+            body = b"".join(reader.feed(read) for read in reads)
+            assert (body, reader.done, reader.leftover) == (b"hello!", True, False), reads
+
+
+def test_data_that_looks_like_a_chunk_is_data() -> None:
+    """Only between chunks may a read be taken for one."""
+    inside = b"5\r\nhello\r\n"
+    for reads in (
+        (b"a\r\n", inside, b"\r\n"),
+        (b"d\r\n5\r\nhe", b"3\r\nllo\r\n", b"\r\n"),
+        (b"1", inside, b"x" * 14 + b"\r\n"),
+    ):
+        reader = ResponseReader()
+        reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")])
+        body = b"".join(reader.feed(read) for read in reads)
+        assert body == b"".join(reads).partition(b"\r\n")[2][:-2], reads
+    reader = ResponseReader()
+    reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")] + b"0\r\n")
+    with pytest.raises(BadResponse, match="trailers"):
+        reader.feed(inside)
+
+
+@pytest.mark.parametrize("data", [b"5\r\nhello\n\n", b"5\r\nhello!\n", b"5\r\nhellox\r\n"])
+def test_a_chunk_that_is_not_as_long_as_it_said_is_refused(data: bytes) -> None:
+    reader = ResponseReader()
+    reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")])
+    with pytest.raises(BadResponse, match="longer"):
+        reader.feed(data)
+
+
 @pytest.mark.parametrize("interim", [1, 10, 11, 1000])
 def test_interim_responses_are_skipped_up_to_a_limit(interim: int) -> None:
     reader = ResponseReader()
@@ -86,9 +124,24 @@ def test_a_header_is_stripped() -> None:
     assert reader.head.get(b"x") == "a b"
 
 
+def test_names_are_read_in_any_case_and_folded_lines_not_at_all() -> None:
+    reader = ResponseReader()
+    head = (
+        b"HTTP/1.0 200 OK\nCONTENT-length :2\nX: a\r\n\tContent-Length: 9\r\nConnection: Keep-Alive"
+    )
+    assert reader.feed(head + b"\r\n\r\nhi") == b"hi"
+    assert reader.done
+    assert reader.head is not None
+    assert reader.head.is_persistent
+    assert (reader.head.get(b"x"), reader.head.get(b"content-length")) == ("a", "2")
+
+
 @pytest.mark.parametrize(
     "head",
     [
+        b"HTTP/1.1 200 OK\r\n folded: 1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: \x00\r\n\r\n",
         b"HTTP/1.1 999 Odd\r\n\r\n",
         b"HTTP/2 200\r\n\r\n",
         b"\x16\x03\x01 tls",

@@ -10,7 +10,9 @@ from typing import Any, Final
 import orjson
 
 _ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
-STRING_REST: Final = re.compile(rb'[^"\\\x00-\x1f]*(?:' + _ESCAPE + rb'[^"\\\x00-\x1f]*)*"')
+STRING: Final = rb'[^"\\\x00-\x1f]*+(?:' + _ESCAPE + rb'[^"\\\x00-\x1f]*+)*+'
+"""The inside of a JSON string."""
+STRING_REST: Final = re.compile(STRING + b'"')
 """From inside a JSON string to its closing quote; no match when it is cut or no JSON."""
 
 MAX_DEPTH: Final = 200

@@ -9,6 +9,8 @@ no look inside.
 
 from __future__ import annotations
 
+import functools
+import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +19,7 @@ import orjson
 
 from gateway.dialects.base import Reader
 from gateway.dialects.records import Event, ReplyContext
-from gateway.dialects.wire.jsonbytes import STRING_REST, maybe_loads
+from gateway.dialects.wire.jsonbytes import STRING, STRING_REST, maybe_loads
 from gateway.dialects.wire.sse import Framer
 from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
 from gateway.usage import count_text
@@ -50,39 +52,95 @@ class Template:
     out_head: bytes
     out_middle: bytes
     out_tail: bytes
-    tool: tuple[int, int] | None = None
+    tool: tuple[int, int] | None
     """The choice and the tool call whose arguments the text is."""
+    head_bytes: int
+    """The length of `head`."""
+    behind_head: re.Pattern[bytes]
+    """See `compile_rest`."""
+
+    def maybe_pass_whole(self, data: bytes) -> tuple[bytes, int] | None:
+        """Convert one event of this shape that is all of `data`: the hot path.
+
+        Returns what goes out and the UTF-8 bytes of its text.
+        """
+        if not data.startswith(self.head):
+            return None
+        rest = self.behind_head.fullmatch(data, self.head_bytes)
+        if rest is None:
+            return None
+        text, special, middle, noise, tail = rest.groups()
+        if middle != self.middle or tail != self.tail:
+            return None
+        text_bytes = count_text_bytes(text) if special else len(text)
+        return b"".join((self.out_head, text, self.out_middle, noise, self.out_tail)), text_bytes
 
     def pass_run(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
-        """Convert the events of this shape from `position` on into `out`: the hot path.
+        """Convert the events of this shape from `position` on into `out`, one by one.
 
         Returns the index behind them and the UTF-8 bytes of their texts.
         """
-        head, middle, tail = self.head, self.middle, self.tail
-        out_head, out_middle, out_tail = self.out_head, self.out_middle, self.out_tail
-        starts, read_string = buffer.startswith, STRING_REST.match
-        head_size, middle_size, tail_size = len(head), len(middle) - 1, len(tail) - 1
-        text_bytes, size = 0, len(buffer)
-        while position < size and starts(head, position):
-            start = position + head_size
-            string = read_string(buffer, start)
-            if string is None or not starts(middle, (end := string.end()) - 1):
+        text_bytes = 0
+        while buffer.startswith(self.head, position):
+            rest = self.behind_head.match(buffer, position + self.head_bytes)
+            if rest is None:
                 break
-            text = buffer[start : end - 1]
-            position_after = end + middle_size
-            if tail:
-                noise = read_string(buffer, position_after)
-                if noise is None or not starts(tail, (noise_end := noise.end()) - 1):
-                    break
-                out += (out_head, text, out_middle, buffer[position_after : noise_end - 1])
-                out.append(out_tail)
-                position = noise_end + tail_size
-            else:
-                out += (out_head, text, out_middle)
-                position = position_after
-            plain = b"\\" not in text and text.isascii()
-            text_bytes += len(text) if plain else count_text_bytes(text)
+            text, special, middle, noise, tail = rest.groups()
+            if middle != self.middle or tail != self.tail:
+                break
+            out += (self.out_head, text, self.out_middle, noise, self.out_tail)
+            text_bytes += count_text_bytes(text) if special else len(text)
+            position = rest.end()
         return position, text_bytes
+
+    def pass_many(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
+        """Convert all events of a run but its last, or none if any of them is in doubt.
+
+        Returns what `pass_run` returns. It takes the same few steps for any number of events, and a
+        third of the time. The proof is that the events made anew from their texts are those that came.
+        """
+        stop = buffer.rfind(self.tail + self.head, position + 1) + len(self.tail)
+        run, event = compile_run(self.head_bytes, len(self.middle), len(self.tail))
+        if stop <= position or not run.fullmatch(buffer, position, stop):
+            return position, 0
+        rows = event.findall(buffer, position, stop)
+        inside = (self.tail + self.head).join(map(self.middle.join, rows))
+        if self.head + inside + self.tail != buffer[position:stop]:
+            return position, 0
+        inside = (self.out_tail + self.out_head).join(map(self.out_middle.join, rows))
+        out += (self.out_head, inside, self.out_tail)
+        texts = b" ".join([text for text, _ in rows])  # the spaces keep halves of surrogates apart
+        return stop, count_text_bytes(texts) - len(rows) + 1
+
+
+@functools.lru_cache(maxsize=256)
+def compile_rest(middle_bytes: int, tail_bytes: int) -> re.Pattern[bytes]:
+    """Compile what is behind a head: text, middle, obfuscation, tail; the lengths stand for two.
+
+    The group within the text is empty if the text is as long as what it stands for. Events of a
+    provider differ in their ids but hardly in these lengths, so few patterns are ever compiled.
+    """
+    return re.compile(
+        rb"([ !#-\[\]-\x7f]*+(%b))(.{%d})(%b)(.{%d})"
+        % (STRING, middle_bytes, STRING if tail_bytes else b"", tail_bytes),
+        re.DOTALL,
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def compile_run(
+    head_bytes: int, middle_bytes: int, tail_bytes: int
+) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Compile any number of events of these lengths, and one that gives text and obfuscation.
+
+    Without the first, which looks at each byte once, the second would look for an event everywhere.
+    """
+    noise = STRING if tail_bytes else b""
+    sizes = (head_bytes, STRING, middle_bytes, noise, tail_bytes)
+    return (
+        re.compile(rb"(?:.{%d}%b.{%d}%b.{%d})*+" % sizes, re.DOTALL),
+        re.compile(rb".{%d}(%b).{%d}(%b).{%d}" % sizes, re.DOTALL),
+    )
 
 
 def count_text_bytes(escaped: bytes) -> int:
@@ -121,18 +179,14 @@ def maybe_learn(
     out_middle, out_key, out_rest = out_behind.partition(_OBFUSCATION)
     string, out_string = STRING_REST.match(rest), STRING_REST.match(out_rest)
     if not key or not out_key or not string or not out_string:
-        return Template(head, behind, b"", out_head, out_behind, b"", tool)
+        pattern = compile_rest(len(behind), 0)
+        return Template(head, behind, b"", out_head, out_behind, b"", tool, len(head), pattern)
     if _OBFUSCATION in rest:
         return None
-    return Template(
-        head,
-        middle + key,
-        rest[string.end() - 1 :],
-        out_head,
-        out_middle + out_key,
-        out_rest[out_string.end() - 1 :],
-        tool,
-    )
+    middle, tail = middle + key, rest[string.end() - 1 :]
+    out_middle, out_tail = out_middle + out_key, out_rest[out_string.end() - 1 :]
+    pattern = compile_rest(len(middle), len(tail))
+    return Template(head, middle, tail, out_head, out_middle, out_tail, tool, len(head), pattern)
 
 
 class PassingStream(EventStream):
@@ -140,8 +194,10 @@ class PassingStream(EventStream):
 
     __slots__ = (
         "_begun",
+        "_between_events",
         "_carried",
         "_may_learn",
+        "_may_pass_many",
         "_oversized_end",
         "_passed_bytes",
         "_templates",
@@ -150,6 +206,11 @@ class PassingStream(EventStream):
     def __init__(self, context: ReplyContext, reader: Reader) -> None:
         super().__init__(context, reader, Framer())
         self._begun = False
+        self._between_events = False
+        """The next byte begins an event."""
+        self._may_pass_many = True
+        """`pass_many` passed something, or was not tried yet in this read. It looks at all that is
+        left, so it must not be tried in vain for each event."""
         self._carried = False
         """Something that is no text passed, such as a tool's name."""
         self._templates: list[Template] = []
@@ -175,16 +236,37 @@ class PassingStream(EventStream):
     def _text_bytes(self) -> int:
         return self._passed_bytes + self._framer.oversized_events * PICTURE_BYTES
 
+    def feed(self, data: bytes) -> bytes:
+        if self._between_events:
+            for template in self._templates:
+                passed = template.maybe_pass_whole(data)
+                if passed is not None:
+                    self._note_passed(template, passed[1])
+                    return passed[0]
+        self._may_pass_many = True
+        out = super().feed(data)
+        self._between_events = self._framer.is_between_events
+        return out
+
     def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
         for template in self._templates:
-            after, text_bytes = template.pass_run(buffer, position, out)
+            if not buffer.startswith(template.head, position):
+                continue
+            after, many_bytes = position, 0
+            if self._may_pass_many:
+                after, many_bytes = template.pass_many(buffer, position, out)
+                self._may_pass_many = after > position
+            after, run_bytes = template.pass_run(buffer, after, out)
             if after > position:
-                self._may_learn = MAX_FRUITLESS
-                self._passed_bytes += text_bytes
-                if template.tool is not None:
-                    self._continue_tool(template.tool)
+                self._note_passed(template, many_bytes + run_bytes)
                 return after
         return position
+
+    def _note_passed(self, template: Template, text_bytes: int) -> None:
+        self._may_learn = MAX_FRUITLESS
+        self._passed_bytes += text_bytes
+        if template.tool is not None:
+            self._continue_tool(template.tool)
 
     def _learn(
         self, head: bytes, behind: bytes, converted: bytes, tool: tuple[int, int] | None = None

@@ -118,13 +118,18 @@ class Framer:
         self.oversized_events = 0
         """Events that passed unread so far."""
 
+    @property
+    def is_between_events(self) -> bool:
+        """Return whether nothing is held, so the next byte begins an event."""
+        return self._started and not self.mid_event and not self._carry.size
+
     def push(self, data: bytes) -> tuple[bytes, bytes]:
         """Take bytes; give what passes unread, and a buffer that begins with an event (or is empty).
 
         Raises UpstreamError for a large block that is no event.
         """
         passed = b""
-        if self._started and not self.mid_event and not self._carry.size:
+        if self.is_between_events:
             return passed, data
         if self.mid_event:
             passed, data = self._pass_oversized(data)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat.reader import ChatReader
 from gateway.dialects.chat.stream import ChatStream
+from gateway.dialects.wire.passing import MAX_FRUITLESS, Template
 from tests.dialects.chat.kit import (
     BEGIN,
     DONE,
@@ -243,3 +244,67 @@ def test_parsing_everything_gives_the_same_events(stream: list[Json], usage: boo
     hot, slow = play_both(BEGIN + b"".join(map(write_ascii, stream)) + DONE, usage=usage, n=2)
     assert hot.chunks == slow.chunks
     assert (hot.tokens, hot.estimated, hot.complete) == (slow.tokens, slow.estimated, slow.complete)
+
+
+@pytest.mark.parametrize("reads", [1, 3])
+def test_events_that_take_turns_are_not_looked_at_together_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    """Each such look is at all that is left of the read: one in vain is enough."""
+    looks: list[int] = []
+
+    def pass_many(
+        template: Template, buffer: bytes, position: int, out: list[bytes]
+    ) -> tuple[int, int]:
+        looks.append(position)
+        return really(template, buffer, position, out)
+
+    really = Template.pass_many
+    monkeypatch.setattr(Template, "pass_many", pass_many)
+    turns = event(chunk(text("a"), usage=None)) * 2 + event(chunk(text("a", 1), usage=None))
+    stream = ChatStream(make_context(n=2))
+    stream.feed(BEGIN + turns * 3)
+    looks.clear()
+    for _ in range(reads):
+        assert stream.feed(turns * 50).count(b"data: ") == 150
+    assert len(looks) == reads
+
+
+def test_a_read_within_an_event_is_no_event() -> None:
+    stream = ChatStream(make_context())
+    stream.feed(BEGIN + LEARNED)
+    said = event(chunk(text("a"), usage=None))
+    assert stream.feed(b": ") == b""
+    assert stream.feed(said) == b": " + said
+    assert stream._text_bytes == len("aaa"), "a comment is no text"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_templates_are_learned_as_long_as_they_match(count: int) -> None:
+    stream = ChatStream(make_context())
+    said = event(chunk(text("a"), usage=None))
+    stream.feed(BEGIN + said)
+    stream.feed(said)
+    stream._may_learn = 1
+    stream.feed(said * count)
+    assert stream._may_learn == MAX_FRUITLESS
+
+
+def test_a_run_behind_another_is_looked_at_together_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reasoning, then the answer, in one read."""
+    single: list[int] = []
+
+    def pass_run(
+        template: Template, buffer: bytes, position: int, out: list[bytes]
+    ) -> tuple[int, int]:
+        single.append(position)
+        return really(template, buffer, position, out)
+
+    really = Template.pass_run
+    thought = event(chunk(choice({"reasoning": "a"}), usage=None))
+    said = event(chunk(text("a"), usage=None))
+    stream = ChatStream(make_context())
+    stream.feed(BEGIN + thought * 3 + said * 3)
+    monkeypatch.setattr(Template, "pass_run", pass_run)
+    stream.feed(thought * 40 + said * 40)
+    assert single == [len(thought * 39), len(thought * 40 + said * 39)]

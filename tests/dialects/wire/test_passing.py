@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -139,6 +141,87 @@ def test_a_run_of_events_passes_with_its_texts(obfuscation: dict[str, str]) -> N
         assert b"".join(out) == (run + behind)[:end]
     assert template.pass_run(run, 0, []) == (len(run), 1 + 0 + 2 + 2)
     assert template.pass_run(run, 1, []) == (1, 0)
+
+
+INSIDES = (
+    b"b",
+    b"",
+    "\u00e9".encode(),
+    rb"\"",
+    rb"\n",
+    rb"\\",
+    rb"\ud83d",
+    rb"\ude00",
+    b"{[" * 200,
+    b"\xff",
+)
+"""Insides of strings. Two are the halves of a surrogate pair, which count apart from each other."""
+
+
+@fuzz(200)
+@given(st.lists(st.sampled_from(INSIDES), min_size=1, max_size=9), st.booleans(), st.booleans())
+def test_a_run_passes_at_once_as_it_does_one_by_one(
+    said: list[bytes], obfuscation: bool, renamed: bool
+) -> None:
+    block = event(chunk(text("a"), **({"obfuscation": "xyz"} if obfuscation else {})))
+    same = block.replace(b'"a"', b'"' + PROBE_BYTES + b'"')
+    template = learn(block, same.replace(b"theirs", b"ours") if renamed else same)
+    assert template is not None
+    run = b"".join(block.replace(b'"a"', b'"' + inside + b'"') for inside in said)
+    ways: list[tuple[bytes, int, int]] = []
+    for at_once in (False, True):
+        out: list[bytes] = []
+        after, many = template.pass_many(b"##" + run, 2, out) if at_once else (2, 0)
+        assert (after > 2) == (at_once and len(said) > 1)
+        after, rest = template.pass_run(b"##" + run, after, out)
+        ways.append((b"".join(out), after, many + rest))
+    assert ways[0] == ways[1] == (run.replace(b"theirs", b"ours") if renamed else run, *ways[0][1:])
+    assert ways[0][1:] == (len(run) + 2, sum(map(count_text_bytes, said)))
+    whole = template.maybe_pass_whole(run)
+    assert whole == ((ways[0][0], ways[0][2]) if len(said) == 1 else None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(lambda one: one.replace(b'"a"', b'"\x01"'), id="a raw control character"),
+        pytest.param(lambda one: one.replace(b'"a"', b'"\\x"'), id="no escape"),
+        pytest.param(lambda one: one.replace(b'"index":0', b'"index":1'), id="another head"),
+        pytest.param(lambda one: one.replace(b"null", b"true"), id="another middle"),
+        pytest.param(lambda one: one.replace(b"xyz", b'x"z'), id="a quote"),
+        pytest.param(lambda one: one[:-3] + b"]\n\n", id="another tail"),
+    ],
+)
+def test_nothing_passes_at_once_where_one_event_is_of_another_shape(
+    other: Callable[[bytes], bytes],
+) -> None:
+    block = event(chunk(text("a"), obfuscation="xyz"))
+    template = learn(block)
+    assert template is not None
+    odd = other(block)
+    assert odd != block
+    out: list[bytes] = []
+    assert template.pass_many(block + odd + block * 2, 0, out) == (0, 0)
+    assert template.pass_run(block + odd + block * 2, 0, out) == (len(block), 1)
+    assert template.maybe_pass_whole(odd) is None
+    assert b"".join(out) == block
+
+
+def test_a_long_event_of_another_shape_costs_its_length() -> None:
+    block = event(chunk(text("a"), obfuscation="xyz"))
+    template = learn(block)
+    assert template is not None
+
+    def measure(size: int) -> float:
+        run = block + b"data: " + b"a" * size + b'"}\n\n' + block
+        seconds = []
+        for _ in range(5):
+            begun = time.process_time()
+            assert template.pass_many(run, 0, []) == (0, 0)
+            seconds.append(time.process_time() - begun)
+        return min(seconds)
+
+    assert measure(64_000) < 30 * measure(8_000) + 0.02
 
 
 def last(run: bytes) -> bytes:
