@@ -116,7 +116,7 @@ class Bill:
         self._held = make_charge(Metered(tokens, True, asked.web_searches), applied)
         self._expected_tokens = tokens.total
         available = call.key.account.available_nano
-        call.rates.take_tokens(tokens.total, time.monotonic())
+        call.rates.take_tokens(self._expected_tokens, time.monotonic())
         admission = Admission(
             request_id=call.request_id,
             model=model.id,
@@ -129,7 +129,7 @@ class Bill:
         try:
             self._hold: Hold = self._ledger.hold(call.key, admission)
         except Exception:
-            call.rates.correct_tokens(tokens.total, 0)
+            call.rates.correct_tokens(self._expected_tokens, 0)
             raise
         call.balance_nano = available
 

@@ -39,11 +39,8 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
 
     Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
     """
-    most = call.gateway.config.server.max_body_bytes
-    most = min(most, max_bytes)
+    most = min(call.gateway.config.server.max_body_bytes, max_bytes)
     _check_type(http.headers)
-    if (http.content_length or 0) > most:
-        raise _too_large(most)
     content = http.content
     if content.is_eof():  # it came with the head, as most bodies do
         body = content.read_nowait(-1)
@@ -100,6 +97,8 @@ def release_body(call: Call) -> None:
 
 
 async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
+    if (http.content_length or 0) > most:
+        raise _too_large(most)
     server = call.gateway.config.server
     now = asyncio.get_running_loop().time
     total_at = now() + server.body_total_seconds

@@ -176,7 +176,9 @@ def read_key(http: web.Request) -> str:
     Raises BadRequest when two keys differ, and InvalidKey for a key in the query string.
     """
     headers = http.headers
-    found = {value.strip() for value in headers.getall("x-api-key", ())}
+    found = set()
+    for value in headers.getall("x-api-key", ()):
+        found.add(value.strip())
     for value in headers.getall(hdrs.AUTHORIZATION, ()):
         scheme, _, secret = value.partition(" ")
         if scheme.lower() == "bearer":

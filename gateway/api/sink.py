@@ -75,6 +75,9 @@ class JsonSink(Sink):
 
     __slots__ = ("body",)
 
+    opened = False
+    lost = False
+
     def __init__(self) -> None:
         self.body = b""
 

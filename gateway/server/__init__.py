@@ -2,6 +2,7 @@
 
     serve        starts and stops the ledger, the application and the socket
     listener     listens on the configured address, or on sockets that systemd passed
+    loop         the event loop: uvloop where it is installed, else asyncio's with fewer calls
     log          writes the log by a thread, so that its reader delays nothing
     memory       collects garbage, and gives memory back
     acceptor     accepts connections while there are descriptors for them

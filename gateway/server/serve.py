@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import resource
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from typing import Final
@@ -36,6 +35,7 @@ from gateway.server.first_start import (
 )
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import LogWriter, set_up_logging
+from gateway.server.loop import find_loop_factory
 from gateway.server.memory import collect, tune_gc
 from gateway.server.units import GRACE_SECONDS
 from gateway.tasks import spawn
@@ -56,7 +56,7 @@ def run(config: Config) -> int:
     manager = systemd.take_manager(os.environ)
     with (
         closing(set_up_logging()) as writer,
-        asyncio.Runner(loop_factory=_find_loop_factory()) as runner,
+        asyncio.Runner(loop_factory=find_loop_factory()) as runner,
     ):
         try:
             return runner.run(_serve(config, manager, writer))
@@ -202,13 +202,3 @@ def _raise_file_limit() -> None:
     """Raise the limit of open files: a request needs two, and shells usually allow 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's factory if the `speed` extra is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

@@ -149,6 +149,7 @@ async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     http = MagicMock(
         content_length=MAX_COUNT_BYTES + 1, headers={"Content-Type": "application/json"}
     )
+    http.content.is_eof.return_value = False
     call = make_call(gateway=SimpleNamespace(config=SimpleNamespace(server=server)))
     with pytest.raises(BodyTooLarge, match="4 MiB"):
         await _count(http, call)
