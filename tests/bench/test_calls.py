@@ -9,7 +9,7 @@ import pytest
 from tests.bench import calls
 from tests.bench.wire import Mode
 
-CEILINGS: Final[dict[Mode, float]] = {"json": 1030, "messages": 985, "paced": 82}
+CEILINGS: Final[dict[Mode, float]] = {"json": 660, "messages": 660, "paced": 52}
 """Calls on the event loop per request, or per event of a paced stream: the count when this was
 written, and 3 % for what depends on time, such as timers. Lower a ceiling when its count has fallen.
 """
