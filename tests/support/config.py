@@ -35,7 +35,7 @@ HASTY: Final = (
 """The total deadline comes first."""
 
 
-Dialect = Literal["chat", "messages", "demo"]
+Dialect = Literal["chat", "messages", "responses", "demo"]
 CHAT_THEN_MESSAGES: Final[tuple[Dialect, ...]] = ("chat", "messages")
 MESSAGES_THEN_CHAT: Final[tuple[Dialect, ...]] = ("messages", "chat")
 
@@ -66,6 +66,7 @@ KINDS: Final[dict[str, Kind]] = {
     "abort": Kind(("alpha",), 40, PATIENT + '\non_disconnect = "abort"'),
     "no-usage": Kind(("alpha",), 6, PATIENT + "\nstream_usage = false"),
     "messages": Kind(("alpha",), 450, dialects=("messages",)),
+    "responses": Kind(("alpha",), 450, dialects=("responses",)),
     "messages-brisk": Kind(("alpha",), 24, BRISK, ("messages",)),
     "refused-messages": Kind(("refused",), 4, BRISK, ("messages",)),
     "chat-then-messages": Kind(("alpha", "beta"), 24, BRISK, CHAT_THEN_MESSAGES),

@@ -1,4 +1,4 @@
-"""The four pairs of caller and provider: real SDKs on one side, a scripted provider on the other.
+"""All pairs of caller and provider: real SDKs on one side, a scripted provider on the other.
 
 Both sides use `Told`, so one test serves every pair.
 """
@@ -15,7 +15,7 @@ import pytest
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ParsedChatCompletion
 
-from tests.support import messages
+from tests.support import messages, responses
 from tests.support.chat import Used
 from tests.support.replies import (
     DONE,
@@ -38,6 +38,10 @@ STOP_REASONS: Final = {
     "tool_calls": "tool_use",
     "content_filter": "refusal",
 }
+
+
+INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Why a response is incomplete, for chat's finish reasons."""
 
 
 class Provider(Protocol):
@@ -123,6 +127,35 @@ class MessagesProvider(Provider):
         }
 
 
+class ResponsesProvider(Provider):
+    dialect = "responses"
+    kind = "responses"
+
+    def reply(self, told: Told) -> Script:
+        return json_reply(responses.make_response(**self._parts(told)))
+
+    def events(self, told: Told) -> list[bytes]:
+        return responses.frames(responses.make_events(**self._parts(told)))
+
+    def error_event(self, message: str) -> bytes:
+        error = {"code": "server_error", "message": message}
+        reply = responses.make_response([], used=None, status="failed", error=error)
+        return responses.frame({"type": "response.failed", "sequence_number": 9, "response": reply})
+
+    def _parts(self, told: Told) -> Json:
+        items = [responses.reasoning(told.thinking)] if told.thinking else []
+        items += [responses.text(told.text)] if told.text else []
+        items += [
+            responses.call(call.id, call.name, call.arguments, f"fc_{call.id}")
+            for call in told.calls
+        ]
+        return {
+            "output": items,
+            "used": told.used,
+            "incomplete": INCOMPLETE.get(told.finish or "stop"),
+        }
+
+
 def make_chat_usage(used: Used) -> Json:
     return {
         "prompt_tokens": used.prompt,
@@ -168,7 +201,7 @@ class Caller(Protocol):
     """How a caller of one dialect asks through its SDK, and what it reads."""
 
     dialect: str
-    error: type[Exception]
+    error: type[Exception] | tuple[type[Exception], ...]
     """The exception by which its SDK reports a failure in a stream."""
 
     async def complete(self, clients: Clients, body: Json) -> Told: ...
@@ -216,6 +249,69 @@ class MessagesCaller(Caller):
         return len([one async for one in stream])
 
 
+class Failed(Exception):
+    """A Responses stream ended with `response.failed`, or without an end."""
+
+
+class ResponsesCaller(Caller):
+    dialect = "responses"
+    error = (openai.APIError, Failed)
+
+    async def complete(self, clients: Clients, body: Json) -> Told:
+        return of_response(await clients.chat.responses.create(**_as_response(body)))
+
+    async def stream(self, clients: Clients, body: Json) -> Told:
+        async with clients.chat.responses.stream(**_as_response(body)) as stream:
+            async for event in stream:
+                _check_event(event)
+            return of_response(await stream.get_final_response())
+
+    async def iterate(self, clients: Clients, body: Json) -> int:
+        stream = await clients.chat.responses.create(**_as_response(body), stream=True)
+        events = [event async for event in stream]
+        for event in events:
+            _check_event(event)
+        if not events[-1:] or events[-1].type not in {"response.completed", "response.incomplete"}:
+            raise Failed("the stream has no end")
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        return len(events)
+
+
+def _check_event(event: Any) -> None:
+    """Raise Failed for the event that ends a stream which failed: the SDK only yields it."""
+    if event.type == "response.failed":
+        raise Failed(event.response.error.message)
+
+
+def _as_response(body: Json) -> Json:
+    """Write a plain chat body as one of the Responses API."""
+    names = {"messages": "input", "max_tokens": "max_output_tokens"}
+    return {names.get(name, name): value for name, value in body.items()}
+
+
+def of_response(whole: Any) -> Told:
+    """Read a response: the SDK's own, or one that its stream helper has parsed."""
+    calls = [one for one in whole.output if one.type == "function_call"]
+    thoughts = [one for one in whole.output if one.type == "reasoning"]
+    reason = whole.incomplete_details and whole.incomplete_details.reason
+    finish = {value: key for key, value in INCOMPLETE.items()}.get(
+        reason, "tool_calls" if calls else "stop"
+    )
+    usage = whole.usage
+    assert usage.total_tokens == usage.input_tokens + usage.output_tokens
+    details = usage.input_tokens_details
+    written = getattr(details, "cache_write_tokens", None) or 0
+    return Told(
+        text=whole.output_text,
+        thinking="".join(
+            part.text for one in thoughts for part in [*one.summary, *(one.content or [])]
+        ),
+        calls=[ToolCall(one.call_id, one.name, json.loads(one.arguments)) for one in calls],
+        finish=finish,
+        used=Used(usage.input_tokens, usage.output_tokens, details.cached_tokens, written),
+    )
+
+
 def of_completion(whole: ChatCompletion | ParsedChatCompletion[None]) -> Told:
     choice = whole.choices[0]
     calls = [
@@ -253,13 +349,14 @@ def of_message(message: anthropic.types.Message) -> Told:
 
 CHAT_CALLER: Final = ChatCaller()
 MESSAGES_CALLER: Final = MessagesCaller()
+RESPONSES_CALLER: Final = ResponsesCaller()
 CHAT_PROVIDER: Final = ChatProvider()
 MESSAGES_PROVIDER: Final = MessagesProvider()
+RESPONSES_PROVIDER: Final = ResponsesProvider()
 PAIRS: Final[list[tuple[Caller, Provider]]] = [
-    (CHAT_CALLER, CHAT_PROVIDER),
-    (CHAT_CALLER, MESSAGES_PROVIDER),
-    (MESSAGES_CALLER, CHAT_PROVIDER),
-    (MESSAGES_CALLER, MESSAGES_PROVIDER),
+    (caller, provider)
+    for caller in (CHAT_CALLER, MESSAGES_CALLER, RESPONSES_CALLER)
+    for provider in (CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER)
 ]
 IDS: Final = [f"{caller.dialect} over {provider.dialect}" for caller, provider in PAIRS]
 each_pair: Final = pytest.mark.parametrize(("caller", "provider"), PAIRS, ids=IDS)
