@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import compress
 from typing import Any
 
@@ -360,6 +360,14 @@ PARSERS = {
 }
 
 
+FORMS: dict[str, Callable[[Json], Json]] = {
+    "chat": lambda sent: sent["response_format"]["json_schema"],
+    "messages": lambda sent: sent["output_config"]["format"],
+    "responses": lambda sent: sent["text"]["format"],
+}
+"""Where the schema of the reply stands, by the provider's dialect."""
+
+
 @each_pair
 async def test_sdks_parse_what_a_schema_asked_for(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider
@@ -370,9 +378,5 @@ async def test_sdks_parse_what_a_schema_asked_for(
     options["model"] = stage.fresh(provider.kind)
     assert await PARSERS[caller.dialect](clients, options) == [POINT, POINT]
     for exchange in stage.alpha.exchanges:
-        sent = exchange.json
-        chat = provider.dialect == "chat"
-        form = (sent["response_format"] if chat else sent["output_config"])[
-            "json_schema" if chat else "format"
-        ]
+        form = FORMS[provider.dialect](exchange.json)
         assert form["schema"]["required"] == ["x", "y"]
