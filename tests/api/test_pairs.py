@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.support.pairs import (
     Provider,
     each_pair,
 )
-from tests.support.replies import LAST_CHUNK, chunked, http, json_reply, stream_head
+from tests.support.replies import LAST_CHUNK, chunked, json_reply, stream_head
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 from tests.support.upstream import End, Exchange, Script
@@ -117,7 +118,8 @@ async def test_provider_that_errs_does_not_tell_its_name_of_the_model(
         pieces = [*provider.events(SAID["text"])[:3], error]
         stage.alpha.play([stream_head(), *map(chunked, pieces), LAST_CHUNK])
     else:
-        stage.alpha.play([http(error.partition(b"data: ")[2].strip())])
+        said = json.loads(error.partition(b"data: ")[2])
+        stage.alpha.play(json_reply(said.get("response", said)))
     ask = caller.complete if way == "json" else caller.stream
     with pytest.raises(caller.error, match="is ill") as caught:
         await ask(clients, HELLO | {"model": model})

@@ -304,6 +304,8 @@ async def test_tool_round_trip(
     )
     if caller.dialect == provider.dialect == "chat":
         assert asked["messages"] == turn[:1]
+    if caller.dialect == "responses" and provider.dialect == "chat":
+        tools = [one | {"function": one["function"] | {"strict": False}} for one in tools]
     assert asked["tools"] == answered["tools"] == tools
     assert drop_nulls(answered["messages"]) == turn
 

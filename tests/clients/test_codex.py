@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pytest
 
 from tests.clients import kit
+from tests.support.config import Kind
 from tests.support.pairs import (
     CHAT_PROVIDER,
     MESSAGES_PROVIDER,
     RESPONSES_PROVIDER,
     Provider,
 )
+from tests.support.process import GatewayProcess
 from tests.support.replies import LAST_CHUNK, chunked, stream_head
+from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
-from tests.support.upstream import End
+from tests.support.upstream import End, ScriptedUpstream
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
+MODEL_WITH_PATCHES: Final = "gpt-5.5"
+"""A model that Codex knows, and offers its custom tool."""
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER]
 each_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=[p.dialect for p in PROVIDERS])
 CONFIG = """
@@ -36,26 +41,26 @@ wire_api = "responses"
 """
 
 
-async def ask(stage: Stage, folder: Path, model: str, *options: str, key: str = "") -> kit.Run:
+async def ask(gateway: GatewayProcess, key: str, folder: Path, model: str) -> kit.Run:
     """Let Codex say hello, with a fresh home and the README's settings."""
     codex = kit.find("node_modules", ".bin", "codex")
     home, work = folder / "codex", folder / "work"
     for one in (home, work):
         one.mkdir(exist_ok=True)
-    text = CONFIG.format(model=model, base_url=stage.gateway.base_url)
+    text = CONFIG.format(model=model, base_url=gateway.base_url)
     (home / "config.toml").write_text(text, encoding="utf-8")
     free = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
     return await kit.run(
-        (codex, "exec", *free, *options, "Say hello."),
+        (codex, "exec", *free, "Say hello."),
         work,
-        {"CODEX_HOME": str(home), "GATEWAY_KEY": key or stage.key},
+        {"CODEX_HOME": str(home), "GATEWAY_KEY": key},
     )
 
 
 @each_provider
 async def test_a_text(stage: Stage, tmp_path: Path, provider: Provider) -> None:
     stage.alpha.play(provider.stream(Told("Hello from afar!")))
-    told = await ask(stage, tmp_path, stage.fresh(provider.kind))
+    told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
     assert told.code == 0, told.out
     assert "Hello from afar!" in told.out
     assert len(stage.alpha.exchanges) == 1
@@ -69,7 +74,7 @@ async def test_a_shell_call_and_its_result(
     call = ToolCall("call_1", "exec_command", {"cmd": "echo made-$((40+2)) | tee made.txt"})
     first = Told("I look.", calls=[call], finish="tool_calls")
     stage.alpha.play(provider.stream(first), provider.stream(Told("It is 42.")))
-    told = await ask(stage, tmp_path, stage.fresh(provider.kind))
+    told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
     assert told.code == 0, told.out
     assert (tmp_path / "work" / "made.txt").read_text() == "made-42\n"
     assert "It is 42." in told.out
@@ -85,7 +90,7 @@ async def test_a_stream_that_fails_is_not_replayed(
     """What was delivered is charged; Codex would send the whole turn again up to five times."""
     events = provider.events(Told("Hello from afar!"))
     stage.alpha.play([stream_head(), *map(chunked, events[:-3]), End.FIN])
-    told = await ask(stage, tmp_path, stage.fresh(provider.kind))
+    told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
     assert told.code != 0
     assert "broke off" in told.out, told.out
     assert len(stage.alpha.exchanges) == 1
@@ -93,32 +98,36 @@ async def test_a_stream_that_fails_is_not_replayed(
 
 async def test_an_empty_balance_is_told_in_our_words(stage: Stage, tmp_path: Path) -> None:
     key = stage.callers["empty"].key
-    told = await ask(stage, tmp_path, stage.fresh("plain"), key=key)
+    told = await ask(stage.gateway, key, tmp_path, stage.fresh("plain"))
     assert told.code != 0
     assert "balance is not positive" in told.out, told.out
     assert stage.alpha.exchanges == []
 
 
-async def test_a_patch_by_the_custom_tool(stage: Stage, tmp_path: Path) -> None:
+async def test_a_patch_by_the_custom_tool(
+    launch: Launch, alpha: ScriptedUpstream, tmp_path: Path
+) -> None:
     """`apply_patch` is a custom tool: over chat a function, which comes back as what it was."""
+    running = launch(kinds={"plain": Kind(("alpha",), 1)})
+    gateway = running.gateway
+    gateway.stop()
+    text = gateway.config.read_text(encoding="utf-8")
+    gateway.config.write_text(text.replace("plain/0", MODEL_WITH_PATCHES), "utf-8")
+    gateway.start()
     patch = "*** Begin Patch\n*** Add File: made.txt\n+Grüße\n*** End Patch\n"
     call = ToolCall("call_1", "apply_patch", {"input": patch})
     first = CHAT_PROVIDER.stream(Told(calls=[call], finish="tool_calls"))
-    stage.alpha.play(first, CHAT_PROVIDER.stream(Told("Done.")))
-    model = stage.fresh("plain")
-    told = await ask(stage, tmp_path, model, "--enable", "apply_patch_freeform")
-    asked: Any = stage.alpha.exchanges[0].json
-    tools = [one["function"]["name"] for one in asked["tools"]]
-    if "apply_patch" not in tools:
-        pytest.skip(f"this Codex offers no custom tool for an unknown model: {tools}")
+    alpha.play(first, CHAT_PROVIDER.stream(Told("Done.")))
+    told = await ask(gateway, running.callers["rich"].key, tmp_path, MODEL_WITH_PATCHES)
     assert told.code == 0, told.out
-    assert (tmp_path / "work" / "made.txt").read_text() == "Grüße\n"
+    assert (tmp_path / "work" / "made.txt").read_text(encoding="utf-8") == "Grüße\n"
+    assert "apply_patch" in [one["function"]["name"] for one in alpha.last.json["tools"]]
 
 
 async def test_a_silent_end_is_a_failure(stage: Stage, tmp_path: Path) -> None:
     """A provider that ends its stream cleanly, but early, is as bad as one that breaks off."""
     events = CHAT_PROVIDER.events(Told("Hello from afar!"))
     stage.alpha.play([stream_head(), *map(chunked, events[:2]), LAST_CHUNK])
-    told = await ask(stage, tmp_path, stage.fresh("plain"))
+    told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh("plain"))
     assert told.code != 0
     assert len(stage.alpha.exchanges) == 1

@@ -262,25 +262,25 @@ class ResponsesCaller(Caller):
 
     async def stream(self, clients: Clients, body: Json) -> Told:
         async with clients.chat.responses.stream(**_as_response(body)) as stream:
-            async for event in stream:
-                _check_event(event)
-            return of_response(await stream.get_final_response())
+            events = [event async for event in stream]
+        return of_response(_find_end(events).response)
 
     async def iterate(self, clients: Clients, body: Json) -> int:
         stream = await clients.chat.responses.create(**_as_response(body), stream=True)
         events = [event async for event in stream]
-        for event in events:
-            _check_event(event)
-        if not events[-1:] or events[-1].type not in {"response.completed", "response.incomplete"}:
-            raise Failed("the stream has no end")
+        _find_end(events)
         assert [event.sequence_number for event in events] == list(range(len(events)))
         return len(events)
 
 
-def _check_event(event: Any) -> None:
-    """Raise Failed for the event that ends a stream which failed: the SDK only yields it."""
-    if event.type == "response.failed":
-        raise Failed(event.response.error.message)
+def _find_end(events: list[Any]) -> Any:
+    """Return the last event of a stream. Raises Failed for one that failed: the SDK only yields it."""
+    last = events[-1] if events else None
+    if last is not None and last.type == "response.failed":
+        raise Failed(last.response.error.message)
+    if last is None or last.type not in {"response.completed", "response.incomplete"}:
+        raise Failed("the stream has no end")
+    return last
 
 
 def _as_response(body: Json) -> Json:
