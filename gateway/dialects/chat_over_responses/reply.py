@@ -24,7 +24,7 @@ SEPARATOR: Final = "\n\n"
 """The text between paragraphs: their words must not run together."""
 CALLS: Final[dict[str, Kind]] = {"function_call": "function", "custom_tool_call": "custom"}
 """The type of a chat tool by the type of the item that calls it."""
-_SPEAKING: Final = frozenset({"message", "reasoning"})
+_SPEAKING: Final = ("message", "reasoning")
 _PARTS: Final = {
     "output_text": ("content", "text"),
     "refusal": ("refusal", "refusal"),

@@ -61,7 +61,7 @@ class ChunkWriter(ChoiceWriter):
         """The response as the terminal event has it."""
 
     def write(self, event: Json) -> None:
-        write = self._WRITERS.get(event["type"])
+        write = self._WRITERS.get(get_text(event, "type"))
         if write is not None:
             write(self, event)
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from gateway.dialects import CALLERS, CompletionRequest, Pipeline, ReplyContext, Target, Translation
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.records import Event, Usage
-from gateway.dialects.wire import TranslatedStream, get_object, read_object
+from gateway.dialects.wire import TranslatedStream, get_object, get_text, read_object
 from gateway.errors import BadRequest
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
@@ -132,7 +132,7 @@ class PlainReader:
             return []
         body = read_object(event)
         self.begun = True
-        if body.get("type") in TERMINAL:
+        if get_text(body, "type") in TERMINAL:
             self.ended = True
             self.usage = get_object(body, "response").get("usage")
         return [body]
