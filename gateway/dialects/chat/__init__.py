@@ -23,5 +23,5 @@ from gateway.dialects.chat.usage import read_reasoning as read_reasoning
 from gateway.dialects.chat.writer import ARGUMENTS as ARGUMENTS
 from gateway.dialects.chat.writer import NO_ARGUMENTS as NO_ARGUMENTS
 from gateway.dialects.chat.writer import ChoiceWriter as ChoiceWriter
-from gateway.dialects.chat.writer import Kind as Kind
+from gateway.dialects.chat.writer import ToolKind as ToolKind
 from gateway.dialects.chat.writer import uses_functions as uses_functions

@@ -13,8 +13,8 @@ from gateway.usage import count_text
 NO_ARGUMENTS: Final = "{}"
 """The arguments of a call without any: callers read them as JSON."""
 
-Kind = Literal["function", "custom"]
-ARGUMENTS: Final[dict[Kind, str]] = {"function": "arguments", "custom": "input"}
+ToolKind = Literal["function", "custom"]
+ARGUMENTS: Final[dict[ToolKind, str]] = {"function": "arguments", "custom": "input"}
 """The key of a call's arguments by the type of its tool, which is also the key of the tool."""
 
 
@@ -82,7 +82,7 @@ class ChoiceWriter(ABC):
             self.text_bytes += count_text(text)
             self._write({key: text})
 
-    def _begin_call(self, identity: object, name: object, kind: Kind = "function") -> int:
+    def _begin_call(self, identity: object, name: object, kind: ToolKind = "function") -> int:
         """Write a call's first fragment; return the call's number."""
         number = self._count
         self._count += 1
@@ -90,11 +90,11 @@ class ChoiceWriter(ABC):
         self._write_call(number, {"id": identity, "type": kind}, kind, tool)
         return number
 
-    def _write_arguments(self, number: int, fragment: str, kind: Kind = "function") -> None:
+    def _write_arguments(self, number: int, fragment: str, kind: ToolKind = "function") -> None:
         self.text_bytes += count_text(fragment)
         self._write_call(number, {}, kind, {ARGUMENTS[kind]: fragment})
 
-    def _write_call(self, number: int, head: Json, kind: Kind, tool: Json) -> None:
+    def _write_call(self, number: int, head: Json, kind: ToolKind, tool: Json) -> None:
         if not self._functions:
             self._write({"tool_calls": [{"index": number, **head, kind: tool}]})
         elif number == 0:

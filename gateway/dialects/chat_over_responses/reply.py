@@ -12,7 +12,7 @@ from gateway.dialects.chat import (
     ARGUMENTS,
     ID_PREFIX,
     NO_ARGUMENTS,
-    Kind,
+    ToolKind,
     make_translated_usage,
     uses_functions,
 )
@@ -22,7 +22,7 @@ from gateway.errors import UpstreamError
 
 SEPARATOR: Final = "\n\n"
 """The text between paragraphs: their words must not run together."""
-CALLS: Final[dict[str, Kind]] = {"function_call": "function", "custom_tool_call": "custom"}
+_CALLS: Final[dict[str, ToolKind]] = {"function_call": "function", "custom_tool_call": "custom"}
 """The type of a chat tool by the type of the item that calls it."""
 _SPEAKING: Final = ("message", "reasoning")
 _PARTS: Final = {
@@ -101,7 +101,7 @@ def _make_message(reply: Json, *, functions: bool) -> Json:
     for number, item in enumerate(items):
         for part in read_parts(item):
             said[part.key] += paragraphs.separate(part, number)
-    calls = [_make_call(item, CALLS[item["type"]]) for item in items if is_call(item)]
+    calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
     message: Json = {
         "role": "assistant",
         "content": None if calls and not said["content"] else said["content"],
@@ -116,18 +116,18 @@ def _make_message(reply: Json, *, functions: bool) -> Json:
     return message
 
 
-def is_call(item: Json) -> bool:
-    kind = item.get("type")
-    return isinstance(kind, str) and kind in CALLS
+def maybe_kind(item: Json) -> ToolKind | None:
+    """Return the type of the tool that an item calls; None for an item that calls none."""
+    return _CALLS.get(get_text(item, "type"))
 
 
-def read_arguments(item: Json, kind: Kind) -> str:
+def read_arguments(item: Json, kind: ToolKind) -> str:
     """Read the arguments of a call; a function without any gets an empty object."""
     given = get_text(item, ARGUMENTS[kind])
     return given or (NO_ARGUMENTS if kind == "function" else "")
 
 
-def _make_call(item: Json, kind: Kind) -> Json:
+def _make_call(item: Json, kind: ToolKind) -> Json:
     tool = {"name": item.get("name"), ARGUMENTS[kind]: read_arguments(item, kind)}
     return {"id": item.get("call_id"), "type": kind, kind: tool}
 

@@ -64,6 +64,7 @@ REFUSED: Final[dict[str, tuple[Any, ...]]] = {
 """Fields without a counterpart, each with the values that ask for nothing, as null always does."""
 PASSED: Final = frozenset({"reasoning", "truncation"})
 """The upstream's own fields, unknown to chat, passed as they are."""
+_COPIED: Final = SHARED | PASSED - {"reasoning"}
 
 DEFAULT_EFFORT: Final = "medium"
 
@@ -87,7 +88,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         made["reasoning"] = reasoning
     if text:
         made["text"] = text
-    made |= {name: body.value[name] for name in SHARED | {"truncation"} if name in body.value}
+    made |= {name: value for name, value in body.value.items() if name in _COPIED}
     if request.stream:
         made["stream"] = True
     return {**made, "store": False}

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gateway.dialects.chat import ARGUMENTS, ChoiceWriter, Kind
+from gateway.dialects.chat import ARGUMENTS, ChoiceWriter, ToolKind
 from gateway.dialects.chat_over_responses.reply import (
-    CALLS,
     Paragraphs,
     Part,
-    is_call,
     make_usage,
+    maybe_kind,
     read_arguments,
     read_parts,
     to_finish_reason,
@@ -41,7 +40,7 @@ and the key of the text."""
 @dataclass(slots=True)
 class _Call:
     number: int
-    kind: Kind
+    kind: ToolKind
     said: bool = False
     """Arguments have come."""
 
@@ -88,13 +87,15 @@ class ChunkWriter(ChoiceWriter):
 
     def _open_item(self, event: Json) -> None:
         item = get_object(event, "item")
-        if is_call(item) and _find_item(event) not in self._calls:
-            self._open_call(item, _find_item(event))
+        if kind := maybe_kind(item):
+            self._find_call(item, kind, _find_item(event))
 
-    def _open_call(self, item: Json, where: int | str) -> _Call:
-        kind = CALLS[item["type"]]
-        number = self._begin_call(item.get("call_id"), item.get("name"), kind)
-        call = self._calls[where] = _Call(number, kind)
+    def _find_call(self, item: Json, kind: ToolKind, where: int | str) -> _Call:
+        """Return an item's call, which is begun if it is new."""
+        call = self._calls.get(where)
+        if call is None:
+            number = self._begin_call(item.get("call_id"), item.get("name"), kind)
+            call = self._calls[where] = _Call(number, kind)
         return call
 
     def _add_arguments(self, event: Json) -> None:
@@ -111,8 +112,8 @@ class ChunkWriter(ChoiceWriter):
 
     def _close_item(self, event: Json) -> None:
         item, where = get_object(event, "item"), _find_item(event)
-        if is_call(item):
-            self._complete(self._calls.get(where) or self._open_call(item, where), item)
+        if kind := maybe_kind(item):
+            self._complete(self._find_call(item, kind, where), item)
         for part in read_parts(item):
             if (where, part.place) not in self._said:
                 self._write_part(part, where)
