@@ -17,6 +17,7 @@ from gateway.config import SETTINGS, load_config
 from gateway.config.reader import Missing
 from gateway.dialects import DEMO, UPSTREAMS
 from gateway.dialects.chat_over_messages import request as to_messages_request
+from gateway.dialects.chat_over_responses import request as to_responses_request
 from gateway.dialects.messages_over_chat import request as to_chat_request
 from gateway.errors import GatewayError
 from gateway.exit_codes import ExitCode
@@ -175,6 +176,11 @@ def describe_fields() -> str:
             to_messages_request.CARRIED | to_messages_request.PASSED,
             to_messages_request.DROPPED,
             set(to_messages_request.REFUSED),
+        ),
+        "chat → responses": (
+            to_responses_request.CARRIED | to_responses_request.PASSED,
+            to_responses_request.DROPPED,
+            set(to_responses_request.REFUSED),
         ),
         "messages → chat": (
             to_chat_request.CARRIED | to_chat_request.PASSED,

@@ -10,6 +10,7 @@ from typing import Final
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
 from gateway.dialects.chat import ChatCaller, ChatUpstream
 from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
+from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
 from gateway.dialects.messages import MessagesCaller, MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
@@ -123,6 +124,7 @@ UPSTREAMS: Final[Mapping[str, Upstream]] = {
 
 TRANSLATIONS: Final[Translations] = {
     ("chat", "messages"): CHAT_OVER_MESSAGES,
+    ("chat", "responses"): CHAT_OVER_RESPONSES,
     ("messages", "chat"): MESSAGES_OVER_CHAT,
 }
 

@@ -4,6 +4,7 @@ caller    what callers send, and the errors they get
 upstream  how providers are asked, and their JSON replies
 reader    replies and chunks read, for the stream that passes and for translations
 stream    the stream that passes
+writer    the stream that is written from another dialect's events
 repair    chunks that break the schema, made right
 billed    what changes the bill
 usage     what a reply used, and the text to estimate it from
@@ -16,5 +17,11 @@ from gateway.dialects.chat.stream import DONE as DONE
 from gateway.dialects.chat.stream import ID_PREFIX as ID_PREFIX
 from gateway.dialects.chat.upstream import ChatUpstream as ChatUpstream
 from gateway.dialects.chat.usage import make_chat_usage as make_chat_usage
+from gateway.dialects.chat.usage import make_translated_usage as make_translated_usage
 from gateway.dialects.chat.usage import read_content as read_content
 from gateway.dialects.chat.usage import read_reasoning as read_reasoning
+from gateway.dialects.chat.writer import ARGUMENTS as ARGUMENTS
+from gateway.dialects.chat.writer import NO_ARGUMENTS as NO_ARGUMENTS
+from gateway.dialects.chat.writer import ChoiceWriter as ChoiceWriter
+from gateway.dialects.chat.writer import ToolKind as ToolKind
+from gateway.dialects.chat.writer import uses_functions as uses_functions

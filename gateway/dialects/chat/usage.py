@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from gateway.dialects.records import Json
+from gateway.dialects.records import Json, Usage
 from gateway.dialects.wire import PICTURE_BYTES, dumps_lenient, get_list, get_object, get_text
 from gateway.money import Tokens
 from gateway.prices import UNSAID, Terms, name_tier
@@ -89,6 +89,24 @@ def make_chat_usage(tokens: Tokens) -> Json:
         "prompt_tokens": prompt,
         "completion_tokens": tokens.output,
         "total_tokens": prompt + tokens.output,
+    }
+
+
+def make_translated_usage(usage: Usage, reasoning_tokens: object) -> Json:
+    """Write the usage object of a translated reply: the very tokens that are charged."""
+    tokens = usage.tokens
+    made = make_chat_usage(tokens)
+    if usage.estimated:
+        return made
+    return {
+        **made,
+        "prompt_tokens_details": {
+            "cached_tokens": tokens.cached_input,
+            "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": reasoning_tokens if isinstance(reasoning_tokens, int) else 0
+        },
     }
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.chat import ID_PREFIX, make_chat_usage
-from gateway.dialects.chat_over_messages.tools import uses_functions
+from gateway.dialects.chat import (
+    ID_PREFIX,
+    NO_ARGUMENTS,
+    make_translated_usage,
+    uses_functions,
+)
 from gateway.dialects.messages import dump_arguments, read_blocks
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire import get_object, get_text
-
-NO_ARGUMENTS: Final = "{}"
-"""The arguments of a call without any: callers read them as JSON."""
 
 FINISH_REASONS: Final = {
     "end_turn": "stop",
@@ -93,19 +94,6 @@ def read_refusal(stop_reason: object, stop_details: object) -> str | None:
 
 
 def make_usage(usage: Usage) -> Json:
-    """Write the usage object for the caller: the very tokens that are charged."""
-    tokens = usage.tokens
-    made = make_chat_usage(tokens)
-    if usage.estimated:
-        return made
-    thinking = get_object(usage.reported or {}, "output_tokens_details").get("thinking_tokens")
-    return {
-        **made,
-        "prompt_tokens_details": {
-            "cached_tokens": tokens.cached_input,
-            "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
-        },
-        "completion_tokens_details": {
-            "reasoning_tokens": thinking if isinstance(thinking, int) else 0
-        },
-    }
+    """Write the usage object for the caller."""
+    details = get_object(usage.reported or {}, "output_tokens_details")
+    return make_translated_usage(usage, details.get("thinking_tokens"))

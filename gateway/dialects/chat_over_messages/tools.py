@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from gateway.dialects.chat import uses_functions
 from gateway.dialects.chat_over_messages.content import copy_cache_mark
 from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
@@ -12,11 +13,6 @@ from gateway.dialects.wire import Field
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _NO_CHOICE: Final = (None, "auto", "none")
 _FIELDS: Final = frozenset({"tools", "functions", "tool_choice", "function_call"})
-
-
-def uses_functions(body: Json) -> bool:
-    """Return whether the caller uses functions, as chat did before tools, and expects them in replies."""
-    return bool(body.get("functions")) and not body.get("tools")
 
 
 def translate_tools(body: Field, called: Sequence[str]) -> Json:

@@ -1,0 +1,111 @@
+"""A chat stream written from another dialect's events: the part that all translations share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final, Literal
+
+from gateway.dialects.chat.stream import DONE, ID_PREFIX
+from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.wire import dumps_lenient
+from gateway.usage import count_text
+
+NO_ARGUMENTS: Final = "{}"
+"""The arguments of a call without any: callers read them as JSON."""
+
+ToolKind = Literal["function", "custom"]
+ARGUMENTS: Final[dict[ToolKind, str]] = {"function": "arguments", "custom": "input"}
+"""The key of a call's arguments by the type of its tool, which is also the key of the tool."""
+
+
+def uses_functions(body: Json) -> bool:
+    """Return whether the caller uses functions, as chat did before tools, and expects them in replies."""
+    return bool(body.get("functions")) and not body.get("tools")
+
+
+class ChoiceWriter(ABC):
+    """The part of a `Writer` that writes the chunks of the one choice."""
+
+    __slots__ = (
+        "_chunk_end", "_count", "_functions", "_head", "_out", "_wants_usage", "text_bytes",
+    )  # fmt: skip
+
+    position: Final = None
+
+    def __init__(self, context: ReplyContext) -> None:
+        request = context.request
+        head = {
+            "id": ID_PREFIX + context.request_id,
+            "object": "chat.completion.chunk",
+            "created": context.created,
+            "model": request.model,
+        }
+        self.text_bytes = 0
+        self._functions = uses_functions(request.body)
+        self._wants_usage = request.wants_usage
+        self._head = b"data: " + dumps_lenient(head)[:-1] + b',"choices":['
+        self._chunk_end = b',"usage":null}\n\n' if request.wants_usage else b"}\n\n"
+        self._count = 0
+        """Calls so far."""
+        self._out: list[bytes] = []
+
+    @property
+    def delivered(self) -> bool:
+        return self.text_bytes > 0 or self._count > 0
+
+    def open(self, usage: Usage) -> None:  # noqa: ARG002 - chat tells it at the end
+        self._write({"role": "assistant", "content": "", "refusal": None})
+
+    @abstractmethod
+    def write(self, event: Json) -> None:
+        """See `Writer`."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """See `Writer`."""
+
+    @abstractmethod
+    def close(self, usage: Usage) -> None:
+        """See `Writer`."""
+
+    def finish(self) -> bytes:
+        return DONE
+
+    def take(self) -> bytes:
+        out = b"".join(self._out)
+        self._out.clear()
+        return out
+
+    def _write_text(self, key: str, text: object) -> None:
+        """Write a fragment of `content`, `reasoning_content` or `refusal`."""
+        if isinstance(text, str) and text:
+            self.text_bytes += count_text(text)
+            self._write({key: text})
+
+    def _begin_call(self, identity: object, name: object, kind: ToolKind = "function") -> int:
+        """Write a call's first fragment; return the call's number."""
+        number = self._count
+        self._count += 1
+        tool = {"name": name, ARGUMENTS[kind]: ""}
+        self._write_call(number, {"id": identity, "type": kind}, kind, tool)
+        return number
+
+    def _write_arguments(self, number: int, fragment: str, kind: ToolKind = "function") -> None:
+        self.text_bytes += count_text(fragment)
+        self._write_call(number, {}, kind, {ARGUMENTS[kind]: fragment})
+
+    def _write_call(self, number: int, head: Json, kind: ToolKind, tool: Json) -> None:
+        if not self._functions:
+            self._write({"tool_calls": [{"index": number, **head, kind: tool}]})
+        elif number == 0:
+            self._write({"function_call": tool})
+
+    def _write_end(self, finish_reason: str, usage: Json) -> None:
+        """Write the last chunk of the choice, and the usage chunk if the caller asked for it."""
+        self._write({}, finish_reason)
+        if self._wants_usage:
+            self._out += (self._head, b'],"usage":', dumps_lenient(usage), b"}\n\n")
+
+    def _write(self, delta: Json, finish_reason: str | None = None) -> None:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        self._out += (self._head, dumps_lenient(choice), b"]", self._chunk_end)

@@ -1,0 +1,156 @@
+"""A response as a chat completion: its items, its ending and its usage.
+
+Only the items count: some upstreams leave the shortcuts beside them (`output_text`) empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Final, NamedTuple
+
+from gateway.dialects.chat import (
+    ARGUMENTS,
+    ID_PREFIX,
+    NO_ARGUMENTS,
+    ToolKind,
+    make_translated_usage,
+    uses_functions,
+)
+from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.wire import get_list, get_object, get_text, read_error
+from gateway.errors import UpstreamError
+
+SEPARATOR: Final = "\n\n"
+"""The text between paragraphs: their words must not run together."""
+_CALLS: Final[dict[str, ToolKind]] = {"function_call": "function", "custom_tool_call": "custom"}
+"""The type of a chat tool by the type of the item that calls it."""
+_SPEAKING: Final = ("message", "reasoning")
+_PARTS: Final = {
+    "output_text": ("content", "text"),
+    "refusal": ("refusal", "refusal"),
+    "summary_text": ("reasoning_content", "text"),
+    "reasoning_text": ("reasoning_content", "text"),
+}
+"""The key of a chat message, and that of the part's text, by the type of a part."""
+
+
+class Part(NamedTuple):
+    """A text within an item."""
+
+    key: str
+    """Where it goes in a chat message."""
+    place: tuple[str, int]
+    """Where it stands in the item: the array and the index."""
+    text: str
+
+
+def read_parts(item: Json) -> Iterator[Part]:
+    """Read the texts of an item; what calls a tool, or was run by the upstream, has none."""
+    if item.get("type") not in _SPEAKING:
+        return
+    for name in ("summary", "content"):
+        for index, part in enumerate(get_list(item, name)):
+            kind = part.get("type") if isinstance(part, dict) else None
+            if isinstance(kind, str) and kind in _PARTS:
+                key, held = _PARTS[kind]
+                yield Part(key, (name, index), get_text(part, held))
+
+
+class Paragraphs:
+    """Separates the messages of a reply, and the parts of its reasoning."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: dict[str, Hashable] = {}
+
+    def separate(self, part: Part, item: Hashable) -> str:
+        """Return a fragment of a text, behind a blank line if it begins a paragraph."""
+        if not part.text:
+            return ""
+        paragraph = (item, part.place) if part.key == "reasoning_content" else item
+        last = self._last.setdefault(part.key, paragraph)
+        self._last[part.key] = paragraph
+        return part.text if last == paragraph else SEPARATOR + part.text
+
+
+def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+    """Write a chat completion of what the upstream said."""
+    functions = uses_functions(context.request.body)
+    message = _make_message(reply, functions=functions)
+    called = "tool_calls" in message or "function_call" in message
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": to_finish_reason(reply, called=called, functions=functions),
+    }
+    return {
+        "id": ID_PREFIX + context.request_id,
+        "object": "chat.completion",
+        "created": context.created,
+        "model": context.request.model,
+        "choices": [choice],
+        "usage": make_usage(usage),
+    }
+
+
+def _make_message(reply: Json, *, functions: bool) -> Json:
+    items = [item for item in get_list(reply, "output") if isinstance(item, dict)]
+    paragraphs, said = Paragraphs(), dict.fromkeys(("content", "refusal", "reasoning_content"), "")
+    for number, item in enumerate(items):
+        for part in read_parts(item):
+            said[part.key] += paragraphs.separate(part, number)
+    calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
+    message: Json = {
+        "role": "assistant",
+        "content": None if calls and not said["content"] else said["content"],
+        "refusal": said["refusal"] or None,
+    }
+    if said["reasoning_content"]:
+        message["reasoning_content"] = said["reasoning_content"]
+    if calls and functions:
+        message["function_call"] = calls[0].get("function")
+    elif calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def maybe_kind(item: Json) -> ToolKind | None:
+    """Return the type of the tool that an item calls; None for an item that calls none."""
+    return _CALLS.get(get_text(item, "type"))
+
+
+def read_arguments(item: Json, kind: ToolKind) -> str:
+    """Read the arguments of a call; a function without any gets an empty object."""
+    given = get_text(item, ARGUMENTS[kind])
+    return given or (NO_ARGUMENTS if kind == "function" else "")
+
+
+def _make_call(item: Json, kind: ToolKind) -> Json:
+    tool = {"name": item.get("name"), ARGUMENTS[kind]: read_arguments(item, kind)}
+    return {"id": item.get("call_id"), "type": kind, kind: tool}
+
+
+def to_finish_reason(reply: Json, *, called: bool, functions: bool) -> str:
+    """Read how a reply ended. Raises UpstreamError for one that failed.
+
+    `called`: the reply has tool calls; `functions`: the caller knows no tools.
+    """
+    match reply.get("status"):
+        case "failed" | "cancelled":
+            said = read_error(reply).message
+            raise UpstreamError(said or "The upstream ended its reply with an error.")
+        case "incomplete":
+            reason = get_object(reply, "incomplete_details").get("reason")
+            return "content_filter" if reason == "content_filter" else "length"
+        case _:
+            if not called:
+                return "stop"
+            return "function_call" if functions else "tool_calls"
+
+
+def make_usage(usage: Usage) -> Json:
+    """Write the usage object for the caller."""
+    details = get_object(usage.reported or {}, "output_tokens_details")
+    return make_translated_usage(usage, details.get("reasoning_tokens"))

@@ -1,0 +1,209 @@
+"""Messages callers over Responses upstreams, by way of chat."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, Pipeline, Target
+from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
+from gateway.dialects.composed import compose
+from gateway.dialects.records import Usage
+from gateway.errors import BadRequest
+from tests.dialects.chat.kit import MODEL, each_byte, play
+from tests.dialects.chat_over_responses.events import (
+    ITEMS,
+    REASONED,
+    SPOKEN,
+    STARTED,
+    USAGE,
+    end,
+    frame,
+    message,
+    refusal,
+    text,
+    write_items,
+)
+from tests.dialects.chat_over_responses.kit import (
+    TARGET,
+    call,
+    check_request,
+    make_usage,
+    read_tokens,
+    say,
+)
+from tests.dialects.chat_over_responses.kit import open_stream as open_translated
+from tests.dialects.messages_over_chat.kit import (
+    make_context,
+    read_events,
+    read_message,
+    text_of,
+    thinking_of,
+    tools_of,
+)
+
+Json = dict[str, Any]
+
+MESSAGES_OVER_RESPONSES: Final = compose(
+    TRANSLATIONS["messages", "chat"], CHAT_OVER_RESPONSES, (CALLERS["chat"], UPSTREAMS["chat"])
+)
+CALLS: Final = [("c1", "f", {"a": 1}), ("c2", "g", {})]
+TOLD: Final = {
+    "input_tokens": 5,
+    "cache_creation_input_tokens": 1,
+    "cache_read_input_tokens": 4,
+    "output_tokens": 20,
+    "output_tokens_details": {"thinking_tokens": 15},
+}
+"""The usage as the messages dialect tells it."""
+ASKED: Final[Json] = {
+    "model": MODEL,
+    "max_tokens": 5000,
+    "system": [{"type": "text", "text": "Be brief."}],
+    "messages": [
+        {"role": "user", "content": "Hi"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                {"type": "text", "text": "Let me see."},
+                {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+                {"type": "tool_use", "id": "c2", "name": "g", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "one"},
+                {"type": "tool_result", "tool_use_id": "c2", "content": "two", "is_error": True},
+                {"type": "text", "text": "So?"},
+            ],
+        },
+    ],
+    "tools": [{"name": "f", "description": "Does.", "input_schema": {"type": "object"}}],
+    "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+    "stream": True,
+}
+
+
+def ask(target: Target = TARGET, **fields: Any) -> Json:
+    request = CALLERS["messages"].parse_request(json.dumps({**ASKED, **fields}).encode())
+    made = MESSAGES_OVER_RESPONSES.translate_request(request, target)
+    check_request(made)
+    return made
+
+
+def open_stream() -> Pipeline:
+    return open_translated(make_context(), MESSAGES_OVER_RESPONSES)
+
+
+def play_items(*items: Json, status: str = "completed", **fields: Any) -> Any:
+    body = frame(*STARTED, *write_items(*items), end(status, USAGE, **fields))
+    return play(open_stream(), [body])
+
+
+def test_a_tool_loop_is_asked_for() -> None:
+    assert ask() == {
+        "model": MODEL,
+        "instructions": "Be brief.",
+        "input": [
+            say("user", "Hi"),
+            say("assistant", "Let me see."),
+            call("c1", "f", '{"a":1}'),
+            call("c2", "g", "{}"),
+            {"type": "function_call_output", "call_id": "c1", "output": "one"},
+            {"type": "function_call_output", "call_id": "c2", "output": "Error: two"},
+            say("user", "So?"),
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "name": "f",
+                "description": "Does.",
+                "parameters": {"type": "object"},
+                "strict": False,
+            }
+        ],
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "max_output_tokens": 5000,
+        "stream": True,
+        "store": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "reasoning"),
+    [
+        ({}, None),
+        ({"thinking": {"type": "enabled", "budget_tokens": 3000}}, {"effort": "medium"}),
+        ({"thinking": {"type": "disabled"}}, {"effort": "none"}),
+        ({"output_config": {"effort": "max"}}, {"effort": "max"}),
+    ],
+)
+def test_reasoning_is_asked_for_as_an_effort(fields: Json, reasoning: Json | None) -> None:
+    assert ask(**fields).get("reasoning") == reasoning
+    assert "reasoning" not in ask(replace(TARGET, reasoning="none"), **fields)
+
+
+def test_a_schema_is_asked_for() -> None:
+    form = {"type": "json_schema", "schema": {"type": "object"}}
+    made = ask(output_config={"format": form})["text"]["format"]
+    assert (made["schema"], made["strict"]) == (form["schema"], True)
+
+
+def test_stop_sequences_are_refused() -> None:
+    with pytest.raises(BadRequest, match="stop"):
+        ask(stop_sequences=["END"])
+
+
+def test_a_stream_keeps_what_it_says_at_every_split_point() -> None:
+    data = frame(*STARTED, *write_items(*ITEMS), end(usage=USAGE))
+    whole = play(open_stream(), [data])
+    made = read_message(whole)
+    assert (text_of(made), thinking_of(made), tools_of(made)) == (SPOKEN, REASONED, CALLS)
+    assert (made.stop_reason, made.model) == ("tool_use", MODEL)
+    assert (whole.tokens, whole.estimated) == (read_tokens(USAGE), False)
+    told = read_events(whole.out)[-2]["usage"]
+    assert {key: told[key] for key in TOLD} == TOLD
+    for cut in range(1, len(data), 7):
+        assert play(open_stream(), [data[:cut], data[cut:]]) == whole
+    assert play(open_stream(), each_byte(data)) == whole
+
+
+def test_a_reply_keeps_what_it_says() -> None:
+    reply = {"status": "completed", "output": list(ITEMS), "usage": USAGE}
+    usage = Usage(read_tokens(USAGE), estimated=False, reported=USAGE)
+    said = MESSAGES_OVER_RESPONSES.translate_reply(reply, make_context(), usage)
+    thinking, words, *uses = said["content"]
+    assert (thinking["thinking"], words["text"]) == (REASONED, SPOKEN)
+    assert [(use["id"], use["name"], use["input"]) for use in uses] == CALLS
+    assert said["stop_reason"] == "tool_use"
+    assert {key: said["usage"][key] for key in TOLD} == TOLD
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "item", "stop"),
+    [
+        ("completed", None, message(text("a")), "end_turn"),
+        ("completed", None, call(), "tool_use"),
+        ("completed", None, message(refusal("No.")), "refusal"),
+        ("incomplete", "max_output_tokens", message(text("a")), "max_tokens"),
+        ("incomplete", "content_filter", message(text("a")), "refusal"),
+    ],
+)
+def test_stops(status: str, reason: str | None, item: Json, stop: str) -> None:
+    details = {"incomplete_details": reason and {"reason": reason}}
+    assert read_message(play_items(item, status=status, **details)).stop_reason == stop
+    reply = {"status": status, "output": [item], **details}
+    made = MESSAGES_OVER_RESPONSES.translate_reply(reply, make_context(), make_usage(None))
+    assert made["stop_reason"] == stop
+
+
+def test_a_reply_that_failed_fails_the_stream() -> None:
+    played = play_items(message(text("a")), status="failed", error={"message": "It broke."})
+    assert (played.complete, played.failure) == (False, "It broke.")
+    assert b"message_stop" not in played.out

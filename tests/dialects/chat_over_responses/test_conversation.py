@@ -1,0 +1,161 @@
+"""Chat conversations as Responses items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.dialects.chat_over_responses.kit import (
+    TARGET,
+    call,
+    refuse,
+    say,
+    translate,
+    translate_messages,
+)
+
+Json = dict[str, Any]
+
+HI = {"role": "user", "content": "Hi"}
+BRIEF = {"role": "system", "content": "Be brief."}
+KIND = {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]}
+
+
+def use(identity: str = "c1", name: str = "f", arguments: str | None = "{}") -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": identity, "type": "function", "function": function}
+
+
+def use_custom(identity: str = "c1", name: str = "f", given: str = "x") -> Json:
+    return {"id": identity, "type": "custom", "custom": {"name": name, "input": given}}
+
+
+def ask(*calls: Json, **fields: Any) -> Json:
+    return {"role": "assistant", "content": None, "tool_calls": list(calls), **fields}
+
+
+def answer(identity: str, content: Any) -> Json:
+    return {"role": "tool", "tool_call_id": identity, "content": content}
+
+
+def output(identity: str, held: Any, kind: str = "function_call") -> Json:
+    return {"type": f"{kind}_output", "call_id": identity, "output": held}
+
+
+def test_a_tool_loop() -> None:
+    assert translate_messages(
+        HI,
+        ask(use("c1", "f", '{"a": 1}'), use("c2", "g", ""), content="Let me see."),
+        answer("c2", "two"),
+        answer("c1", [{"type": "text", "text": "one"}]),
+        {"role": "assistant", "content": "There."},
+        HI,
+    ) == [
+        say("user", "Hi"),
+        say("assistant", "Let me see."),
+        call("c1", "f", '{"a": 1}'),
+        call("c2", "g", "{}"),
+        output("c2", "two"),
+        output("c1", [{"type": "input_text", "text": "one"}]),
+        say("assistant", "There."),
+        say("user", "Hi"),
+    ]
+
+
+def test_custom_tools_are_answered_as_custom_tools() -> None:
+    made = translate_messages(
+        HI, ask(use_custom("c1", "f", "x"), use("c2")), answer("c1", "a"), answer("c2", "b")
+    )
+    assert made[1:] == [
+        {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": "x"},
+        call("c2"),
+        output("c1", "a", "custom_tool_call"),
+        output("c2", "b"),
+    ]
+
+
+def test_functions_without_ids_are_given_some() -> None:
+    made = translate_messages(
+        HI,
+        {"role": "assistant", "function_call": {"name": "f", "arguments": '{"a":1}'}},
+        {"role": "function", "name": "f", "content": "one"},
+        {"role": "assistant", "function_call": {"name": "f"}},
+        {"role": "function", "name": "f", "content": None},
+    )
+    assert made[1:] == [
+        call("function_1", "f", '{"a":1}'),
+        output("function_1", "one"),
+        call("function_3", "f", "{}"),
+        output("function_3", ""),
+    ]
+
+
+def test_what_an_assistant_refused_and_thought() -> None:
+    said = {"role": "assistant", "content": "", "refusal": "No.", "reasoning_content": "Hm."}
+    assert translate_messages(HI, said)[1]["content"] == [{"type": "refusal", "refusal": "No."}]
+    assert translate_messages(HI, {"role": "assistant", "content": ""}) == [say("user", "Hi")]
+
+
+@pytest.mark.parametrize(
+    ("messages", "field"),
+    [
+        ([{"role": "assistant", "audio": {"id": "a"}}], "messages[0].audio"),
+        ([{"role": "assistant", "refusal": 7}], "messages[0].refusal"),
+        ([{"role": "assistant", "content": None}], "messages"),
+        ([ask({**use(), "type": "search"})], "messages[0].tool_calls[0].type"),
+        ([ask(use(""))], "messages[0].tool_calls[0].id"),
+        ([ask(use(name=""))], "messages[0].tool_calls[0].function.name"),
+        ([ask({"id": "c1", "type": "function"})], "messages[0].tool_calls[0].function"),
+        ([ask({"id": "c1", "type": "custom", "custom": {"name": "f"}})],
+         "messages[0].tool_calls[0].custom.input"),
+        ([ask({**use(), "function": {"name": "f", "arguments": {}}})],
+         "messages[0].tool_calls[0].function.arguments"),
+        ([{"role": "tool", "content": "x"}], "messages[0].tool_call_id"),
+        ([{"role": "function", "name": "f", "content": "x"}], "messages[0].name"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_carried_over_is_named(messages: list[Json], field: str) -> None:
+    assert refuse(*messages) == field
+
+
+def test_leading_instructions_are_taken_out() -> None:
+    made = translate(messages=[BRIEF, KIND, HI, KIND, BRIEF])
+    assert made["instructions"] == "Be brief.\n\nBe kind."
+    assert made["input"] == [
+        say("user", "Hi"),
+        say("developer", "Be kind."),
+        say("system", "Be brief."),
+    ]
+
+
+def test_all_instructions_lead_where_no_others_are_taken() -> None:
+    made = translate(replace(TARGET, leading_system=True), messages=[BRIEF, HI, KIND])
+    assert made["instructions"] == "Be brief.\n\nBe kind."
+    assert made["input"] == [say("user", "Hi")]
+
+
+@pytest.mark.parametrize("leading", [False, True])
+def test_instructions_alone_stay_where_they_are(*, leading: bool) -> None:
+    made = translate(replace(TARGET, leading_system=leading), messages=[BRIEF, KIND])
+    assert "instructions" not in made
+    assert made["input"] == [say("system", "Be brief."), say("developer", "Be kind.")]
+
+
+def test_instructions_with_cache_marks_stay_where_they_are() -> None:
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    marked = {"role": "system", "content": [{"type": "text", "text": "Be fair.", **mark}]}
+    made = translate(messages=[BRIEF, marked, KIND, HI])
+    assert made["instructions"] == "Be brief."
+    assert [item["role"] for item in made["input"]] == ["system", "developer", "user"]
+    assert made["input"][0]["content"] == [{"type": "input_text", "text": "Be fair.", **mark}]
+
+
+def test_the_word_json_stays_among_the_items() -> None:
+    """There alone the upstream looks for it, which it demands for JSON without a schema."""
+    json_form = {"type": "json_object"}
+    made = translate(messages=[BRIEF, HI], response_format=json_form)
+    assert "instructions" not in made
+    assert made["input"] == [say("system", "Be brief."), say("user", "Hi")]
+    assert "instructions" in translate(messages=[BRIEF, HI], response_format={"type": "text"})

@@ -1,0 +1,238 @@
+"""Chat requests as Responses requests: each line of the mapping, and the refused fields."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsNonStreaming,
+    CompletionCreateParamsStreaming,
+)
+
+from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
+from gateway.dialects.chat_over_responses.request import (
+    CARRIED,
+    DROPPED,
+    PASSED,
+    REFUSED,
+    SHARED,
+)
+from tests.dialects.chat_over_responses.kit import (
+    TARGET,
+    find_refusal,
+    read_request,
+    say,
+    translate,
+)
+
+Json = dict[str, Any]
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+PLAIN = replace(TARGET, reasoning="none")
+
+
+def test_request_in_full() -> None:
+    messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
+    assert translate(messages=messages, max_tokens=10, stream=True) == {
+        "model": "our/model",
+        "instructions": "Be kind.",
+        "input": [say("user", "Hi")],
+        "max_output_tokens": 10,
+        "stream": True,
+        "store": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, {}),
+        ({"stream": False}, {}),
+        ({"stream": True, "stream_options": {"include_usage": True}}, {"stream": True}),
+        ({"max_tokens": 0}, {}),
+        ({"max_tokens": 1}, {"max_output_tokens": 1}),
+        ({"max_completion_tokens": 8, "max_tokens": 7}, {"max_output_tokens": 8}),
+        ({"temperature": 2, "top_p": 0.5}, {"temperature": 2, "top_p": 0.5}),
+        ({"verbosity": "low"}, {"text": {"verbosity": "low"}}),
+        ({"response_format": {"type": "text"}}, {"text": {"format": {"type": "text"}}}),
+        (
+            {"response_format": {"type": "json_object"}, "verbosity": "high"},
+            {"text": {"format": {"type": "json_object"}, "verbosity": "high"}},
+        ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
+                }
+            },
+            {
+                "text": {
+                    "format": {
+                        "type": "json_schema",
+                        "name": "n",
+                        "schema": SCHEMA,
+                        "strict": True,
+                    }
+                }
+            },
+        ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {
+                        "name": "n",
+                        "schema": SCHEMA,
+                        "strict": None,
+                        "description": "d",
+                    },
+                }
+            },
+            {
+                "text": {
+                    "format": {
+                        "type": "json_schema",
+                        "name": "n",
+                        "schema": SCHEMA,
+                        "description": "d",
+                    }
+                }
+            },
+        ),
+        ({"truncation": "auto"}, {"truncation": "auto"}),
+    ],
+)
+def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
+    made = translate(**body)
+    for always in ("model", "input", "store"):
+        del made[always]
+    assert made == expected
+
+
+SAME: Json = {
+    "metadata": {"a": "b"},
+    "prompt_cache_key": "k",
+    "prompt_cache_options": {"mode": "explicit"},
+    "prompt_cache_retention": "24h",
+    "safety_identifier": "s",
+    "service_tier": "flex",
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "user": "u",
+}
+
+
+def test_fields_of_both_dialects_pass() -> None:
+    assert set(SAME) == SHARED
+    assert translate(**SAME) == {**translate(), **SAME}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"stop": "END"}, "stop"),
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"logit_bias": {"50256": -100}}, "logit_bias"),
+        ({"audio": {"voice": "alloy", "format": "mp3"}}, "audio"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
+        ({"store": True}, "store"),
+        ({"moderation": {"model": "m"}}, "moderation"),
+        ({"frequency_penalty": 0.1}, "frequency_penalty"),
+        ({"presence_penalty": -1}, "presence_penalty"),
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"chat_template_kwargs": {}}, "chat_template_kwargs"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"instructions": "Be kind."}, "instructions"),
+        ({"include": []}, "include"),
+        ({"verbosity": 3}, "verbosity"),
+        ({"response_format": {"type": "grammar"}}, "response_format.type"),
+        ({"response_format": "json"}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+            "response_format.json_schema.name",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"reasoning_effort": 3}, "reasoning_effort"),
+        ({"reasoning": "high"}, "reasoning"),
+        ({"reasoning_effort": "low", "reasoning": {"effort": "high"}}, "reasoning"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> None:
+    assert find_refusal(**body) == field
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_fields_at_their_default_are_no_error(name: str) -> None:
+    for value in (None, *REFUSED[name]):
+        assert translate(**{name: value}) == translate()
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", 7), ("stream_options", {})])
+def test_harmless_fields_are_left_out(name: str, value: Any) -> None:
+    assert name in DROPPED
+    assert translate(**{name: value}) == translate()
+
+
+def test_every_field_of_the_chat_schema_is_in_one_table() -> None:
+    """A table has no other field: a name that the SDK adds must be decided on here."""
+    schema = {
+        *CompletionCreateParamsNonStreaming.__annotations__,
+        *CompletionCreateParamsStreaming.__annotations__,
+    }
+    tables = [*CARRIED, *DROPPED, *REFUSED]
+    assert sorted(tables) == sorted(schema)
+    assert not PASSED & schema
+
+
+@pytest.mark.parametrize(
+    ("body", "reasoning"),
+    [
+        ({}, None),
+        ({"reasoning_effort": "none"}, {"effort": "none"}),
+        ({"reasoning_effort": "xhigh"}, {"effort": "xhigh"}),
+        ({"reasoning": {"summary": "auto"}}, {"summary": "auto"}),
+        (
+            {"reasoning_effort": "low", "reasoning": {"summary": "auto"}},
+            {"summary": "auto", "effort": "low"},
+        ),
+        ({"reasoning": {"effort": "low"}}, {"effort": "low"}),
+    ],
+)
+def test_reasoning(body: Json, reasoning: Json | None) -> None:
+    assert translate(**body).get("reasoning") == reasoning
+    assert translate(replace(TARGET, reasoning="budget"), **body).get("reasoning") == reasoning
+
+
+def test_a_model_that_does_not_reason_is_not_asked_to() -> None:
+    for word in ("none", "medium"):
+        assert translate(PLAIN, reasoning_effort=word) == translate()
+    assert find_refusal(PLAIN, reasoning_effort="high") == "reasoning_effort"
+    assert find_refusal(PLAIN, reasoning_effort=[]) == "reasoning_effort"
+
+
+def test_the_callers_request_is_left_as_it_was() -> None:
+    """The next route may use another dialect."""
+    request = read_request(
+        messages=[
+            {"role": "system", "content": [{"type": "text", "text": "a"}]},
+            {"role": "user", "content": [{"type": "text", "text": "b"}]},
+        ],
+        tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        reasoning={"summary": "auto"},
+        reasoning_effort="low",
+        **SAME,
+    )
+    before = json.dumps(request.body)
+    CHAT_OVER_RESPONSES.translate_request(request, TARGET)
+    assert json.dumps(request.body) == before

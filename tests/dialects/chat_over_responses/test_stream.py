@@ -1,0 +1,284 @@
+"""Responses streams as chat chunks, event by event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dialects.chat.kit import MODEL, Played, check_stream, each_byte, play
+from tests.dialects.chat_over_responses.events import (
+    ITEMS,
+    ROLE,
+    STARTED,
+    USAGE,
+    added,
+    argue,
+    begin_tool,
+    custom,
+    done,
+    end,
+    event,
+    frame,
+    message,
+    play_events,
+    reasoning,
+    refusal,
+    text,
+    told,
+    write_items,
+)
+from tests.dialects.chat_over_responses.kit import (
+    CREATED,
+    call,
+    make_context,
+    open_stream,
+    read_tokens,
+)
+
+Json = dict[str, Any]
+
+WHOLE = [*STARTED, *write_items(*ITEMS), end(usage=USAGE)]
+SAID = [
+    {"reasoning_content": "So "},
+    {"reasoning_content": "so. "},
+    {"reasoning_content": "\n\nH"},
+    {"reasoning_content": "m."},
+    {"content": "Grü"},
+    {"content": "ße, "},
+    {"content": "Wel"},
+    {"content": "t 🎉"},
+    begin_tool(0),
+    argue(0, '{"a'),
+    argue(0, '":1}'),
+    begin_tool(1, "c2", "g"),
+    argue(1, "{"),
+    argue(1, "}"),
+]
+
+
+def test_stream_in_full() -> None:
+    played = play(open_stream(make_context(usage=True)), [frame(*WHOLE)])
+    assert (played.complete, played.failure) == (True, None)
+    head = {
+        "id": "chatcmpl-request-1",
+        "object": "chat.completion.chunk",
+        "created": CREATED,
+        "model": MODEL,
+    }
+    assert all({**chunk, **head} == chunk for chunk in played.chunks)
+    check_stream(played.chunks, usage=True)
+    assert told(played) == [*SAID, "tool_calls"]
+    assert played.chunks[-1]["usage"] == {
+        "prompt_tokens": 10,
+        "completion_tokens": 20,
+        "total_tokens": 30,
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+        "completion_tokens_details": {"reasoning_tokens": 15},
+    }
+    assert (played.tokens, played.estimated) == (read_tokens(USAGE), False)
+    assert played.out.endswith(b"data: [DONE]\n\n")
+
+
+def test_every_split_point_gives_the_same() -> None:
+    data = frame(*WHOLE)
+    whole = play(open_stream(), [data])
+    check_stream(whole.chunks, usage=False)
+    for cut in range(1, len(data)):
+        assert play(open_stream(), [data[:cut], data[cut:]]) == whole
+    assert play(open_stream(), each_byte(data)) == whole
+
+
+def test_events_are_passed_on_as_they_come() -> None:
+    stream = open_stream()
+    assert b'"role":"assistant"' in stream.feed(frame(WHOLE[0]))
+    assert (stream.begun, stream.delivered) == (True, False)
+    assert b'"content":"Hi"' in stream.feed(frame(event("output_text.delta", delta="Hi")))
+    assert (stream.delivered, stream.complete) == (True, False)
+    assert b'"finish_reason":"stop"' in stream.feed(frame(end()))
+    assert stream.complete
+
+
+@pytest.mark.parametrize("count", range(len(WHOLE)))
+def test_a_cut_is_never_complete(count: int) -> None:
+    played = play(open_stream(), [frame(*WHOLE[:count])])
+    assert not played.complete
+    check_stream(played.chunks, usage=False, finished=False)
+
+
+def gather(played: Played) -> list[Any]:
+    """Return what was said without the fragments: each key's text, and each call."""
+    texts: dict[str, str] = {}
+    calls: dict[int, list[str]] = {}
+    for choice in played.choices:
+        delta = choice["delta"]
+        for key in ("reasoning_content", "content", "refusal"):
+            texts[key] = texts.get(key, "") + (delta.get(key) or "")
+        for part in delta.get("tool_calls", []):
+            (held,) = (part[kind] for kind in ("function", "custom") if kind in part)
+            made = calls.setdefault(part["index"], [part.get("id", ""), held.get("name", ""), ""])
+            made[2] += held.get("arguments", held.get("input", ""))
+    return [texts, list(calls.values()), played.choices[-1]["finish_reason"]]
+
+
+ALL = (*ITEMS, message(refusal("No.")), custom("c3", "h", "raw"))
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        (".delta",),
+        (".delta", ".added"),
+        (".added",),
+        (".delta", "_text.done", "refusal.done", "_arguments.done", "_input.done", "_part.done"),
+        ("output_item.done",),
+        (".delta", "output_item.done"),
+        (".delta", ".added", "_text.done", "refusal.done", "_arguments.done", "_input.done"),
+    ],
+)
+def test_what_some_upstreams_leave_out_is_found_elsewhere(lacking: tuple[str, ...]) -> None:
+    events = write_items(*ALL)
+    kept = [each for each in events if not each["type"].endswith(lacking)]
+    assert len(kept) < len(events)
+    played = play_events(*kept, end())
+    assert gather(played) == gather(play_events(*events, end()))
+    check_stream(played.chunks, usage=False)
+
+
+def test_items_are_told_apart_by_their_ids_where_they_have_no_index() -> None:
+    events = write_items(*(item for item in ALL if item["type"] != "reasoning"))
+    bare = []
+    for each in events:
+        index = each["output_index"]
+        bare.append({key: held for key, held in each.items() if key != "output_index"})
+        if "item_id" in each:
+            bare[-1]["item_id"] = f"i{index}"
+        else:
+            bare[-1]["item"] = {**each["item"], "id": f"i{index}"}
+    assert gather(play_events(*bare, end())) == gather(play_events(*events, end()))
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([], ["stop"]),
+        (write_items(reasoning(), message()), ["stop"]),
+        (
+            write_items(message(text("ab")), message(text("cd"))),
+            [{"content": "a"}, {"content": "b"}, {"content": "\n\nc"}, {"content": "d"}, "stop"],
+        ),
+        (
+            [
+                event("reasoning_text.delta", content_index=0, delta="hm"),
+                event("reasoning_text.done", content_index=0, text="hm"),
+            ],
+            [{"reasoning_content": "hm"}, "stop"],
+        ),
+        (
+            write_items(message(refusal("No."))),
+            [{"refusal": "N"}, {"refusal": "o."}, "stop"],
+        ),
+        (
+            [added(call(arguments="")), done(call(arguments=""))],
+            [begin_tool(0), argue(0, "{}"), "tool_calls"],
+        ),
+        ([added(call(arguments=""))], [begin_tool(0), argue(0, "{}"), "tool_calls"]),
+        (
+            [added(call()), added(call()), done(call()), done(call())],
+            [begin_tool(0), argue(0, "{}"), "tool_calls"],
+        ),
+        (
+            [
+                added(call(arguments="")),
+                added(call("c2", "g", ""), 1),
+                event("function_call_arguments.delta", 1, delta="["),
+                event("function_call_arguments.delta", 0, delta="{"),
+                event("function_call_arguments.delta", 0, delta=""),
+                event("function_call_arguments.delta", 1, delta="]"),
+                event("function_call_arguments.delta", 2, delta="lost"),
+                event("function_call_arguments.done", 2, arguments="lost"),
+                event("function_call_arguments.done", 0, arguments=""),
+            ],
+            [
+                begin_tool(0),
+                begin_tool(1, "c2", "g"),
+                argue(1, "["),
+                argue(0, "{"),
+                argue(1, "]"),
+                "tool_calls",
+            ],
+        ),
+        (
+            write_items(custom("c1", "f", "x")),
+            [
+                {
+                    "tool_calls": [
+                        {
+                            "index": 0,
+                            "id": "c1",
+                            "type": "custom",
+                            "custom": {"name": "f", "input": ""},
+                        }
+                    ]
+                },
+                {"tool_calls": [{"index": 0, "custom": {"input": "x"}}]},
+                "tool_calls",
+            ],
+        ),
+        (
+            [
+                added({"type": "web_search_call"}),
+                event("web_search_call.searching"),
+                done({"type": "web_search_call"}),
+                {"type": "response.unheard_of"},
+                {"type": "keepalive"},
+            ],
+            ["stop"],
+        ),
+    ],
+)
+def test_events_become_deltas(events: list[Json], expected: list[Any]) -> None:
+    """Calls are numbered among themselves; one without arguments gets `{}`."""
+    played = play_events(*events, end(usage=USAGE))
+    assert played.complete
+    check_stream(played.chunks, usage=False)
+    assert told(played) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "finish"),
+    [
+        ({}, "length"),
+        ({"incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+    ],
+)
+def test_an_incomplete_reply_says_why(fields: Json, finish: str) -> None:
+    events = write_items(message(text("a")), call())
+    played = play_events(*events, end("incomplete", usage=USAGE, **fields))
+    assert played.choices[-1]["finish_reason"] == finish
+    assert (played.tokens, played.estimated) == (read_tokens(USAGE), False)
+
+
+def test_a_reply_that_failed_is_a_failure() -> None:
+    error = {"code": "server_error", "message": "It broke."}
+    played = play_events(*write_items(message(text("a"))), end("failed", USAGE, error=error))
+    assert (played.complete, played.failure) == (False, "It broke.")
+    assert played.choices[-1]["finish_reason"] is None
+    assert played.tokens == read_tokens(USAGE)
+
+
+def test_no_usage_is_told_unasked() -> None:
+    played = play_events(*write_items(*ITEMS), end(usage=USAGE))
+    assert all("usage" not in chunk for chunk in played.chunks)
+
+
+def test_a_caller_of_functions_gets_a_function_call() -> None:
+    played = play_events(*write_items(call("c1", "f", "{}")), end(), functions=[{"name": "f"}])
+    assert played.choices[0]["delta"] == ROLE
+    assert told(played) == [
+        {"function_call": {"name": "f", "arguments": ""}},
+        {"function_call": {"arguments": "{"}},
+        {"function_call": {"arguments": "}"}},
+        "function_call",
+    ]
