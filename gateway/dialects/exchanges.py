@@ -14,6 +14,7 @@ from gateway.dialects.composed import compose
 from gateway.dialects.messages import MessagesCaller, MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
 from gateway.dialects.records import CompletionRequest, Payload, Reply, ReplyContext, Target, Usage
+from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.wire import (
     BILLED_TOOLS,
     CollectedReply,
@@ -124,6 +125,7 @@ UPSTREAMS: Final[Mapping[str, Upstream]] = {
 TRANSLATIONS: Final[Translations] = {
     ("chat", "messages"): CHAT_OVER_MESSAGES,
     ("messages", "chat"): MESSAGES_OVER_CHAT,
+    ("responses", "chat"): RESPONSES_OVER_CHAT,
 }
 
 BILLED_NAMES: Final = BILLED_TOOLS.union(*(one.billed for one in UPSTREAMS.values()))
