@@ -70,7 +70,7 @@ class InputDecoder:
     def close(self) -> str:
         """Return the rest; all of it, read as JSON if it is any, where no text was found."""
         held = "".join(self._held)
-        if self._ended or self._opened:
+        if self._opened:
             return self._half + ("" if self._ended else _decode(held))
         read = maybe_loads(held.encode("utf-8", "surrogatepass"))
         if isinstance(read, dict):
