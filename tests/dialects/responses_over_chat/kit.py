@@ -159,14 +159,14 @@ def _check_item(events: list[Json], *, complete: bool) -> Json | None:
     assert begun.get("status", "in_progress") == "in_progress"
     said: dict[tuple[str, int], str] = {}
     for one in rest:
-        kind, _, stage = one["type"].rpartition(".")
-        part = one.get("content_index", one.get("summary_index", 0))
+        kind, _, stage = str(one["type"]).rpartition(".")
+        part = int(one.get("content_index", one.get("summary_index", 0)))
         if stage == "delta":
             assert one["delta"]
             said[kind, part] = said.get((kind, part), "") + one["delta"]
         elif stage == "done" and not kind.endswith(("item", "part")):
             key = {"arguments", "input", "text", "refusal"} & set(one)
-            assert one[key.pop()] == said[kind, part]
+            assert one[key.pop()] == said.get((kind, part), "")
     assert not any(one["type"].endswith("item.added") for one in rest)
     ends = [one for one in rest if one["type"].endswith("item.done")]
     if not ends:

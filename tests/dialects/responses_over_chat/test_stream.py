@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.dialects import TRANSLATIONS
-from gateway.dialects.responses_over_chat import ResponseWriter
 from gateway.dialects.records import Usage
+from gateway.dialects.responses_over_chat.stream import ResponseWriter
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     DONE,
@@ -289,7 +289,7 @@ def test_position_is_where_an_error_would_continue() -> None:
     response = position["response"]
     assert [item["type"] for item in response["output"]] == ["reasoning"]
     failed = {**response, "status": "failed", "error": {"code": "server_error", "message": "no"}}
-    last = {"type": "response.failed", "response": failed, **{"sequence_number": len(sent)}}
+    last = {"type": "response.failed", "response": failed, "sequence_number": len(sent)}
     assert accumulate([*sent, last]).status == "failed"
     writer.flush()
     writer.close(Usage(USED, estimated=False, reported=None))
