@@ -12,13 +12,15 @@ DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without one: a chat upstream requires it."""
 DETAILS: Final = ("auto", "high", "low")
 """How closely a model looks at a picture. Responses has `original` too, which chat has not."""
+SEALS: Final = ("gw1.", "gAAAA")
+"""The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
 
 
 def translate_content(content: Field) -> list[Json]:
     """Write the parts of a string or an array of parts."""
     if isinstance(content.value, str):
         return [_make_text(content.value)]
-    return [_translate_part(part) for part in content.read_items()]
+    return [_translate_part(part) for part in content.read_items() if not _is_sealed(part)]
 
 
 def read_texts(content: Field) -> list[str]:
@@ -45,6 +47,15 @@ def _translate_part(part: Field) -> Json:
             f"This model's provider takes {', '.join(sorted({*_TEXT_KEYS, *_TRANSLATORS}))}."
         )
     return _TRANSLATORS[kind](part)
+
+
+def _is_sealed(part: Field) -> bool:
+    """Return whether a part is for those alone who sealed it.
+
+    Coding agents call what one of them says to another sealed even where nobody sealed it.
+    """
+    given = part.get("encrypted_content")
+    return isinstance(given, str) and given.startswith(SEALS)
 
 
 def _translate_image(part: Field) -> Json:
@@ -80,6 +91,7 @@ def _make_text(text: str) -> Json:
 
 
 _TEXT_KEYS: Final = {
+    "encrypted_content": "encrypted_content",
     "input_text": "text",
     "output_text": "text",
     "refusal": "refusal",

@@ -126,6 +126,12 @@ class _Conversation:
             case _:
                 raise item["role"].refuse("It must be user, assistant, system or developer.")
 
+    def _add_agent_message(self, item: Field) -> None:
+        """Add what another agent says to this one: a coding agent's own item, unknown to the schema."""
+        parts = translate_content(item["content"])
+        if parts:
+            self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
+
     def _say(self, text: str) -> None:
         message = self._open_assistant().message
         texts = filter(None, (message["content"], text))
@@ -168,6 +174,7 @@ class _Conversation:
 
     _ADDERS: ClassVar[dict[str, Callable[[_Conversation, Field], None]]] = {
         "message": _add_message,
+        "agent_message": _add_agent_message,
         "function_call": _add_call,
         "function_call_output": _add_result,
         "custom_tool_call": _add_custom_call,

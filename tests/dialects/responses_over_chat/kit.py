@@ -160,7 +160,7 @@ def _check_item(events: list[Json], *, complete: bool) -> Json | None:
     said: dict[tuple[str, int], str] = {}
     for one in rest:
         kind, _, stage = str(one["type"]).rpartition(".")
-        part = int(one.get("content_index", one.get("summary_index", 0)))
+        part = one["content_index"] if "content_index" in one else one.get("summary_index") or 0
         if stage == "delta":
             assert one["delta"]
             said[kind, part] = said.get((kind, part), "") + one["delta"]

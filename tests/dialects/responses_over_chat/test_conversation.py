@@ -131,6 +131,21 @@ def test_calls_in_a_namespace_have_its_name() -> None:
     assert [call["function"]["name"] for call in turn["tool_calls"]] == ["ns__f", "ns__c"]
 
 
+def test_what_another_agent_says_is_the_users_word_unless_it_is_sealed() -> None:
+    """As Codex sends it: over a provider that seals nothing, the words stand there in the clear."""
+
+    def say(sealed: str) -> list[Json]:
+        parts = [text("Payload:"), {"type": "encrypted_content", "encrypted_content": sealed}]
+        agents = {"author": "/root", "recipient": "/root/worker"}
+        return write_messages({"type": "agent_message", **agents, "content": parts}, HI)
+
+    both = [{"type": "text", "text": "Payload:"}, {"type": "text", "text": "Do it."}]
+    assert say("Do it.") == [user(both), HI]
+    assert say("gAAAAABo") == say("gw1.0123abcd.x") == [user("Payload:"), HI]
+    sealed = {"type": "encrypted_content", "encrypted_content": "gAAAAABo"}
+    assert write_messages({"type": "agent_message", "content": [sealed]}, HI) == [HI]
+
+
 @pytest.mark.parametrize("kind", sorted(DROPPED - {"additional_tools"}))
 def test_what_only_the_vendor_can_use_is_left_out_with_its_result(kind: str) -> None:
     hosted = {"type": kind, "id": "x", "call_id": "c7", "encrypted_content": "e"}
