@@ -19,6 +19,7 @@ from gateway.dialects import DEMO, UPSTREAMS
 from gateway.dialects.chat_over_messages import request as to_messages_request
 from gateway.dialects.chat_over_responses import request as to_responses_request
 from gateway.dialects.messages_over_chat import request as to_chat_request
+from gateway.dialects.responses_over_chat import request as from_responses_request
 from gateway.errors import GatewayError
 from gateway.exit_codes import ExitCode
 from tests import ROOT
@@ -186,6 +187,11 @@ def describe_fields() -> str:
             to_chat_request.CARRIED | to_chat_request.PASSED,
             to_chat_request.DROPPED,
             set(to_chat_request.REFUSED),
+        ),
+        "responses → chat": (
+            from_responses_request.CARRIED | from_responses_request.PASSED,
+            from_responses_request.DROPPED,
+            set(from_responses_request.REFUSED),
         ),
     }
     lines = [

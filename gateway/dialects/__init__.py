@@ -6,8 +6,8 @@
     composed    two translations in a row, where there is no direct one
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
     chat/  messages/                            a folder per dialect
-    chat_over_messages/  messages_over_chat/    a folder per translation, caller over upstream
-    chat_over_responses/
+    chat_over_messages/  chat_over_responses/   a folder per translation, caller over upstream
+    messages_over_chat/  responses_over_chat/
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
 a folder and a row in the table of translations. Other code stays as it is.

@@ -15,6 +15,7 @@ from gateway.dialects.composed import compose
 from gateway.dialects.messages import MessagesCaller, MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
 from gateway.dialects.records import CompletionRequest, Payload, Reply, ReplyContext, Target, Usage
+from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.wire import (
     BILLED_TOOLS,
     CollectedReply,
@@ -126,6 +127,7 @@ TRANSLATIONS: Final[Translations] = {
     ("chat", "messages"): CHAT_OVER_MESSAGES,
     ("chat", "responses"): CHAT_OVER_RESPONSES,
     ("messages", "chat"): MESSAGES_OVER_CHAT,
+    ("responses", "chat"): RESPONSES_OVER_CHAT,
 }
 
 BILLED_NAMES: Final = BILLED_TOOLS.union(*(one.billed for one in UPSTREAMS.values()))

@@ -7,12 +7,17 @@ stream    the stream that passes
 writer    the stream that is written from another dialect's events
 repair    chunks that break the schema, made right
 billed    what changes the bill
+results   results of tools as messages
 usage     what a reply used, and the text to estimate it from
 """
 
 from __future__ import annotations
 
 from gateway.dialects.chat.caller import ChatCaller as ChatCaller
+from gateway.dialects.chat.reader import check_finish as check_finish
+from gateway.dialects.chat.results import BLOCK_SEPARATOR as BLOCK_SEPARATOR
+from gateway.dialects.chat.results import make_result as make_result
+from gateway.dialects.chat.results import pack_parts as pack_parts
 from gateway.dialects.chat.stream import DONE as DONE
 from gateway.dialects.chat.stream import ID_PREFIX as ID_PREFIX
 from gateway.dialects.chat.upstream import ChatUpstream as ChatUpstream

@@ -40,6 +40,12 @@ def _check_error(body: Json, name: str = "") -> None:
         raise UpstreamError(read_error(body).message or "The upstream answered with an error.")
 
 
+def check_finish(finish: object) -> None:
+    """Raise UpstreamError for a choice that ended with `error`, as at OpenRouter and Mistral."""
+    if finish == "error":
+        raise UpstreamError("The upstream ended its reply with an error.")
+
+
 class ChatReader:
     """A `Reader` of chunks. It ends with `[DONE]`."""
 

@@ -13,9 +13,6 @@ from typing import Final
 from gateway.dialects.messages import MessagesField
 from gateway.dialects.records import Json
 
-BLOCK_SEPARATOR: Final = "\n\n"
-"""The text between blocks that become one string, as their words must not run together."""
-
 DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without a title: a chat upstream requires one."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gateway.dialects.chat import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.messages import MessagesField
 from gateway.dialects.messages_over_chat.content import (
-    BLOCK_SEPARATOR,
     read_texts,
     translate_block,
     translate_content,
@@ -26,9 +26,6 @@ BILLING_HEADER: Final = "x-anthropic-billing-header:"
 
 ERROR_PREFIX: Final = "Error: "
 """The beginning of a failed tool's message: chat has no field for the failure."""
-
-FILES_NOTE: Final = "[The images and documents of this result are in the user message below.]"
-"""The text in place of files that a tool message, which holds text alone, cannot hold."""
 
 DROPPED: Final = frozenset({"thinking", "redacted_thinking"})
 """Blocks of reasoning in the history: only the vendor that signed them can use them."""
@@ -85,16 +82,7 @@ def _translate_user(content: MessagesField) -> tuple[list[Json], list[Json]]:
     parts = moved + parts
     if results and not parts:
         return results, []
-    return results, [{"role": "user", "content": _pack(parts)}]
-
-
-def _pack(parts: list[Json]) -> str | list[Json]:
-    """Make a lone text a plain string, which every chat upstream takes."""
-    if not parts:
-        return ""
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        return str(parts[0]["text"])
-    return parts
+    return results, [{"role": "user", "content": pack_parts(parts)}]
 
 
 def _translate_tool_result(block: MessagesField) -> tuple[Json, list[Json]]:
@@ -102,15 +90,8 @@ def _translate_tool_result(block: MessagesField) -> tuple[Json, list[Json]]:
     identity = block["tool_use_id"].read_string()
     content = block["content"]
     parts = [] if content.value is None else translate_content(content)
-    texts = [str(part["text"]) for part in parts if part["type"] == "text"]
-    files = [part for part in parts if part["type"] != "text"]
-    if files:
-        texts.append(FILES_NOTE)
-        files.insert(0, {"type": "text", "text": f"[From the result of tool call {identity}:]"})
-    text = BLOCK_SEPARATOR.join(texts)
-    if block.get("is_error") is True:
-        text = ERROR_PREFIX + text
-    return {"role": "tool", "tool_call_id": identity, "content": text}, files
+    prefix = ERROR_PREFIX if block.get("is_error") is True else ""
+    return make_result(identity, parts, prefix)
 
 
 def _translate_assistant(content: MessagesField) -> Json:

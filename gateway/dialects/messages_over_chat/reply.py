@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.dialects.chat import read_content, read_reasoning
+from gateway.dialects.chat import check_finish, read_content, read_reasoning
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire import get_list, get_object, get_text, maybe_loads
 from gateway.errors import UndeliverableReply, UpstreamError
@@ -193,12 +193,6 @@ def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal
     if reason == "end_turn" and (sequence := _maybe_stop_sequence(choice, context)):
         return Stop("stop_sequence", sequence)
     return Stop(reason)
-
-
-def check_finish(finish: object) -> None:
-    """Raise UpstreamError for a choice that ended with `error`, as at OpenRouter and Mistral."""
-    if finish == "error":
-        raise UpstreamError("The upstream ended its reply with an error.")
 
 
 _REASONS: Final = {

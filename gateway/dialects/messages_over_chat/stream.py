@@ -7,12 +7,11 @@ told is what is charged.
 
 from __future__ import annotations
 
-from gateway.dialects.chat import read_content, read_reasoning
+from gateway.dialects.chat import check_finish, read_content, read_reasoning
 from gateway.dialects.messages import STOP
 from gateway.dialects.messages_over_chat.blocks import BlockWriter
 from gateway.dialects.messages_over_chat.reply import (
     Stop,
-    check_finish,
     make_delta_usage,
     make_message,
     make_usage,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects.messages_over_chat.conversation import FILES_NOTE
+from gateway.dialects.chat.results import FILES_NOTE
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.requests import (
     BILLING,

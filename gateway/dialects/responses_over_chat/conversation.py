@@ -1,0 +1,188 @@
+"""Responses input as chat messages.
+
+A chat upstream wants one system message, at the beginning, one message for all that the assistant
+said and called in a row, and the results right behind it, whatever the order of the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from gateway.dialects.chat import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.records import Json
+from gateway.dialects.responses_over_chat.content import read_texts, translate_content
+from gateway.dialects.responses_over_chat.tools import INPUT_KEY, read_flat_name
+from gateway.dialects.wire import Field, dump_request
+
+DROPPED: Final = frozenset(
+    {
+        "additional_tools",  # its tools are read with the others
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "code_interpreter_call",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "computer_call",
+        "computer_call_output",
+        "configuration_update",
+        "context_compaction",
+        "file_search_call",
+        "ghost_snapshot",
+        "image_generation_call",
+        "local_shell_call",
+        "local_shell_call_output",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "program",
+        "program_output",
+        "reasoning",
+        "shell_call",
+        "shell_call_output",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+"""Items that only the vendor's servers can use, and calls of tools that are left out."""
+
+
+def translate_conversation(body: Field) -> list[Json]:
+    """Write the chat messages of a request. Raises BadRequest, naming the field."""
+    conversation = _Conversation()
+    if (instructions := body["instructions"]).value:
+        conversation.system += read_texts(instructions)
+    given = body["input"]
+    if isinstance(given.value, str):
+        conversation.turns.append(_Turn({"role": "user", "content": given.value}))
+    else:
+        for item in given.read_items():
+            conversation.add(item)
+    if not conversation.turns:
+        raise given.refuse("It has no message in it.")
+    return conversation.write()
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A message, and what stands behind it whenever it comes."""
+
+    message: Json
+    results: list[Json] = field(default_factory=list)
+    files: list[Json] = field(default_factory=list)
+    """Parts that a tool message cannot hold."""
+
+
+class _Conversation:
+    """The turns so far, to which items are added one by one."""
+
+    __slots__ = ("_askers", "_left_out", "system", "turns")
+
+    def __init__(self) -> None:
+        self.system: list[str] = []
+        self.turns: list[_Turn] = []
+        self._askers: dict[str, _Turn] = {}
+        """The turns that called, by the ids of their calls."""
+        self._left_out: set[object] = set()
+        """The ids of calls that are left out, and their results with them."""
+
+    def add(self, item: Field) -> None:
+        kind = item.get("type")
+        if kind is None and "role" in item.value:
+            kind = "message"
+        if not isinstance(kind, str):
+            raise item["type"].wrong_type("a string")
+        if kind in self._ADDERS:
+            self._ADDERS[kind](self, item)
+        elif kind in DROPPED:
+            self._left_out.add(_maybe_call_id(item))
+        else:
+            raise item["type"].refuse_field()
+
+    def write(self) -> list[Json]:
+        out: list[Json] = []
+        if self.system:
+            out.append({"role": "system", "content": BLOCK_SEPARATOR.join(self.system)})
+        for turn in self.turns:
+            out += (turn.message, *turn.results)
+            if turn.files:
+                out.append({"role": "user", "content": turn.files})
+        return out
+
+    def _add_message(self, item: Field) -> None:
+        content = item["content"]
+        match item.get("role"):
+            case "system" | "developer":
+                self.system += filter(None, read_texts(content))
+            case "assistant":
+                self._say("".join(read_texts(content)))
+            case "user":
+                parts = pack_parts(translate_content(content))
+                self.turns.append(_Turn({"role": "user", "content": parts}))
+            case _:
+                raise item["role"].refuse("It must be user, assistant, system or developer.")
+
+    def _add_agent_message(self, item: Field) -> None:
+        """Add what another agent says to this one: a coding agent's own item, unknown to the schema."""
+        parts = translate_content(item["content"])
+        if parts:
+            self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
+
+    def _say(self, text: str) -> None:
+        message = self._open_assistant().message
+        texts = filter(None, (message["content"], text))
+        message["content"] = BLOCK_SEPARATOR.join(texts) or message["content"]
+
+    def _add_call(self, item: Field) -> None:
+        self._call(item, item["arguments"].read_string())
+
+    def _add_custom_call(self, item: Field) -> None:
+        self._call(item, dump_request({INPUT_KEY: item["input"].read_string()}).decode())
+
+    def _call(self, item: Field, arguments: str) -> None:
+        identity = item["call_id"].read_text()
+        function = {"name": read_flat_name(item), "arguments": arguments}
+        turn = self._open_assistant()
+        calls = turn.message.setdefault("tool_calls", [])
+        calls.append({"id": identity, "type": "function", "function": function})
+        turn.message["content"] = turn.message["content"] or None
+        self._askers[identity] = turn
+
+    def _open_assistant(self) -> _Turn:
+        """Return the turn that the assistant continues: one without results yet."""
+        last = self.turns[-1] if self.turns else None
+        if last is None or last.message["role"] != "assistant" or last.results:
+            last = _Turn({"role": "assistant", "content": ""})
+            self.turns.append(last)
+        return last
+
+    def _add_result(self, item: Field) -> None:
+        identity = item["call_id"].read_text()
+        asker = self._askers.get(identity)
+        if asker is None and identity in self._left_out:
+            return
+        result, files = make_result(identity, translate_content(item["output"]))
+        if asker is None:  # the upstream says itself what it thinks of that
+            self.turns.append(_Turn(result, files=files))
+        else:
+            asker.results.append(result)
+            asker.files += files
+
+    _ADDERS: ClassVar[dict[str, Callable[[_Conversation, Field], None]]] = {
+        "message": _add_message,
+        "agent_message": _add_agent_message,
+        "function_call": _add_call,
+        "function_call_output": _add_result,
+        "custom_tool_call": _add_custom_call,
+        "custom_tool_call_output": _add_result,
+    }
+    """Keys are types of items."""
+
+
+def _maybe_call_id(item: Field) -> str | None:
+    identity = item.get("call_id")
+    return identity if isinstance(identity, str) else None

@@ -1,0 +1,187 @@
+"""A chat completion as a response: its items, its ending and its usage, with every key of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from gateway.dialects.chat import check_finish, read_content, read_reasoning
+from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.responses_over_chat.custom import read_input
+from gateway.dialects.responses_over_chat.parts import make_part
+from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
+from gateway.dialects.wire import dumps_lenient, get_list, get_object, get_text
+from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.usage import read_count
+
+Status = Literal["in_progress", "completed", "incomplete"]
+
+RESPONSE_PREFIX: Final = "resp_"
+CALL_PREFIX: Final = "call_"
+NO_ARGUMENTS: Final = "{}"
+"""The arguments of a call without any: callers read them as JSON."""
+
+_INCOMPLETE: Final = {
+    "length": "max_output_tokens",
+    "model_length": "max_output_tokens",
+    "content_filter": "content_filter",
+}
+"""The reason why a response is incomplete, by chat's finish reason; others complete it."""
+
+
+def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+    """Write a response of what the upstream said."""
+    choice = next((item for item in reply["choices"] if isinstance(item, dict)), None)
+    message = choice.get("message") if choice else None
+    if choice is None or not isinstance(message, dict):
+        raise UpstreamError("The upstream's reply has no message in it.")
+    check_finish(choice.get("finish_reason"))
+    reason = read_incomplete(choice)
+    items = _read_items(message, context)
+    if items and reason is not None and "status" in items[-1]:
+        items[-1]["status"] = "incomplete"
+    return make_response(context, items, usage, reason)
+
+
+def read_incomplete(choice: Json) -> str | None:
+    """Read the reason why a response is incomplete; None for one that is complete."""
+    return _INCOMPLETE.get(get_text(choice, "finish_reason"))
+
+
+def _read_items(message: Json, context: ReplyContext) -> list[Json]:
+    """Write the items in the order the model made them."""
+    thinking, text = read_content(message.get("content"))
+    thinking = read_reasoning(message) or thinking
+    refusal = get_text(message, "refusal")
+    items: list[Json] = []
+    if thinking:
+        part = make_part("reasoning", thinking)
+        items.append(make_reasoning(make_item_id("rs", context, 0), [part]))
+    parts = [make_part("text", text)] if text else []
+    if refusal:
+        parts.append(make_part("refusal", refusal))
+    if parts:
+        items.append(make_message(make_item_id("msg", context, len(items)), parts, "completed"))
+    tools = read_tool_names(context.request.body)
+    for call in get_list(message, "tool_calls"):
+        items.append(_read_call(call, len(items), tools, context))
+    return items
+
+
+def _read_call(call: Any, index: int, tools: dict[str, ToolName], context: ReplyContext) -> Json:
+    match call:
+        case {"function": {"name": str(flat)} as function} if flat:
+            given = function.get("arguments")
+        case _:
+            raise UndeliverableReply("The upstream called a tool without naming it.")
+    arguments = read_arguments(given)
+    tool = tools.get(flat, ToolName(flat))
+    item = make_call(tool, index, get_text(call, "id"), context)
+    if tool.is_custom:
+        return item | {"input": read_input(arguments), "status": "completed"}
+    arguments += complete_arguments(arguments)
+    return item | {"arguments": arguments, "status": "completed"}
+
+
+def read_arguments(given: object) -> str:
+    """Read arguments, which some upstreams (Ollama) send as an object."""
+    if isinstance(given, str):
+        return given
+    return dumps_lenient(given).decode("utf-8", "replace") if given else ""
+
+
+def complete_arguments(arguments: str) -> str:
+    """Return what has to follow arguments so that they are JSON: a call may have none."""
+    return "" if arguments.strip() else NO_ARGUMENTS
+
+
+def make_response(
+    context: ReplyContext,
+    output: Sequence[Json] = (),
+    usage: Usage | None = None,
+    reason: str | None = None,
+) -> Json:
+    """Make a response, in progress without `usage`; `reason` is why it is incomplete."""
+    body = context.request.body
+    ended: Status = "incomplete" if reason else "completed"
+    return {
+        "id": RESPONSE_PREFIX + context.request_id,
+        "object": "response",
+        "created_at": context.created,
+        "status": "in_progress" if usage is None else ended,
+        "background": False,
+        "error": None,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "instructions": body.get("instructions"),
+        "max_output_tokens": body.get("max_output_tokens"),
+        "metadata": body.get("metadata") or {},
+        "model": context.request.model,
+        "output": output,
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "reasoning": body.get("reasoning") or {"effort": None, "summary": None},
+        "service_tier": None,
+        "store": False,
+        "temperature": _or_default(body.get("temperature")),
+        "text": {"format": {"type": "text"}} | (body.get("text") or {}),
+        "tool_choice": body.get("tool_choice") or "auto",
+        "tools": body.get("tools") or [],
+        "top_p": _or_default(body.get("top_p")),
+        "truncation": "disabled",
+        "usage": None if usage is None else make_usage(usage),
+        "user": body.get("user"),
+    }
+
+
+def _or_default(given: object) -> object:
+    """Return a sampling field as it was asked for; 1 is the default of all of them."""
+    return 1.0 if given is None else given
+
+
+def make_item_id(prefix: str, context: ReplyContext, index: int) -> str:
+    return f"{prefix}_{context.request_id}_{index}"
+
+
+def make_reasoning(identity: str, parts: list[Json]) -> Json:
+    """Make a reasoning item: what the upstream tells of it is a summary, and never encrypted."""
+    return {"id": identity, "type": "reasoning", "summary": parts, "encrypted_content": None}
+
+
+def make_message(identity: str, parts: list[Json], status: Status) -> Json:
+    return {
+        "id": identity,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": parts,
+    }
+
+
+def make_call(tool: ToolName, index: int, call_id: str, context: ReplyContext) -> Json:
+    """Make the head of a call: without status, and without its arguments or input."""
+    prefix, kind = ("ctc", "custom_tool_call") if tool.is_custom else ("fc", "function_call")
+    item: Json = {
+        "id": make_item_id(prefix, context, index),
+        "type": kind,
+        "call_id": call_id or f"{CALL_PREFIX}{context.request_id}_{index}",
+        "name": tool.name,
+    }
+    return item | {"namespace": tool.namespace} if tool.namespace else item
+
+
+def make_usage(usage: Usage) -> Json:
+    """Write a response's usage: the caller is told what is charged."""
+    tokens = usage.tokens
+    details = get_object(usage.reported or {}, "completion_tokens_details")
+    return {
+        "input_tokens": tokens.all_input,
+        "input_tokens_details": {
+            "cached_tokens": tokens.cached_input,
+            "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
+        },
+        "output_tokens": tokens.output,
+        "output_tokens_details": {
+            "reasoning_tokens": read_count(details.get("reasoning_tokens")) or 0
+        },
+        "total_tokens": tokens.total,
+    }

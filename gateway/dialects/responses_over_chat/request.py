@@ -1,0 +1,111 @@
+"""A Responses request as a chat request.
+
+Every field of the Responses schema is in one of the tables below; a field that is in none is refused
+by name, so that nobody loses a feature silently.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.records import CompletionRequest, Json, Target
+from gateway.dialects.responses_over_chat.conversation import translate_conversation
+from gateway.dialects.responses_over_chat.tools import translate_tools
+from gateway.dialects.wire import Field
+
+PASSED: Final = frozenset({"temperature", "top_p"})
+CARRIED: Final = frozenset(
+    {
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "model",
+        "parallel_tool_calls",
+        "reasoning",
+        "stream",
+        "text",
+        "tool_choice",
+        "tools",
+    }
+)
+DROPPED: Final = frozenset(
+    {
+        "access_programs",
+        "background_options",
+        "client_metadata",
+        "context_management",
+        "image",
+        "include",
+        "max_tool_calls",
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "stream_options",
+        "truncation",
+        "user",
+    }
+)
+"""Advice to the upstream, accepted and left out: coding agents and SDKs send it unasked."""
+REFUSED: Final = frozenset(
+    {
+        "background",
+        "conversation",
+        "moderation",
+        "previous_response_id",
+        "prompt",
+        "store",
+        "top_logprobs",
+    }
+)
+"""Fields without a counterpart. Null, false, 0 and what is empty ask for nothing."""
+_KNOWN: Final = CARRIED | DROPPED | PASSED
+_FORMAT_KEYS: Final = ("name", "description", "schema", "strict")
+
+
+def translate_request(request: CompletionRequest, target: Target) -> Json:
+    """Write the chat request. Raises BadRequest, naming the field that cannot be carried over."""
+    given, body = request.body, Field(request.body)
+    for name, value in given.items():
+        if name not in _KNOWN and value:
+            raise body[name].refuse_field()
+    chat: Json = {"model": request.model, "messages": translate_conversation(body)}
+    if request.max_tokens is not None:
+        chat[target.max_tokens_field] = request.max_tokens
+    chat |= {name: given[name] for name in PASSED if given.get(name) is not None}
+    chat |= translate_tools(body)
+    chat |= _translate_text(body["text"])
+    if target.reasoning == "effort":
+        chat |= _translate_reasoning(body["reasoning"])
+    if request.stream:
+        chat["stream"] = True
+    return chat
+
+
+def _translate_text(text: Field) -> Json:
+    """Write the form of the reply. Its verbosity is left out: few chat upstreams know the field."""
+    form = None if text.value is None else text["format"]
+    if form is None or form.value is None:
+        return {}
+    match form.get("type"):
+        case "text":
+            return {}
+        case "json_object":
+            return {"response_format": {"type": "json_object"}}
+        case "json_schema":
+            form["name"].read_text()
+            form["schema"].read_object()
+            given = {key: form.get(key) for key in _FORMAT_KEYS if form.get(key) is not None}
+            return {"response_format": {"type": "json_schema", "json_schema": given}}
+        case _:
+            raise form["type"].refuse("It must be 'text', 'json_object' or 'json_schema'.")
+
+
+def _translate_reasoning(reasoning: Field) -> Json:
+    """Write the effort; whether and how reasoning is told is the upstream's affair."""
+    effort = None if reasoning.value is None else reasoning["effort"]
+    if effort is None or effort.value is None:
+        return {}
+    return {"reasoning_effort": effort.read_text()}

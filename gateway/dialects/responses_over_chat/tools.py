@@ -1,0 +1,158 @@
+"""Responses tools as chat functions, which of them may be called, and their names on the way back.
+
+A custom tool takes free text: it becomes a function with one string argument. The tools of a
+namespace have the name of it in front. Hosted tools, which a vendor's own servers run, are left out:
+coding agents declare them always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from gateway.dialects.records import Json
+from gateway.dialects.wire import Field
+
+MAX_NAME_CHARS: Final = 64
+"""Characters of a function's name: OpenAI's own limit, which a namespace in front may exceed."""
+_DIGEST_CHARS: Final = 8
+"""Characters of the digest that tells names apart whose ends are cut: enough for one request's."""
+
+INPUT_KEY: Final = "input"
+"""The argument of a custom tool's function."""
+_INPUT_SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {INPUT_KEY: {"type": "string"}},
+    "required": [INPUT_KEY],
+    "additionalProperties": False,
+}
+_KINDS: Final = ("function", "custom")
+_WORDS: Final = ("auto", "none", "required")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolName:
+    """A tool as its caller knows it."""
+
+    name: str
+    namespace: str = ""
+    """Empty for a tool that is in none."""
+    is_custom: bool = False
+
+
+def translate_tools(body: Field) -> Json:
+    """Write `tools`, and `tool_choice` and `parallel_tool_calls`, which make no sense without."""
+    choice = body["tool_choice"]
+    tools = list(_iter_tools(body))
+    if isinstance(choice.value, dict) and choice.get("type") == "allowed_tools":
+        tools = _keep_allowed(choice["tools"], tools)
+        choice = choice["mode"]
+    if not tools:
+        return {}
+    made: Json = {"tools": [_translate_tool(namespace, tool) for namespace, tool in tools]}
+    if (chosen := _translate_choice(choice)) is not None:
+        made["tool_choice"] = chosen
+    if (parallel := body["parallel_tool_calls"]).value is not None:
+        if not isinstance(parallel.value, bool):
+            raise parallel.wrong_type("a boolean")
+        made["parallel_tool_calls"] = parallel.value
+    return made
+
+
+def read_tool_names(body: Json) -> dict[str, ToolName]:
+    """Return what the functions of a translated request are to its caller, by their names."""
+    return {
+        _flatten(namespace, tool): ToolName(
+            tool["name"].read_text(), namespace, is_custom=tool.get("type") == "custom"
+        )
+        for namespace, tool in _iter_tools(Field(body))
+    }
+
+
+def flatten_name(namespace: str, name: str) -> str:
+    """Return the name of a function: for one tool always the same, and never too long."""
+    flat = f"{namespace}__{name}" if namespace else name
+    if len(flat) <= MAX_NAME_CHARS:
+        return flat
+    digest = sha256(flat.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    return f"{flat[: MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+
+
+def read_flat_name(call: Field) -> str:
+    """Read the function's name of a call or a choice, which has name and namespace apart."""
+    namespace = call["namespace"]
+    return flatten_name(
+        namespace.read_string() if namespace.value else "", call["name"].read_text()
+    )
+
+
+def _iter_tools(body: Field) -> Iterator[tuple[str, Field]]:
+    """Give the tools that the caller runs itself, each with its namespace."""
+    for declared in _iter_lists(body):
+        for tool in declared.read_items():
+            kind: Any = tool.get("type")
+            if kind in _KINDS:
+                yield "", tool
+            elif kind == "namespace":
+                namespace = tool["name"].read_text()
+                inner = tool["tools"].read_items()
+                yield from ((namespace, one) for one in inner if one.get("type") in _KINDS)
+
+
+def _iter_lists(body: Field) -> Iterator[Field]:
+    """Give the lists of tools: the request's, and those of items that add more."""
+    if body.get("tools") is not None:
+        yield body["tools"]
+    if isinstance(body.get("input"), list):
+        for item in body["input"].read_items():
+            if isinstance(item.value, dict) and item.get("type") == "additional_tools":
+                yield item["tools"]
+
+
+def _flatten(namespace: str, tool: Field) -> str:
+    return flatten_name(namespace, tool["name"].read_text())
+
+
+def _translate_tool(namespace: str, tool: Field) -> Json:
+    function: Json = {"name": _flatten(namespace, tool)}
+    description = tool["description"].read_string() if tool.get("description") else ""
+    if tool.get("type") == "custom":
+        description = "\n\n".join(filter(None, (description, _describe_format(tool["format"]))))
+        parameters: Json | None = _INPUT_SCHEMA
+    else:
+        given = tool["parameters"]
+        parameters = None if given.value is None else given.read_object()
+        if isinstance(tool.get("strict"), bool):
+            function["strict"] = tool.get("strict")
+    if description:
+        function["description"] = description
+    if parameters is not None:
+        function["parameters"] = parameters
+    return {"type": "function", "function": function}
+
+
+def _describe_format(form: Field) -> str:
+    """Say in words what a grammar demands of the input: a chat function cannot be held to it."""
+    if form.value is None or form.get("type") != "grammar":
+        return ""
+    syntax, definition = form["syntax"].read_text(), form["definition"].read_text()
+    return f"`{INPUT_KEY}` must match this {syntax} grammar:\n{definition}"
+
+
+def _keep_allowed(allowed: Field, tools: list[tuple[str, Field]]) -> list[tuple[str, Field]]:
+    """Keep the tools that may be called, as few chat upstreams know such a choice."""
+    wanted = {read_flat_name(one) for one in allowed.read_items() if one.get("type") in _KINDS}
+    return [(namespace, tool) for namespace, tool in tools if _flatten(namespace, tool) in wanted]
+
+
+def _translate_choice(choice: Field) -> object:
+    """Write which tool is called. A hosted tool, which is left out, cannot be: None is no choice."""
+    if choice.value is None or choice.value in _WORDS:
+        return choice.value
+    if not isinstance(choice.value, dict):
+        raise choice.refuse("It must be 'auto', 'none', 'required' or a tool.")
+    if choice.get("type") not in _KINDS:
+        return None
+    return {"type": "function", "function": {"name": read_flat_name(choice)}}

@@ -1,0 +1,191 @@
+"""Responses input as chat messages: roles, calls, results, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from openai.types.responses import ResponseInputItemParam
+
+from gateway.dialects.chat.results import FILES_NOTE
+from gateway.dialects.responses_over_chat.conversation import DROPPED
+from gateway.errors import BadRequest
+from tests.dialects.chat.kit import Json
+from tests.dialects.responses_over_chat.requests import (
+    PNG,
+    PNG_PART,
+    called,
+    chat_call,
+    custom_call,
+    function_call,
+    message,
+    output,
+    result,
+    text,
+    user,
+    write,
+    write_messages,
+)
+
+HI = user("hi")
+
+
+def assistant(content: str | None) -> Json:
+    return {"role": "assistant", "content": content}
+
+
+def test_all_instructions_become_one_system_message() -> None:
+    items = (
+        message("developer", [text("b"), text("c")]),
+        message("user", "hi"),
+        {"role": "system", "content": "d"},
+    )
+    system = {"role": "system", "content": "a\n\nb\n\nc\n\nd"}
+    assert write_messages(*items, instructions="a") == [system, HI]
+    assert write(instructions="a")["messages"] == [{"role": "system", "content": "a"}, HI]
+    assert write(instructions="")["messages"] == [HI]
+
+
+def test_messages_with_and_without_type() -> None:
+    said = (
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "ho"},
+        message("assistant", [text("a", "output_text"), text("b", "output_text")]),
+        message("user", [text("hi")]),
+    )
+    assert write_messages(*said) == [HI, assistant("ho\n\nab"), HI]
+
+
+def test_a_refusal_is_what_the_assistant_said() -> None:
+    refusal = {"type": "refusal", "refusal": "No."}
+    assert write_messages(message("assistant", [refusal])) == [assistant("No.")]
+
+
+def test_calls_in_a_row_and_what_was_said_before_are_one_turn() -> None:
+    items = (
+        message("user", "hi"),
+        message("assistant", [text("ho", "output_text")]),
+        function_call("c1"),
+        custom_call("c2", "patch", 'a"b'),
+        output("c1"),
+        output("c2", "ok", "custom_tool_call_output"),
+        function_call("c3"),
+        output("c3"),
+        message("assistant", "end"),
+    )
+    calls = (chat_call("c1"), chat_call("c2", "patch", json.dumps({"input": 'a"b'}, separators=(",", ":"))))  # fmt: skip
+    assert write_messages(*items) == [
+        HI,
+        called(*calls, content="ho"),
+        result("c1"),
+        result("c2", "ok"),
+        called(chat_call("c3")),
+        result("c3"),
+        assistant("end"),
+    ]
+
+
+def test_results_stand_behind_their_calls_wherever_they_come() -> None:
+    items = (
+        function_call("c1"),
+        message("user", "hi"),
+        function_call("c2"),
+        output("c1"),
+        message("user", "hi"),
+        output("c2"),
+    )
+    assert write_messages(*items) == [
+        called(chat_call("c1")),
+        result("c1"),
+        HI,
+        called(chat_call("c2")),
+        result("c2"),
+        HI,
+    ]
+
+
+def test_an_assistant_goes_on_behind_its_calls() -> None:
+    items = (function_call("c1"), message("assistant", "ho"), output("c1"))
+    assert write_messages(*items) == [called(chat_call("c1"), content="ho"), result("c1")]
+
+
+def test_a_result_without_its_call_is_the_upstreams_affair() -> None:
+    assert write_messages(output("c9")) == [result("c9")]
+
+
+def test_a_result_may_be_an_array_with_pictures() -> None:
+    items = (function_call("c1"), output("c1", [text("seen"), PNG]), message("user", "hi"))
+    about = {"type": "text", "text": "[From the result of tool call c1:]"}
+    assert write_messages(*items) == [
+        called(chat_call("c1")),
+        result("c1", f"seen\n\n{FILES_NOTE}"),
+        user([about, PNG_PART]),
+        HI,
+    ]
+
+
+def test_calls_in_a_namespace_have_its_name() -> None:
+    items = (function_call(namespace="ns"), custom_call("c2", "c", "x", namespace="ns"))
+    (turn,) = write_messages(*items)
+    assert [call["function"]["name"] for call in turn["tool_calls"]] == ["ns__f", "ns__c"]
+
+
+def test_what_another_agent_says_is_the_users_word_unless_it_is_sealed() -> None:
+    """As Codex sends it: over a provider that seals nothing, the words stand there in the clear."""
+
+    def say(sealed: str) -> list[Json]:
+        parts = [text("Payload:"), {"type": "encrypted_content", "encrypted_content": sealed}]
+        agents = {"author": "/root", "recipient": "/root/worker"}
+        return write_messages({"type": "agent_message", **agents, "content": parts}, HI)
+
+    both = [{"type": "text", "text": "Payload:"}, {"type": "text", "text": "Do it."}]
+    assert say("Do it.") == [user(both), HI]
+    assert say("gAAAAABo") == say("gw1.0123abcd.x") == [user("Payload:"), HI]
+    sealed = {"type": "encrypted_content", "encrypted_content": "gAAAAABo"}
+    assert write_messages({"type": "agent_message", "content": [sealed]}, HI) == [HI]
+
+
+@pytest.mark.parametrize("kind", sorted(DROPPED - {"additional_tools"}))
+def test_what_only_the_vendor_can_use_is_left_out_with_its_result(kind: str) -> None:
+    hosted = {"type": kind, "id": "x", "call_id": "c7", "encrypted_content": "e"}
+    items = (message("user", "hi"), hosted, output("c7"), {"type": "reasoning", "summary": []})
+    assert write_messages(*items) == [HI]
+
+
+def test_every_item_of_the_schema_is_known() -> None:
+    known = {"message", "function_call", "function_call_output", "item_reference", *DROPPED}
+    known |= {"custom_tool_call", "custom_tool_call_output"}
+    kinds: set[Any] = set()
+    for model in get_args(ResponseInputItemParam):
+        for one in get_args(get_type_hints(model)["type"]):
+            kinds |= set(get_args(one)) or {one}
+    assert len(kinds) > 20
+    assert kinds - {type(None)} <= known
+
+
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        ({"type": "novelty"}, "input[0].type"),
+        ({"type": 7}, "input[0].type"),
+        ({}, "input[0].type"),
+        ("hi", "input[0]"),
+        (message("tool", "hi"), "input[0].role"),
+        (message("user", 7), "input[0].content"),
+        (message("user", None), "input[0].content"),
+        (message("system", [PNG]), "input[0].content[0].type"),
+        (message("assistant", [PNG]), "input[0].content[0].type"),
+        (function_call(name=""), "input[0].name"),
+        (function_call(arguments={}), "input[0].arguments"),
+        (function_call(call_id=None), "input[0].call_id"),
+        (function_call(namespace=7), "input[0].namespace"),
+        ({**custom_call("c", "n", ""), "input": 7}, "input[0].input"),
+        (output("", "x"), "input[0].call_id"),
+        (output("c", None), "input[0].output"),
+    ],
+)
+def test_what_is_no_item_is_refused_by_name(item: Any, param: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        write(input=[item])
+    assert refused.value.param == param

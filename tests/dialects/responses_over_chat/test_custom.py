@@ -1,0 +1,84 @@
+"""The text of custom tools: the same however it is cut, and whatever the model made of the schema."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.responses_over_chat.custom import (
+    MAX_OPENING_CHARS,
+    InputDecoder,
+    read_input,
+)
+from tests.support.fuzz import fuzz
+
+
+def decode(*fragments: str) -> str:
+    decoder = InputDecoder()
+    return "".join(map(decoder.feed, fragments)) + decoder.close()
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize(
+    "text", ["", 'a "b"\n\\u00e9 \\', "é\U0001f600\u2028", "\ud83d!", "\ud83d"]
+)
+def test_every_split_point_gives_the_same_text(text: str, ascii_only: bool) -> None:
+    arguments = json.dumps({"input": text}, ensure_ascii=ascii_only)
+    for first in range(len(arguments)):
+        for second in range(first, len(arguments)):
+            pieces = (arguments[:first], arguments[first:second], arguments[second:])
+            assert decode(*pieces) == text
+
+
+@fuzz(200)
+@given(st.text(max_size=30), st.booleans(), st.integers(1, 5))
+def test_any_text_comes_back(text: str, ascii_only: bool, size: int) -> None:
+    arguments = json.dumps({"input": text}, ensure_ascii=ascii_only)
+    pieces = [arguments[at : at + size] for at in range(0, len(arguments), size)]
+    assert decode(*pieces) == read_input(arguments) == text
+
+
+def test_text_leaves_as_it_comes() -> None:
+    decoder = InputDecoder()
+    assert decoder.feed(' {"input" : "a') == "a"
+    assert decoder.feed("b\\") == "b"
+    assert decoder.feed("nc") == "\nc"
+    assert decoder.feed("\\ud83d") == ""
+    assert decoder.feed('\\ude00"') == "\U0001f600"
+    assert decoder.feed(" }") == ""
+    assert decoder.close() == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("plain words", "plain words"),
+        ('"a\\nb"', "a\nb"),
+        ('{"other":"a"}', '{"other":"a"}'),
+        ('{"other":1,"input":"a"}', "a"),
+        ('{"input":{"a":1}}', '{"input":{"a":1}}'),
+        ('{"input":"cut \\u00', "cut \\u00"),
+        ('{"input":"cut', "cut"),
+        ('{"input":"line\nfeed"}', "line\nfeed"),
+        ('{"input":"\\x \\uZZ"}', "\\x \\uZZ"),
+        ("", ""),
+        (" " * MAX_OPENING_CHARS + '{"input":"a"}', "a"),
+    ],
+)
+def test_arguments_of_any_shape_lose_nothing(arguments: str, text: str) -> None:
+    assert read_input(arguments) == decode(*arguments) == text
+
+
+def test_a_long_text_in_short_pieces_takes_linear_time() -> None:
+    for opening in ('{"input":"', '{"other":"'):
+        decoder = InputDecoder()
+        begun = time.perf_counter()
+        decoder.feed(opening)
+        for _ in range(200_000):
+            decoder.feed("abcd")
+        decoder.close()
+        assert time.perf_counter() - begun < 10

@@ -1,0 +1,61 @@
+"""Responses callers over messages upstreams: two translations in a row keep all that one does."""
+
+from __future__ import annotations
+
+import json
+
+from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
+from gateway.dialects.composed import compose
+from tests import streams
+from tests.dialects.chat.kit import each_byte, play
+from tests.dialects.responses_over_chat.kit import (
+    PATCH,
+    SPACE,
+    TARGET,
+    items_of,
+    make_context,
+    make_request,
+    read_response,
+)
+from tests.dialects.responses_over_chat.requests import TOOL, custom_call, function_call, output
+from tests.support.told import of_events
+
+TRANSLATION = compose(
+    TRANSLATIONS["responses", "chat"],
+    TRANSLATIONS["chat", "messages"],
+    (CALLERS["chat"], UPSTREAMS["chat"]),
+)
+EXCHANGE = Exchange(CALLERS["chat"], UPSTREAMS["messages"], TRANSLATION)
+
+
+def test_a_request_with_tools() -> None:
+    items = [
+        {"role": "user", "content": "hi"},
+        custom_call("c1", "patch", "x"),
+        function_call("c2", namespace="ns"),
+        output("c1", "ok", "custom_tool_call_output"),
+        output("c2"),
+    ]
+    body = {"model": "m", "instructions": "a", "input": items, "tools": [TOOL, PATCH, SPACE]}
+    asked = json.loads(EXCHANGE.write_request(make_request(body), TARGET).data)
+    assert [tool["name"] for tool in asked["tools"]] == ["f", "patch", "ns__f", "ns__c"]
+    uses = [
+        {"type": "tool_use", "id": "c1", "name": "patch", "input": {"input": "x"}},
+        {"type": "tool_use", "id": "c2", "name": "ns__f", "input": {}},
+    ]
+    assert asked["messages"][1] == {"role": "assistant", "content": uses}
+    results = asked["messages"][2]["content"]
+    assert [block["tool_use_id"] for block in results] == ["c1", "c2"]
+
+
+@streams.each(*streams.MESSAGES)
+def test_providers_streams(stream: streams.Stream) -> None:
+    said = of_events(stream.objects)
+    played = play(EXCHANGE.open_stream(make_context()), [stream.body])
+    assert played == play(EXCHANGE.open_stream(make_context()), each_byte(stream.body))
+    items = items_of(read_response(played))
+    spoken = {"output_text", "refusal"}
+    assert "".join(item[1] for item in items if item[0] in spoken) == said.text
+    asked = [(item[1], item[3], json.loads(item[4])) for item in items if item[0].endswith("call")]
+    assert asked == [(call.id, call.name, call.arguments) for call in said.calls]
+    assert played.tokens == (stream.tokens or played.tokens)

@@ -1,0 +1,162 @@
+"""Responses requests for a chat upstream: every field carried, left out or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
+
+from gateway.dialects import Target
+from gateway.dialects.responses_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED
+from gateway.errors import BadRequest
+from tests.dialects.chat.kit import Json
+from tests.dialects.responses_over_chat.kit import PATCH
+from tests.dialects.responses_over_chat.requests import TOOL, message, text, user, write
+
+PLAIN: Json = {"model": "theirs", "messages": [user("hi")]}
+SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+def test_the_least_request() -> None:
+    assert write() == PLAIN
+
+
+def test_every_field_of_the_schema_is_in_a_table() -> None:
+    known = CARRIED | DROPPED | PASSED | REFUSED
+    assert set(ResponseCreateParamsBase.__annotations__) <= known
+    assert len(known) == len(CARRIED) + len(DROPPED) + len(PASSED) + len(REFUSED)
+
+
+def test_a_stream_asks_for_its_usage() -> None:
+    asked = {"stream": True, "stream_options": {"include_usage": True}}
+    assert write(stream=True, stream_options={"include_obfuscation": False}) == {**PLAIN, **asked}
+
+
+def test_codex_is_understood() -> None:
+    """The body is a recorded one, cut short."""
+    hosted = ("web_search", "tool_search", "image_generation", "local_shell")
+    written = write(
+        instructions="You are Codex.",
+        input=[
+            message("developer", [text("<permissions>")]),
+            message("user", [text("<environment_context>")]),
+            message("user", [text("Say hi.")]),
+        ],
+        tools=[TOOL, PATCH, *({"type": kind} for kind in hosted)],
+        tool_choice="auto",
+        parallel_tool_calls=False,
+        reasoning={"effort": "medium", "summary": "auto"},
+        store=False,
+        stream=True,
+        include=["reasoning.encrypted_content"],
+        prompt_cache_key="0199",
+        text={"verbosity": "low", "format": None},
+        service_tier="priority",
+        client_metadata={"x-codex-installation-id": "1"},
+    )
+    names = [tool["function"]["name"] for tool in written.pop("tools")]
+    assert names == ["f", "patch"]
+    assert written == {
+        "model": "theirs",
+        "messages": [
+            {"role": "system", "content": "You are Codex.\n\n<permissions>"},
+            user("<environment_context>"),
+            user("Say hi."),
+        ],
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "reasoning_effort": "medium",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_the_limit_has_the_name_of_the_provider(name: Any) -> None:
+    written = write(Target("theirs", max_tokens_field=name), max_output_tokens=9)
+    assert written == {**PLAIN, name: 9}
+
+
+def test_sampling_passes() -> None:
+    sampling = {"temperature": 0.0, "top_p": 0.5}
+    assert write(**sampling) == {**PLAIN, **sampling}
+    assert write(temperature=None, top_p=None) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "expected"),
+    [
+        ({"effort": "high", "summary": "auto"}, {"reasoning_effort": "high"}),
+        ({"effort": "none"}, {"reasoning_effort": "none"}),
+        ({"effort": None}, {}),
+        ({"summary": "auto"}, {}),
+        (None, {}),
+    ],
+)
+def test_reasoning_effort(reasoning: Json | None, expected: Json) -> None:
+    assert write(reasoning=reasoning) == {**PLAIN, **expected}
+    assert write(Target("theirs", reasoning="none"), reasoning=reasoning) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, {"type": "json_object"}),
+        (
+            {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True},
+            {
+                "type": "json_schema",
+                "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
+            },
+        ),
+        (
+            {"type": "json_schema", "name": "n", "schema": {}, "strict": None, "description": "d"},
+            {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "description": "d"}},
+        ),
+        (None, None),
+    ],
+)
+def test_the_form_of_the_reply(form: Json | None, expected: Json | None) -> None:
+    fields = {} if expected is None else {"response_format": expected}
+    assert write(text={"format": form, "verbosity": "low"}) == {**PLAIN, **fields}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"text": {"format": {"type": "grammar"}}}, "text.format.type"),
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
+        ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
+        ({"text": "short"}, "text"),
+        ({"reasoning": {"effort": 7}}, "reasoning.effort"),
+        ({"reasoning": "high"}, "reasoning"),
+        ({"parallel_tool_calls": "no", "tools": [TOOL]}, "parallel_tool_calls"),
+        ({"store": True}, "store"),
+        ({"background": True}, "background"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"conversation": {"id": "c"}}, "conversation"),
+        ({"prompt": {"id": "p"}}, "prompt"),
+        ({"moderation": {"model": "m"}}, "moderation"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"novelty": 1}, "novelty"),
+        ({"input": []}, "input"),
+        ({"input": 7}, "input"),
+    ],
+)
+def test_what_cannot_be_carried_over_is_refused_by_name(fields: Json, param: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        write(**fields)
+    assert refused.value.param == param
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("value", [None, False, 0, {}])
+def test_a_field_at_its_default_is_no_error(name: str, value: Any) -> None:
+    assert write(**{name: value}) == PLAIN
+
+
+@pytest.mark.parametrize("name", sorted(DROPPED))
+def test_advice_is_left_out(name: str) -> None:
+    assert write(**{name: "anything"}) == PLAIN

@@ -1,0 +1,158 @@
+"""Responses tools as chat functions: their names, which of them may be called, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.responses_over_chat.tools import (
+    MAX_NAME_CHARS,
+    ToolName,
+    flatten_name,
+    read_tool_names,
+)
+from gateway.errors import BadRequest
+from tests.dialects.chat.kit import Json
+from tests.dialects.responses_over_chat.kit import PATCH, SPACE
+from tests.dialects.responses_over_chat.requests import FUNCTION, TOOL, message, write
+
+SEARCH: Json = {"type": "web_search"}
+HOSTED = (
+    *("web_search", "web_search_preview", "file_search", "code_interpreter", "mcp", "shell"),
+    *("image_generation", "computer", "computer_use_preview", "local_shell", "tool_search"),
+    *("apply_patch", "programmatic_tool_calling", "novelty"),
+)
+NAMED: Json = {"type": "function", "function": {"name": "f"}}
+INPUT = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
+def names_of(written: Json) -> list[str]:
+    return [tool["function"]["name"] for tool in written["tools"]]
+
+
+def test_a_function() -> None:
+    assert write(tools=[TOOL])["tools"] == [{"type": "function", "function": FUNCTION}]
+    bare = {"type": "function", "name": "f", "parameters": None, "strict": None}
+    assert write(tools=[bare])["tools"] == [{"type": "function", "function": {"name": "f"}}]
+
+
+def test_a_custom_tool_is_a_function_of_one_string() -> None:
+    (tool,) = write(tools=[PATCH])["tools"]
+    assert tool["function"] == {
+        "name": "patch",
+        "description": "Edits files.",
+        "parameters": INPUT,
+    }
+    (tool,) = write(tools=[{"type": "custom", "name": "p", "format": {"type": "text"}}])["tools"]
+    assert tool["function"] == {"name": "p", "parameters": INPUT}
+
+
+def test_a_grammar_goes_into_the_description() -> None:
+    form = {"type": "grammar", "syntax": "lark", "definition": "start: WORD"}
+    (tool,) = write(tools=[{**PATCH, "format": form}])["tools"]
+    assert tool["function"]["description"] == (
+        "Edits files.\n\n`input` must match this lark grammar:\nstart: WORD"
+    )
+
+
+def test_a_namespace_is_flattened() -> None:
+    assert names_of(write(tools=[SPACE, TOOL])) == ["ns__f", "ns__c", "f"]
+
+
+def test_tools_that_an_item_adds_are_tools() -> None:
+    added = {"type": "additional_tools", "role": "developer", "tools": [SPACE, SEARCH]}
+    written = write(tools=[TOOL], input=[message("user", "hi"), added])
+    assert names_of(written) == ["f", "ns__f", "ns__c"]
+
+
+@pytest.mark.parametrize("kind", HOSTED)
+def test_hosted_tools_are_left_out(kind: str) -> None:
+    assert names_of(write(tools=[{"type": kind}, TOOL])) == ["f"]
+    assert write(tools=[{"type": kind}], tool_choice={"type": kind}) == write()
+    assert write(tools=[{"type": kind}], tool_choice="required", parallel_tool_calls=True) == write()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, None),
+        ("auto", "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        ({"type": "function", "name": "f"}, NAMED),
+        ({"type": "custom", "name": "patch"}, {**NAMED, "function": {"name": "patch"}}),
+        (
+            {"type": "function", "name": "f", "namespace": "ns"},
+            {**NAMED, "function": {"name": "ns__f"}},
+        ),
+        (SEARCH, None),
+        ({"type": "mcp", "server_label": "s"}, None),
+    ],
+)
+def test_tool_choice(choice: object, expected: object) -> None:
+    written = write(tools=[TOOL, PATCH, SPACE], tool_choice=choice)
+    assert written.get("tool_choice") == expected
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_parallel_calls(parallel: bool) -> None:
+    assert write(tools=[TOOL], parallel_tool_calls=parallel)["parallel_tool_calls"] is parallel
+    assert write(parallel_tool_calls=parallel) == write()
+
+
+def test_allowed_tools_are_the_only_ones_sent() -> None:
+    allowed: list[Json] = [
+        {"type": "custom", "name": "patch"},
+        {"type": "function", "name": "f", "namespace": "ns"},
+        {"type": "image_generation"},
+    ]
+    choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
+    written = write(tools=[TOOL, PATCH, SPACE], tool_choice=choice)
+    assert (names_of(written), written["tool_choice"]) == (["patch", "ns__f"], "required")
+    choice["tools"] = [SEARCH]
+    assert write(tools=[TOOL, SEARCH], tool_choice=choice) == write()
+
+
+def test_long_names_are_cut_and_told_apart() -> None:
+    long = "n" * 100
+    first, second = flatten_name(long, "a"), flatten_name(long, "b")
+    assert len(first) == len(second) == MAX_NAME_CHARS
+    assert first != second
+    assert flatten_name("", "n" * MAX_NAME_CHARS) == "n" * MAX_NAME_CHARS
+    space = {**SPACE, "name": long}
+    (name, _) = names_of(write(tools=[space]))
+    assert read_tool_names({"tools": [space]})[name] == ToolName("f", long)
+
+
+def test_names_lead_back_to_the_callers_tools() -> None:
+    assert read_tool_names({"tools": [TOOL, PATCH, SPACE, SEARCH], "input": "hi"}) == {
+        "f": ToolName("f"),
+        "patch": ToolName("patch", is_custom=True),
+        "ns__f": ToolName("f", "ns"),
+        "ns__c": ToolName("c", "ns", is_custom=True),
+    }
+    assert read_tool_names({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": {}}, "tools"),
+        ({"tools": ["f"]}, "tools[0]"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name"),
+        ({"tools": [{**TOOL, "parameters": []}]}, "tools[0].parameters"),
+        ({"tools": [{**TOOL, "description": 7}]}, "tools[0].description"),
+        ({"tools": [{**PATCH, "format": {"type": "grammar"}}]}, "tools[0].format.syntax"),
+        ({"tools": [{"type": "namespace", "name": "n"}]}, "tools[0].tools"),
+        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "function"}}, "tool_choice.name"),
+    ],
+)
+def test_what_is_no_tool_is_refused_by_name(fields: Json, param: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        write(**fields)
+    assert refused.value.param == param
