@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from gateway.dialects import CALLERS, EMBEDDINGS
 from gateway.dialects.embeddings.caller import MAX_DIMENSIONS, MAX_INPUTS
 from gateway.dialects.records import Inputs
 from gateway.errors import BadRequest, InvalidKey
 from tests.dialects.chat.kit import dump
+from tests.support.fuzz import fuzz, json_values
 
 CALLER = EMBEDDINGS.caller
 
@@ -89,3 +91,14 @@ def test_errors_and_headers_are_those_of_chat() -> None:
     assert CALLER.render_error(error, "req_1") == chat.render_error(error, "req_1")
     assert CALLER.reply_headers("req_1") == chat.reply_headers("req_1")
     assert CALLER.limit_headers([], 0) == chat.limit_headers([], 0)
+
+
+@fuzz(200)
+@given(json_values)
+def test_any_input_is_counted_or_refused(value: object) -> None:
+    try:
+        request = CALLER.parse_request(dump({"model": "m", "input": value}))
+    except BadRequest:
+        return
+    assert request.inputs is not None
+    assert request.inputs.tokens >= request.inputs.count >= 1

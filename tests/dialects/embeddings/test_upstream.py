@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.dialects import EMBEDDINGS, ReplyContext, Target
 from gateway.dialects.embeddings.vectors import MAX_FRAME_BYTES
@@ -15,6 +17,7 @@ from gateway.prices import Terms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
+from tests.support.fuzz import fuzz
 
 GUESSED = 5
 
@@ -159,6 +162,24 @@ def test_the_service_tier_is_read() -> None:
 def test_what_is_no_list_is_an_upstreams_error(body: bytes, message: str) -> None:
     with pytest.raises(UpstreamError, match=message):
         EMBEDDINGS.read_reply(body, make_context(encoding_format="base64"))
+
+
+@fuzz(300)
+@given(st.data())
+def test_a_reply_with_any_damage_is_read_or_an_upstreams_error(data: st.DataObject) -> None:
+    """What is delivered has our name of the model."""
+    text = bytearray(dump(embeddings(packed=data.draw(st.booleans()))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        cut = data.draw(st.integers(0, 40))
+        text[at : at + cut] = data.draw(
+            st.sampled_from([b"", b'"', b"]", b"{", b"\\", b"\xff", b"1"])
+        )
+    try:
+        reply = EMBEDDINGS.read_reply(bytes(text), make_context(encoding_format="base64"))
+    except UpstreamError:
+        return
+    assert b'"ours"' in reply.body
 
 
 def test_nobody_opens_a_stream() -> None:
