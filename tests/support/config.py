@@ -81,7 +81,7 @@ KINDS: Final[dict[str, Kind]] = {
     "streams": Kind(("alpha",), 1),
     "message-streams": Kind(("alpha",), 1, dialects=("messages",)),
     "demo": Kind(("demo",), 1, "", ("demo",)),
-    "embed": Kind(("alpha",), 40, embeds=True),
+    "embed": Kind(("alpha",), 30, embeds=True),
     "embed-brisk": Kind(("alpha",), 80, BRISK, embeds=True),
     "embed-hasty": Kind(("alpha",), 2, HASTY, embeds=True),
     "embed-drain": Kind(("alpha",), 4, embeds=True),
