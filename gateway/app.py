@@ -9,7 +9,7 @@ from aiohttp import web
 from gateway.api import Call, Gateway, add_api
 from gateway.config import Config, Provider
 from gateway.console import add_console
-from gateway.dialects import DEMO, EXCHANGES, Exchanges
+from gateway.dialects import DEMO, EMBEDDERS, EMBEDDINGS, EXCHANGES, Exchanges
 from gateway.ledger import Ledger
 from gateway.upstream import DemoForwarder, Forwarder, HttpForwarder, ProviderState, Routes, Ticker
 
@@ -41,7 +41,8 @@ def make_routes(config: Config, exchanges: Exchanges = EXCHANGES) -> Routes:
     }
     used = {route.provider for model in models.values() for route in model.routes}
     providers = {name: ProviderState(_make_forwarder(config.providers[name])) for name in used}
-    return Routes(models, providers, exchanges)
+    embeddings = {EMBEDDINGS.caller.name: dict.fromkeys(EMBEDDERS, EMBEDDINGS)}
+    return Routes(models, providers, {**exchanges, **embeddings})
 
 
 def _make_forwarder(provider: Provider) -> Forwarder:

@@ -14,7 +14,14 @@ from gateway.api.large_bodies import check_elements, is_large
 from gateway.api.middleware import catch_up, check_standing
 from gateway.api.state import Call
 from gateway.config import Model
-from gateway.dialects import Caller, CompletionRequest, Exchange, ReplyContext
+from gateway.dialects import (
+    EMBEDDINGS,
+    Caller,
+    CompletionRequest,
+    Exchange,
+    ModelKind,
+    ReplyContext,
+)
 from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
 from gateway.times import unix_ms
 from gateway.upstream import Candidate
@@ -74,7 +81,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
         partial(parse, dialect, body, large=large), large=large
     )
     call.stream = request.stream
-    model = await find_model(call, request.model)
+    model = await find_model(call, request.model, request.kind)
     call.model = model.id
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
@@ -95,8 +102,8 @@ def parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
     return dialect.parse_request(body)
 
 
-async def find_model(call: Call, model_id: str) -> Model:
-    """Find the model that a request names. Raises UnknownModel, ModelNotAllowed."""
+async def find_model(call: Call, model_id: str, kind: ModelKind = "chat") -> Model:
+    """Find the model that a request names. Raises UnknownModel, ModelNotAllowed, BadRequest."""
     gateway, key = call.gateway, call.key
     model = gateway.routes.models.get(model_id)
     if model is None:
@@ -106,7 +113,20 @@ async def find_model(call: Call, model_id: str) -> Model:
         await catch_up(gateway.ledger)
         if not key.allows(model.id):
             raise ModelNotAllowed(model.id)
+    if model.kind != kind:
+        raise _refuse_kind(model)
     return model
+
+
+def _refuse_kind(model: Model) -> BadRequest:
+    embeds, path = model.kind == "embedding", f"/v1{EMBEDDINGS.caller.path}"
+    return BadRequest(
+        f"The model '{model.id}' makes embeddings alone: send it to {path}."
+        if embeds
+        else f"The model '{model.id}' makes no embeddings: {path} needs a model that does.",
+        param="model",
+        code="unsupported_value",
+    )
 
 
 def pick_headers(headers: MultiMapping[str], exchange: Exchange) -> Mapping[str, str]:

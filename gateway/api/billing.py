@@ -35,9 +35,10 @@ from gateway.usage import (
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> Expected:
     """Estimate the input from the payload that is sent, and bound what can be reported of it."""
     limit = find_output_limit(request, model)
+    most_input = model.max_input_tokens * (request.inputs.count if request.inputs else 1)
     return Expected(
-        input_tokens=min(estimate_input(request, len(payload.data)), model.max_input_tokens),
-        limits=_bound_usage(model.max_input_tokens, model.max_output_tokens, limit, request.n),
+        input_tokens=min(estimate_input(request, len(payload.data)), most_input),
+        limits=_bound_usage(most_input, model.max_output_tokens, limit, request.n),
         asked=payload.asked,
     )
 
@@ -53,7 +54,12 @@ def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> Usage
 
 
 def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
-    """Estimate the input tokens: everything that is sent is text, but for the content of files."""
+    """Estimate the input tokens: everything that is sent is text, but for the content of files.
+
+    Of a request for embeddings the inputs alone are read.
+    """
+    if request.inputs is not None:
+        return request.inputs.tokens
     text_bytes = sent_bytes - request.base64_chars
     return request.file_tokens + (estimate_tokens(text_bytes) if text_bytes > 0 else 0)
 

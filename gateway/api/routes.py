@@ -2,6 +2,7 @@
 
 route                       errors speak     key, rate    charged    log line
 a caller's `path`           the caller's     yes          yes        yes
+/v1/embeddings              chat             yes          yes        yes
 /v1/messages/count_tokens   messages         yes          no         yes
 models, receipts, key       by a header      yes          no         yes
 /healthz, /readyz           by a header      no           no         no
@@ -28,7 +29,7 @@ from gateway.api.models import list_models, retrieve_model
 from gateway.api.own_key import show_key
 from gateway.api.receipts import show_receipt
 from gateway.api.state import Gateway
-from gateway.dialects import CALLERS, COUNT_TOKENS, Caller
+from gateway.dialects import CALLERS, COUNT_TOKENS, EMBEDDINGS, Caller
 
 Access = Literal["charged", "free", "open"]
 """Who may use a route: callers with a balance, callers with a key, everybody."""
@@ -70,9 +71,10 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Route]:
     completions = [
         Route("POST", f"/v1{one.path}", "charged", serve_completion, (one,)) for one in everybody
     ]
-    counting = (COUNT_TOKENS.caller,)
+    counting, embeddings = (COUNT_TOKENS.caller,), (EMBEDDINGS.caller,)
     return [
         *completions,
+        Route("POST", f"/v1{EMBEDDINGS.caller.path}", "charged", serve_completion, embeddings),
         Route("POST", "/v1/messages/count_tokens", "free", count_tokens, counting),
         Route("GET", "/v1/models", "free", list_models, everybody),
         Route("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),

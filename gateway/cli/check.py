@@ -55,6 +55,7 @@ def _describe_model(config: Config, model: Model) -> dict[str, object]:
     return {
         "id": model.id,
         "owned_by": model.owned_by,
+        "kind": model.kind,
         "on": _is_on(config, model),
         "routes": [f"{route.provider}/{route.upstream_model}" for route in model.routes],
         "max_input_tokens": model.max_input_tokens,
@@ -102,6 +103,7 @@ def _table_providers(config: Config) -> str:
 def _table_models(config: Config) -> str:
     columns = (
         Column("MODEL"),
+        Column("KIND"),
         Column("STATE"),
         *(Column(title, right=True) for title in _PRICES.values()),
         Column("ROUTES"),
@@ -116,9 +118,9 @@ def _model_rows(config: Config, model: Model) -> Iterator[tuple[str, ...]]:
     state = "on" if _is_on(config, model) else "off"
     routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
     cells = ("free", *"-" * (len(_PRICES) - 1)) if model.free else _price_cells(model.prices.base)
-    yield (model.id, state, *cells, routes)
+    yield (model.id, model.kind, state, *cells, routes)
     for rule in model.prices.rules:
-        yield ("", "", *_price_cells(rule.price), f"when {rule.why}")
+        yield ("", "", "", *_price_cells(rule.price), f"when {rule.why}")
 
 
 def _price_cells(price: Price) -> tuple[str, ...]:

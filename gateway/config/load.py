@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.config.prices import read_price_list
+from gateway.config.prices import NO_OUTPUT, read_price_list
 from gateway.config.reader import (
     ConfigError,
     Place,
@@ -29,7 +29,7 @@ from gateway.config.records import (
 )
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_model_id, check_proxy, resolve_secret
-from gateway.dialects import DEMO, UPSTREAMS
+from gateway.dialects import DEMO, EMBEDDERS, UPSTREAMS
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The output limit of a model without one of its own: the largest that vendors offer."""
@@ -148,17 +148,39 @@ def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, P
             raise place.error(
                 "routes", f"there is no [providers.{quote_key(route.provider)}]; {known}"
             )
-    prices = read_price_list(place, settings.pop("price"), settings.pop("price_when"))
+    embeds, limit = settings["kind"] == "embedding", settings.pop("max_output_tokens")
+    if embeds:
+        _check_embedding(place, limit, routes, providers)
+    prices = read_price_list(
+        place, settings.pop("price"), settings.pop("price_when"), has_output=not embeds
+    )
     owner = settings.pop("owned_by") or routes[0].provider.lower()
-    limit = settings.pop("max_output_tokens") or MAX_OUTPUT_TOKENS
     return Model(
         id=model_id,
         owned_by=owner,
         routes=routes,
-        max_output_tokens=limit,
+        max_output_tokens=0 if embeds else limit or MAX_OUTPUT_TOKENS,
         prices=prices,
         **settings,
     )
+
+
+def _check_embedding(
+    place: Place, limit: int | None, routes: tuple[Route, ...], providers: Mapping[str, Provider]
+) -> None:
+    """Refuse what a model that makes embeddings cannot have."""
+    if limit is not None:
+        raise place.error("max_output_tokens", NO_OUTPUT)
+    for route in routes:
+        if providers[route.provider].dialect not in EMBEDDERS:
+            known = " or ".join(sorted(EMBEDDERS))
+            raise place.error("routes", f"embeddings need a provider of dialect {known}")
+        if route.upstream_model != routes[0].upstream_model:
+            raise place.error(
+                "routes",
+                "must name one upstream model: vectors of two models do not mix, so no route can"
+                " stand in for another",
+            )
 
 
 def _check_limits(

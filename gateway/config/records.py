@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.config.values import Network
-from gateway.dialects import MaxTokensField, Reasoning
+from gateway.dialects import MaxTokensField, ModelKind, Reasoning
 from gateway.prices import FREE_OF_CHARGE, PriceList
 
 
@@ -80,6 +80,7 @@ class Provider:
     stream_usage: bool
     max_tokens_field: MaxTokensField
     leading_system: bool
+    embeddings_base64: bool
     headers: Mapping[str, str] = field(repr=False)
     proxy: str = field(default="", repr=False)
     """An address, perhaps with a password; "" for a direct connection."""
@@ -97,6 +98,7 @@ class Model:
     owned_by: str
     routes: tuple[Route, ...]
     max_output_tokens: int
+    """0 for a model that makes embeddings."""
     max_input_tokens: int
     reasoning: Reasoning | None
     """None means the default of the provider's dialect."""
@@ -105,6 +107,7 @@ class Model:
     prices: PriceList
     allow: frozenset[str]
     """Fields and tools that callers may send although it has no price and may change the provider's bill."""
+    kind: ModelKind = "chat"
 
     @property
     def free(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from gateway.config import reader as read
 from gateway.config import values
 from gateway.config.reader import Setting
-from gateway.dialects import UPSTREAMS, MaxTokensField, Reasoning
+from gateway.dialects import UPSTREAMS, MaxTokensField, ModelKind, Reasoning
 
 MAX_PRICE: Final = 1_000_000
 """Units per million tokens. With `usage.MAX_PLAUSIBLE_TOKENS` each cost fits SQLite's integers."""
@@ -152,6 +152,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             " callers move to its beginning",
             default=False,
         ),
+        "embeddings_base64": Setting(
+            read.boolean,
+            "it can write embeddings as base64; if not, they are asked for as floats, and converted"
+            " for callers who want base64, as SDKs do by default",
+            default=True,
+        ),
         "headers": Setting(values.headers, "extra request headers", {}),
         "proxy": Setting(
             values.secret,
@@ -166,14 +172,23 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             "its owner in the models list; default: the first route's provider",
             None,
         ),
+        "kind": Setting(
+            read.choice(*get_args(ModelKind)),
+            "chat, or embedding: a model for /v1/embeddings, of chat providers or the demo; its"
+            " routes name one upstream model, as vectors of two models do not mix",
+            "chat",
+        ),
         "routes": Setting(values.routes, 'an array of "provider/upstream model", tried in order'),
         "max_output_tokens": Setting(
             _tokens,
             "the most tokens it can write; required with a messages provider, which refuses a"
-            " request for more than its model can; default for others: 128000",
+            " request for more than its model can; default for others: 128000; leave out for"
+            " embeddings",
             None,
         ),
-        "max_input_tokens": Setting(_tokens, "the most tokens it can read", 2_000_000),
+        "max_input_tokens": Setting(
+            _tokens, "the most tokens it can read, of embeddings: in each input", 2_000_000
+        ),
         "reasoning": Setting(
             read.choice(*get_args(Reasoning)),
             "how a reasoning effort is translated from the other dialect; default: effort for"
@@ -203,7 +218,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             " default: 1.6 × cache_write",
             None,
         ),
-        "output": Setting(_price, "the price of a million output tokens"),
+        "output": Setting(
+            _price, "the price of a million output tokens; required but for embeddings", None
+        ),
         "request": Setting(
             _price, "the price of a request, in addition to its tokens; default: 0", None
         ),

@@ -8,6 +8,7 @@
     chat/  messages/                            a folder per dialect
     chat_over_messages/  chat_over_responses/   a folder per translation, caller over upstream
     messages_over_chat/  responses_over_chat/
+    embeddings/ a surface beside the dialects, which chat providers serve
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
 a folder and a row in the table of translations. Other code stays as it is.
@@ -25,6 +26,8 @@ from gateway.dialects.exchanges import BILLED_NAMES as BILLED_NAMES
 from gateway.dialects.exchanges import CALLERS as CALLERS
 from gateway.dialects.exchanges import COUNT_TOKENS as COUNT_TOKENS
 from gateway.dialects.exchanges import DEMO as DEMO
+from gateway.dialects.exchanges import EMBEDDERS as EMBEDDERS
+from gateway.dialects.exchanges import EMBEDDINGS as EMBEDDINGS
 from gateway.dialects.exchanges import EXCHANGES as EXCHANGES
 from gateway.dialects.exchanges import TRANSLATIONS as TRANSLATIONS
 from gateway.dialects.exchanges import UPSTREAMS as UPSTREAMS
@@ -36,6 +39,7 @@ from gateway.dialects.records import CompletionRequest as CompletionRequest
 from gateway.dialects.records import Json as Json
 from gateway.dialects.records import ListedModel as ListedModel
 from gateway.dialects.records import MaxTokensField as MaxTokensField
+from gateway.dialects.records import ModelKind as ModelKind
 from gateway.dialects.records import Payload as Payload
 from gateway.dialects.records import Query as Query
 from gateway.dialects.records import RateLimit as RateLimit

@@ -12,12 +12,15 @@ from gateway.dialects.chat import ChatCaller, ChatUpstream
 from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
+from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
 from gateway.dialects.messages import MessagesCaller, MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
 from gateway.dialects.records import CompletionRequest, Payload, Reply, ReplyContext, Target, Usage
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.wire import (
     BILLED_TOOLS,
+    MAX_REPLY_BYTES,
+    MAX_REPLY_ELEMENTS,
     CollectedReply,
     ReplayedReply,
     TranslatedStream,
@@ -42,6 +45,8 @@ class Exchange:
     upstream: Upstream
     translation: Translation | None = None
     """None between equal dialects."""
+    max_elements: int = MAX_REPLY_ELEMENTS
+    """JSON values of the largest reply."""
 
     @property
     def passed_headers(self) -> tuple[str, ...]:
@@ -97,7 +102,8 @@ class Exchange:
 
     def open_reply(self, context: ReplyContext) -> Pipeline:
         """Begin a JSON reply, which `finish` gives as a whole."""
-        return CollectedReply(partial(self.read_reply, context=context), context.expected)
+        read = partial(self.read_reply, context=context)
+        return CollectedReply(read, context.expected, self.max_elements)
 
     def open_replay(self, context: ReplyContext) -> Pipeline:
         """Begin a stream that the upstream answers with a JSON reply."""
@@ -165,3 +171,8 @@ COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
 """The exchange of `POST /v1/messages/count_tokens` with a messages upstream."""
+
+EMBEDDINGS: Final = Exchange(EmbeddingsCaller(), EmbeddingsUpstream(), max_elements=MAX_REPLY_BYTES)
+"""The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""
+EMBEDDERS: Final = frozenset(name for name, one in UPSTREAMS.items() if one.name == PIVOT)
+"""The dialects of the providers that serve it, as keys of `UPSTREAMS`."""

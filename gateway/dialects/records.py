@@ -20,6 +20,17 @@ Reasoning = Literal["effort", "budget", "none"]
 """How an upstream's model takes a reasoning effort that comes from another dialect."""
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 """A chat upstream's name for the output limit."""
+ModelKind = Literal["chat", "embedding"]
+"""What a model makes: the reply to a conversation, or vectors."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """The inputs of an embedding request: a model reads each by itself."""
+
+    count: int
+    tokens: int
+    """Of all together: counted in arrays of tokens, estimated in texts."""
 
 
 @dataclass(slots=True)
@@ -38,6 +49,13 @@ class CompletionRequest:
     """The part of the body that is the content of files: all else is text."""
     file_tokens: int
     """The estimate for pictures, recordings and documents."""
+    inputs: Inputs | None = None
+    """None for a conversation."""
+
+    @property
+    def kind(self) -> ModelKind:
+        """The kind of the models that can serve it."""
+        return "chat" if self.inputs is None else "embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +71,8 @@ class Target:
     max_tokens_field: MaxTokensField = "max_tokens"
     leading_system: bool = False
     """Instructions within a conversation move to its beginning: the upstream takes no others."""
+    embeddings_base64: bool = True
+    """The upstream can write vectors as base64; if not, they are asked for as floats."""
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
     """Fields and tools that callers may ask for although it has no price: names of the dialect's `BILLED` table."""

@@ -80,7 +80,8 @@ def _describe(config: Config, address: str, first: FirstAccounts) -> str:
     host, _, port = address.rpartition(":")
     local = host.strip("[]"), int(port)
     base_url = f"{make_local_url(*local)}/v1"
-    model = next(iter(config.active_models()), "demo/echo")
+    talkers = (one.id for one in config.active_models().values() if one.kind != "embedding")
+    model = next(talkers, "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
     return (
         f"\nFirst start: the account '{ACCOUNT}' has this key, and the link signs in as '{OPERATOR}'."

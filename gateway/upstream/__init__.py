@@ -13,7 +13,7 @@
     bodies      receivers of bodies: collected whole, or checked for what they begin with
     http1       an HTTP/1.1 response read from bytes, without I/O
     ticker      one timer for everything in flight
-    demo        the embedded provider
+    demo        the embedded provider; demo_embeddings makes its vectors
 
 May import: the leaves, `config`, `dialects`.
 """

@@ -1,7 +1,7 @@
 """The embedded provider: it repeats the caller's words, so the gateway can be tried without a key.
 
 It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is
-a word with the white space after it.
+a word with the white space after it. Embeddings are in `demo_embeddings`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any, Final
 import orjson
 
 from gateway.config import Provider
-from gateway.dialects import Exchange
-from gateway.errors import GatewayError
+from gateway.dialects import EMBEDDINGS, Exchange
+from gateway.errors import BadRequest, GatewayError
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.bodies import Receiver
+from gateway.upstream.demo_embeddings import make_embeddings
 from gateway.upstream.forwarder import Answer
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
@@ -38,13 +39,20 @@ class DemoForwarder:
 
     async def open(
         self,
-        exchange: Exchange,  # noqa: ARG002 - the protocol's
+        exchange: Exchange,
         body: bytes,
         headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
         attempt: Attempt,
     ) -> Answer:
         attempt.send()
-        return DemoAnswer(_write_body(orjson.loads(body)), attempt)
+        asked = orjson.loads(body)
+        if exchange is not EMBEDDINGS:
+            return DemoAnswer(_write_body(asked), attempt)
+        try:
+            return DemoAnswer(iter([await make_embeddings(asked)]), attempt)
+        except BadRequest:
+            attempt.refuse()
+            raise
 
     def redact(self, error: GatewayError) -> GatewayError:
         return error

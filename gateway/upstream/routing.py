@@ -243,6 +243,7 @@ def make_target(model: Model, route: Route, provider: Provider, exchange: Exchan
         reasoning=model.reasoning or exchange.upstream.default_reasoning,
         max_tokens_field=provider.max_tokens_field,
         leading_system=provider.leading_system,
+        embeddings_base64=provider.embeddings_base64,
         prices=model.prices,
         allow=model.allow,
     )

@@ -3,7 +3,7 @@
 The provider's script tells what the provider does; a row tells what the ledger records, what is
 charged, whether the provider's connection can serve again, and the last thing that the caller gets.
 
-    JSON, STREAM   what providers and callers do, on the gateway that all tests share
+    JSON, STREAM   what providers and callers do, on the gateway that all tests share; EMBEDDED too
     GATEWAY        what happens to the gateway itself: a stop, a crash, an outage of its ledger
     UNREAD         callers who stop reading
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tests.support.chat import MAX_OUTPUT_TOKENS, NOTHING, SENT, Used, estimate
+from tests.support.embeddings import embeddings
 from tests.support.replies import (
     DONE,
     LAST_CHUNK,
@@ -38,7 +39,6 @@ from tests.support.upstream import Drip, End, Script, Step, Wait
 PROMPT: Final = "Erzähl mir was."
 PIECES: Final = ["Es war ", "einmal"]
 TEXT: Final = "".join(PIECES)
-BODY: Final = dumps(completion(TEXT))
 REPORTED: Final = Used(11, 7)
 DELIVERED: Final = Used(SENT, estimate(TEXT))
 HOLD: Final = Used(SENT, MAX_OUTPUT_TOKENS)
@@ -108,7 +108,6 @@ def late(script: Script) -> Write:
 ENDLESS: Final = Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)
 """Never silent, never whole: only the total deadline ends it."""
 CHUNKED_HEAD: Final = head(200) + b"Transfer-Encoding: chunked\r\n\r\n"
-HEAD: Final = head(200) + b"Content-Length: %d\r\n\r\n" % len(BODY)
 BEFORE_ANY_BYTE: Final = {
     "refused by the provider": Ending(reply(error_reply(500)), "upstream_error", 502, kept=True),
     "rejected by the provider": Ending(reply(error_reply(400)), "rejected", 400, kept=True),
@@ -117,30 +116,38 @@ BEFORE_ANY_BYTE: Final = {
     "the provider is no HTTP": Ending(play(b"\x00\x01\r\n\r\n"), "upstream_error", 502),
     "the provider is silent": Ending(play(End.HANG), "upstream_timeout", 502),
 }
-JSON: Final = BEFORE_ANY_BYTE | {
-    "complete": Ending(
-        reply(json_reply(completion(TEXT))), "complete", 200, REPORTED, kept=True
-    ),
-    "closed within the body": Ending(play(HEAD + BODY[:50], End.FIN), "upstream_error", 502),
-    "reset within the body": Ending(play(HEAD + BODY[:50], End.RST), "upstream_error", 502),
-    "silence within the body": Ending(play(HEAD + BODY[:50], End.HANG), "upstream_timeout", 502),
-    "no end within the total time": Ending(
-        play(CHUNKED_HEAD, ENDLESS), "upstream_timeout", 502, kind="hasty"
-    ),
-    "the caller leaves before the head": Ending(
-        lambda gone: [Wait(gone), HEAD + BODY], "complete", 200, REPORTED, kept=True, leaves="before"
-    ),
-    "the caller leaves within the body": Ending(
-        lambda gone: [HEAD + BODY[:50], Wait(gone), BODY[50:]],
-        "complete", 200, REPORTED, kept=True, leaves="before",
-    ),
-    "refused once the caller left": Ending(
-        late(error_reply(500)), "upstream_error", 502, kept=True, leaves="before", kind="drain"
-    ),
-    "rejected once the caller left": Ending(
-        late(error_reply(400)), "rejected", 400, kept=True, leaves="before", kind="drain"
-    ),
-}  # fmt: skip
+
+
+def end_json(body: bytes, reported: Used) -> dict[str, Ending]:
+    """The rows of JSON replies with this body."""
+    begun, rest = head(200) + b"Content-Length: %d\r\n\r\n" % len(body) + body[:50], body[50:]
+    return BEFORE_ANY_BYTE | {
+        "complete": Ending(play(begun + rest), "complete", 200, reported, kept=True),
+        "closed within the body": Ending(play(begun, End.FIN), "upstream_error", 502),
+        "reset within the body": Ending(play(begun, End.RST), "upstream_error", 502),
+        "silence within the body": Ending(play(begun, End.HANG), "upstream_timeout", 502),
+        "no end within the total time": Ending(
+            play(CHUNKED_HEAD, ENDLESS), "upstream_timeout", 502, kind="hasty"
+        ),
+        "the caller leaves before the head": Ending(
+            lambda gone: [Wait(gone), begun + rest],
+            "complete", 200, reported, kept=True, leaves="before",
+        ),
+        "the caller leaves within the body": Ending(
+            lambda gone: [begun, Wait(gone), rest],
+            "complete", 200, reported, kept=True, leaves="before",
+        ),
+        "refused once the caller left": Ending(
+            late(error_reply(500)), "upstream_error", 502, kept=True, leaves="before", kind="drain"
+        ),
+        "rejected once the caller left": Ending(
+            late(error_reply(400)), "rejected", 400, kept=True, leaves="before", kind="drain"
+        ),
+    }  # fmt: skip
+
+
+JSON: Final = end_json(dumps(completion(TEXT)), REPORTED)
+EMBEDDED: Final = end_json(dumps(embeddings()), Used(11, 0))
 STREAM: Final = BEFORE_ANY_BYTE | {
     "complete": Ending(reply(sse_reply(stream_chunks(PIECES))), "complete", 200, REPORTED, kept=True),
     "closed before any event": Ending(play(stream_head(), End.FIN), "upstream_error", 502),

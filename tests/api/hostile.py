@@ -14,6 +14,7 @@ from tests.api.mutations import mutate
 from tests.api.scene import Vitals, at_most, set_stage
 from tests.support.chat import say
 from tests.support.config import Kind
+from tests.support.embeddings import EMBEDDINGS, embeddings
 from tests.support.messages import frames, make_events, make_message
 from tests.support.process import CHAT
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
@@ -37,6 +38,7 @@ SPARE_DESCRIPTORS: Final = 4
 KINDS: Final = {
     "chat": Kind(("alpha",), 2),
     "messages": Kind(("alpha",), 2, dialects=("messages",)),
+    "embed": Kind(("alpha",), 1, embeds=True),
 }
 STATUS: Final = re.compile(rb"HTTP/(?:0\.9|1\.[01]) (\d{3}) ")
 """HTTP/0.9 is the reply to a request without a version: a 404, or a 401 for a known path."""
@@ -53,6 +55,8 @@ def answer(exchange: Exchange) -> Script:
         return json_reply(make_message())
     if exchange.target.endswith("/count_tokens"):
         return json_reply({"input_tokens": 7})
+    if exchange.target.endswith(EMBEDDINGS):
+        return json_reply(embeddings())
     return sse_reply(stream_chunks(["Hello"])) if is_stream else json_reply(completion())
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tests.api.scene import ASKS, PATHS
 from tests.support.client import request
+from tests.support.embeddings import EMBEDDINGS, embed
 from tests.support.messages import ask
 from tests.support.process import MESSAGES
 
@@ -75,13 +76,19 @@ def _count(dice: random.Random, key: str) -> bytes:
     return request("POST", f"{MESSAGES}/count_tokens", [JSON_TYPE, _auth(dice, key)], data)
 
 
+def _embed(dice: random.Random, key: str) -> bytes:
+    value = dice.choice((TEXT, [TEXT, TEXT], [1, 2], [[1], [2]]))
+    data = json.dumps(embed("embed/0", value, dimensions=3, encoding_format="base64")).encode()
+    return request("POST", EMBEDDINGS, [JSON_TYPE, _auth(dice, key)], data)
+
+
 def _get(dice: random.Random, key: str) -> bytes:
     paths = ("/v1/models", "/v1/models/chat/0", "/v1/models/none", "/healthz", "/readyz", "/v1/key")
     headers = [_auth(dice, key), ("anthropic-version", "2023-06-01")]
     return request("GET", dice.choice(paths), headers[: dice.randint(1, 2)])
 
 
-VALID: Final = (_completion, _completion, _completion, _completion, _count, _get)
+VALID: Final = (_completion, _completion, _completion, _completion, _count, _embed, _get)
 
 
 # Mutations

@@ -17,6 +17,7 @@ from gateway.errors import Overloaded, RateLimited
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request
 from tests.support.config import MAX_BODY_MB
+from tests.support.embeddings import EMBEDDINGS
 from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
 from tests.support.stage import Stage
@@ -70,7 +71,7 @@ async def send_bad_chunk(stage: Stage, path: str, bad: bytes) -> Reply:
 
 async def test_chunks_framed_wrongly_are_a_400_at_once(stage: Stage) -> None:
     """The reply comes at once. The cases run together, as each connection lingers for 2 s."""
-    cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS), BAD_CHUNKS.values()))
+    cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS, EMBEDDINGS), BAD_CHUNKS.values()))
     for reply in await asyncio.gather(*(send_bad_chunk(stage, *case) for case in cases)):
         if "request_id" in reply.json:
             check_messages_error(reply, 400, "invalid_request_error")

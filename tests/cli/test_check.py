@@ -67,11 +67,11 @@ vendor    chat      -      off: the environment variable VENDOR_KEY is not set
 second    messages  …tail  on
 
 Prices in USD per million tokens, per request, and per thousand searches
-MODEL      STATE        INPUT       CACHED  CACHE WRITE      FOR 1 H  OUTPUT  REQUEST  SEARCHES  ROUTES
-demo/echo  on            free            -            -            -       -        -         -  demo/echo
-big        on            3.00         0.30         3.75         6.00   15.00     0.01      0.00  vendor/big, second/large
-                         6.00         6.00         6.00         9.60   20.00     0.01      0.00  when input_above 200000
-small      off    0.000000001  0.000000001  0.000000001  0.000000002    1.00     0.00      0.00  vendor/small
+MODEL      KIND  STATE        INPUT       CACHED  CACHE WRITE      FOR 1 H  OUTPUT  REQUEST  SEARCHES  ROUTES
+demo/echo  chat  on            free            -            -            -       -        -         -  demo/echo
+big        chat  on            3.00         0.30         3.75         6.00   15.00     0.01      0.00  vendor/big, second/large
+                               6.00         6.00         6.00         9.60   20.00     0.01      0.00  when input_above 200000
+small      chat  off    0.000000001  0.000000001  0.000000001  0.000000002    1.00     0.00      0.00  vendor/small
 """
     )
     assert answer.err == ""

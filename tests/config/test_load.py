@@ -15,7 +15,7 @@ from gateway.config import SETTINGS, Route, Server, load_config
 from gateway.config.reader import Missing
 from gateway.money import Price
 from gateway.prices import PriceList
-from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, openai
+from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, openai, refusal
 
 
 def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
@@ -108,6 +108,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         max_concurrency = 5
         on_disconnect = "drain"
         stream_usage = false
+        embeddings_base64 = false
         max_tokens_field = "max_completion_tokens"
         headers = { X-Team = "a b" }
         [models."x/y"]
@@ -158,6 +159,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
     assert (provider.max_concurrency, provider.on_disconnect) == (5, "drain")
     assert provider.stream_usage is False
     assert provider.max_tokens_field == "max_completion_tokens"
+    assert provider.embeddings_base64 is False
     assert dict(provider.headers) == {"X-Team": "a b"}
     model = config.models["x/y"]
     assert model.routes == (Route("p", "one"), Route("p", "two"))
@@ -190,7 +192,7 @@ def test_the_configuration_cannot_be_changed(tmp_path: Path) -> None:
 
 def test_the_shipped_file_serves_the_demo_with_no_variable_set() -> None:
     config = load_config(SHIPPED, {})
-    assert list(config.active_models()) == ["demo/echo"]
+    assert list(config.active_models()) == ["demo/echo", "demo/embed"]
     assert config.billing.demo_credit_nano == 5 * 10**9
     assert {name for name, provider in config.providers.items() if provider.off is None} == {"demo"}
 
@@ -220,6 +222,54 @@ def test_every_commented_server_of_the_shipped_file_works_uncommented(tmp_path: 
     config = load(tmp_path, uncommented)
     assert {"vllm", "llamacpp", "ollama"} <= set(config.providers)
     assert {"qwen3-8b", "local", "llama3.2"} <= set(config.active_models())
+
+
+EMBEDDER = '[models."e"]\nkind = "embedding"\n'
+
+
+def test_a_model_that_embeds_has_no_output(tmp_path: Path) -> None:
+    second = '[providers.second]\ndialect = "chat"\nbase_url = "http://x"\n'
+    lines = 'routes = ["openai/e", "second/e"]\nprice = { input = 0.02 }'
+    text = f"{OPENAI}{second}{EMBEDDER}{lines}"
+    model = load(tmp_path, text).models["e"]
+    assert (model.kind, model.max_output_tokens) == ("embedding", 0)
+    assert (model.prices.base.input, model.prices.base.output) == (20_000_000, 0)
+    assert load(tmp_path, OPENAI + MODEL).models["m"].kind == "chat"
+    free = load(tmp_path, f'{OPENAI}{EMBEDDER}routes = ["openai/e"]\nprice = "free"')
+    assert free.models["e"].free
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (
+            'routes = ["openai/e"]\nprice = { input = 1, output = 1 }',
+            "price.output: must be left out",
+        ),
+        (
+            'routes = ["openai/e"]\nprice = { input = 1, output = 0 }',
+            "price.output: must be left out",
+        ),
+        (
+            'routes = ["openai/e"]\nprice = { input = 1 }\nprice_when = [{ input_above = 1, price = { input = 2, output = 1 } }]',
+            "price_when[0].price.output: must be left out",
+        ),
+        (
+            'routes = ["openai/e"]\nprice = "free"\nmax_output_tokens = 1',
+            "max_output_tokens: must be left out: embeddings have no output tokens",
+        ),
+        (
+            'routes = ["openai/e", "openai/f"]\nprice = "free"',
+            "routes: must name one upstream model",
+        ),
+        (
+            'routes = ["claude/e"]\nprice = "free"\n[providers.claude]\ndialect = "messages"\nbase_url = "http://x"',
+            "routes: embeddings need a provider of dialect chat or demo",
+        ),
+    ],
+)
+def test_what_a_model_that_embeds_cannot_have(tmp_path: Path, lines: str, problem: str) -> None:
+    assert f'[models."e"] {problem}' in refusal(tmp_path, f"{OPENAI}{EMBEDDER}{lines}")
 
 
 def test_the_shipped_file_writes_the_defaults_that_it_writes() -> None:

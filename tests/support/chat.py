@@ -18,6 +18,7 @@ OUTPUT_PRICE: Final = 731_000_900
 PRICE_TOML: Final = (
     "{ input = 0.1370005, cached_input = 0.0131007, cache_write = 0.1712507, output = 0.7310009 }"
 )
+EMBEDDING_PRICE_TOML: Final = "{ input = 0.1370005 }"
 MAX_OUTPUT_TOKENS: Final = 4096
 HOLD_OUTPUT_TOKENS: Final = 1024
 """The default of `billing.hold_output_tokens`."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from tests.support.chat import MAX_OUTPUT_TOKENS, PRICE_TOML
+from tests.support.chat import EMBEDDING_PRICE_TOML, MAX_OUTPUT_TOKENS, PRICE_TOML
 
 UPSTREAM_NAME: Final = "up-model"
 """The provider's name of the model, which no caller may ever see."""
@@ -50,6 +50,7 @@ class Kind:
     dialects: tuple[Dialect, ...] = ()
     """The dialect of the provider of each route; chat by default."""
     model_options: str = ""
+    embeds: bool = False
 
 
 KINDS: Final[dict[str, Kind]] = {
@@ -81,6 +82,13 @@ KINDS: Final[dict[str, Kind]] = {
     "streams": Kind(("alpha",), 1),
     "message-streams": Kind(("alpha",), 1, dialects=("messages",)),
     "demo": Kind(("demo",), 1, "", ("demo",)),
+    "embed": Kind(("alpha",), 30, embeds=True),
+    "embed-brisk": Kind(("alpha",), 80, BRISK, embeds=True),
+    "embed-hasty": Kind(("alpha",), 2, HASTY, embeds=True),
+    "embed-drain": Kind(("alpha",), 4, embeds=True),
+    "embed-floats": Kind(("alpha",), 8, PATIENT + "\nembeddings_base64 = false", embeds=True),
+    "embed-pair": Kind(("alpha", "beta"), 8, BRISK, embeds=True),
+    "embed-demo": Kind(("demo",), 1, "", ("demo",), embeds=True),
 }
 
 NO_LIMITS: Final = "account_in_flight = 0"
@@ -141,7 +149,10 @@ def _provider_tables(name: str, kind: Kind, number: int, places: Places) -> list
 
 def _model_table(name: str, kind: Kind, number: int) -> str:
     routes = ", ".join(f'"{name}-{number}-{place}/{UPSTREAM_NAME}"' for place in kind.places)
+    makes = f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {PRICE_TOML}"
+    if kind.embeds:
+        makes = f'kind = "embedding"\nprice = {EMBEDDING_PRICE_TOML}'
     return (
         f'[models."{name}/{number}"]\nowned_by = "tester"\nroutes = [{routes}]\n'
-        f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {PRICE_TOML}\n{kind.model_options}"
+        f"{makes}\n{kind.model_options}"
     )

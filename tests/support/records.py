@@ -23,6 +23,7 @@ _PROVIDER: Final[dict[str, Any]] = {
     "stream_usage": True,
     "max_tokens_field": "max_tokens",
     "leading_system": False,
+    "embeddings_base64": True,
     "headers": {},
 }
 

@@ -29,6 +29,7 @@ def _describe_model(model: Model, *, is_on: bool) -> dict[str, Any]:
     return {
         "id": model.id,
         "owned_by": model.owned_by,
+        "kind": model.kind,
         "on": is_on,
         "free": model.free,
         "price": describe_price(model.prices.base),

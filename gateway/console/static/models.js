@@ -11,12 +11,12 @@ export async function models({ session, signal }) {
   const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, rule: true }))]);
   const any = (name) => rows.some((row) => row.price?.[`${name}_nano`]);
   const columns = [
-    { label: "Model", cell: (model) => model.rule ? dim("when ", model.why) : h("span", { class: "with-copy" }, h("span", null, code(model.id), model.free && [" ", badge("free", "good")], !model.on && [" ", badge("off", "warn")]), copyButton(() => model.id, "Copy", "quiet")) },
+    { label: "Model", cell: (model) => model.rule ? dim("when ", model.why) : h("span", { class: "with-copy" }, h("span", null, code(model.id), model.kind === "embedding" && [" ", badge("embeddings")], model.free && [" ", badge("free", "good")], !model.on && [" ", badge("off", "warn")]), copyButton(() => model.id, "Copy", "quiet")) },
     price("Input", "input"), price("Cached", "cached_input"), price("Cache write", "cache_write"), price("Output", "output"),
     any("cache_write_1h") && price("Cache write, 1 h", "cache_write_1h"),
     any("request") && price("Per call", "request"),
     any("web_search") && price("1,000 searches", "web_search"),
-    { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens)), h("small", null, "out ", count(model.max_output_tokens))] },
+    { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens)), model.max_output_tokens > 0 && h("small", null, "out ", count(model.max_output_tokens))] },
     session.account.operator && { label: "Routes, in order", class: "wide", cell: (model) => !model.rule && h("ol", { class: "plain" }, model.routes.map(route)) },
   ];
   return [

@@ -24,6 +24,7 @@ from gateway.dialects.wire.billed import check_tool as check_tool
 from gateway.dialects.wire.billed import is_search_priced as is_search_priced
 from gateway.dialects.wire.billed import refuse as refuse
 from gateway.dialects.wire.collected import MAX_REPLY_BYTES as MAX_REPLY_BYTES
+from gateway.dialects.wire.collected import MAX_REPLY_ELEMENTS as MAX_REPLY_ELEMENTS
 from gateway.dialects.wire.collected import CollectedReply as CollectedReply
 from gateway.dialects.wire.collected import ReplayedReply as ReplayedReply
 from gateway.dialects.wire.collected import looks_like_json as looks_like_json

@@ -41,6 +41,7 @@ class CollectedReply:
 
     __slots__ = (
         "_expected",
+        "_max_elements",
         "_pieces",
         "_read",
         "_reply",
@@ -54,10 +55,16 @@ class CollectedReply:
     begun: Final = False
     mid_event: Final = False
 
-    def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
+    def __init__(
+        self,
+        read: Callable[[bytes], Reply],
+        expected: Expected,
+        max_elements: int = MAX_REPLY_ELEMENTS,
+    ) -> None:
         """`read` turns the body into the caller's reply. It raises UpstreamError when it is none."""
         self._read = read
         self._expected = expected
+        self._max_elements = max_elements
         self._pieces: list[bytes] = []
         self.held_bytes = 0
         self._reply: Reply | None = None
@@ -75,7 +82,7 @@ class CollectedReply:
 
     def end(self) -> bytes:
         body, self._pieces = b"".join(self._pieces), []
-        if self.held_bytes > MAX_REPLY_ELEMENTS and has_more_elements(body, MAX_REPLY_ELEMENTS):
+        if self.held_bytes > self._max_elements and has_more_elements(body, self._max_elements):
             self.failure = UndeliverableReply(_TOO_LARGE)
             return b""
         try:

@@ -21,7 +21,8 @@ max_output_tokens = 500
 price = "free"
 """
 MODEL_FIELDS: Final = {
-    "id", "owned_by", "on", "free", "price", "price_when", "max_input_tokens", "max_output_tokens",
+    "id", "owned_by", "kind", "on", "free", "price", "price_when",
+    "max_input_tokens", "max_output_tokens",
 }  # fmt: skip
 PRICES: Final = (
     "input",

@@ -1,0 +1,126 @@
+"""Embeddings callers: the validation of their requests. Errors and models are written as for chat."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.dialects.chat import ChatCaller
+from gateway.dialects.records import CompletionRequest, Inputs
+from gateway.dialects.wire import fields
+from gateway.errors import BadRequest
+from gateway.usage import count_text, estimate_tokens
+
+MAX_INPUTS: Final = 2048
+"""Inputs of a request: OpenAI's own limit."""
+MAX_DIMENSIONS: Final = 1 << 16
+"""Numbers of a vector: no model comes near, so more is a typing error."""
+FORMATS: Final = ("float", "base64")
+"""Encodings of a vector. Both SDKs ask for base64 if the caller says nothing."""
+
+_CHAT: Final = ChatCaller()
+
+
+class EmbeddingsCaller:
+    """A `Caller` of the embeddings API. It asks for no streams."""
+
+    name: Final = "embeddings"
+    path: Final = "/embeddings"
+    marker: Final = None
+    keep_alive: Final = b""
+    render_error = staticmethod(_CHAT.render_error)
+    render_error_event = staticmethod(_CHAT.render_error_event)
+    reply_headers = staticmethod(_CHAT.reply_headers)
+    limit_headers = staticmethod(_CHAT.limit_headers)
+    list_models = staticmethod(_CHAT.list_models)
+    show_model = staticmethod(_CHAT.show_model)
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _FIELDS)
+        for name in ("model", "input"):
+            if body.get(name) is None:
+                raise fields.missing(name)
+        return CompletionRequest(
+            body=body,
+            model=body["model"],
+            stream=False,
+            wants_usage=False,
+            n=1,
+            max_tokens=None,
+            base64_chars=0,
+            file_tokens=0,
+            inputs=_read_inputs(body["input"]),
+        )
+
+
+def _read_inputs(value: Any) -> Inputs:
+    """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
+    if type(value) is str:
+        return Inputs(1, _count_tokens("input", value))
+    if type(value) is not list:
+        raise fields.wrong_type("input", "a string or an array", value)
+    if value and type(value[0]) is int:
+        return Inputs(1, _count_tokens("input", value))
+    if not value:
+        raise _refuse_empty("input", value)
+    if len(value) > MAX_INPUTS:
+        raise BadRequest(
+            f"Invalid 'input': array too long. Expected an array with maximum length {MAX_INPUTS}, "
+            f"but got an array with length {len(value)} instead.",
+            param="input",
+            code="array_above_max_length",
+        )
+    kind = str if type(value[0]) is str else list
+    tokens = 0
+    for index, item in enumerate(value):
+        name = f"input[{index}]"
+        if type(item) is not kind:
+            expected = "a string" if kind is str else "an array of integers"
+            raise fields.wrong_type(name, expected, item)
+        tokens += _count_tokens(name, item)
+    return Inputs(len(value), tokens)
+
+
+def _count_tokens(name: str, item: str | list[Any]) -> int:
+    """Estimate the tokens of a text, or count those of an array. Raises BadRequest if there are none."""
+    if not item:
+        raise _refuse_empty(name, item)
+    if isinstance(item, str):
+        return estimate_tokens(count_text(item))
+    if set(map(type, item)) != {int}:
+        index = next(index for index, one in enumerate(item) if type(one) is not int)
+        raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])
+    return len(item)
+
+
+def _refuse_empty(name: str, item: str | list[Any]) -> BadRequest:
+    if isinstance(item, str):
+        text, code = "empty string. Expected a string with minimum length 1.", "empty_string"
+    else:
+        text, code = "empty array. Expected an array with minimum length 1.", "empty_array"
+    return BadRequest(f"Invalid '{name}': {text}", param=name, code=code)
+
+
+def _check_format(name: str, value: Any) -> None:
+    fields.check_string(name, value)
+    if value not in FORMATS:
+        raise BadRequest(
+            f"Invalid value for '{name}': expected one of {', '.join(FORMATS)}.",
+            param=name,
+            code="invalid_value",
+        )
+
+
+def _check_stream(name: str, value: Any) -> None:
+    fields.check_boolean(name, value)
+    if value:
+        raise fields.Field(value, name).refuse("Embeddings are not streamed.")
+
+
+_FIELDS: Final = {
+    "model": fields.check_string,
+    "stream": _check_stream,
+    "dimensions": fields.check_integer(1, MAX_DIMENSIONS),
+    "encoding_format": _check_format,
+    "user": fields.check_string,
+}

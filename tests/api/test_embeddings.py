@@ -1,0 +1,192 @@
+"""Embeddings over HTTP: keys, kinds of models, holds, charges, faults and endings as elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.api.endings import EMBEDDED, Ending
+from tests.api.scene import set_stage
+from tests.api.test_endings import check_log, check_row, follow
+from tests.api.test_faults import FAULTS, Fault
+from tests.support.chat import Used, check_error, check_messages_error, say
+from tests.support.config import UPSTREAM_NAME, Kind
+from tests.support.embeddings import EMBEDDINGS, embed, embeddings, pack
+from tests.support.messages import ask
+from tests.support.process import COUNT_TOKENS, MESSAGES
+from tests.support.replies import completion, dumps, error_reply, http, json_reply
+from tests.support.stage import Stage
+
+
+async def post(stage: Stage, body: object, *, key: str | None = None) -> Any:
+    return await stage.gateway.post(EMBEDDINGS, key or stage.key, body)
+
+
+async def test_a_reply_is_the_providers_under_our_name(stage: Stage) -> None:
+    model, value = stage.fresh("embed"), embeddings(packed=True, vendor={"x": [1, None]})
+    stage.alpha.play(json_reply(value))
+    reply = await post(stage, embed(model, ["Grüße", "🎉"], encoding_format="base64", user="u"))
+    assert (reply.status, reply.complete) == (200, True)
+    assert reply.body == dumps(value | {"model": model})
+    sent = stage.alpha.last
+    assert sent.target == "/v1/embeddings"
+    assert sent.headers["authorization"] == f"Bearer {stage.secret}"
+    assert sent.json == embed(UPSTREAM_NAME, ["Grüße", "🎉"], encoding_format="base64", user="u")
+    assert await stage.charge_nano(reply) == Used(11, 0).cost_nano
+    assert reply.headers["x-gateway-cost"]
+    receipt = await stage.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=stage.key)
+    assert (receipt.json["input_tokens"], receipt.json["output_tokens"]) == (11, 0)
+    await stage.check_log(reply)
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens"), [("four!", 2), (["a", "four"], 2), ([5, 6, 7], 3), ([[5], [6, 7]], 3)]
+)
+async def test_the_hold_is_the_input_alone_and_stands_in_for_a_usage(
+    stage: Stage, value: object, tokens: int
+) -> None:
+    stage.alpha.play(json_reply(embeddings(usage=None)))
+    reply = await post(stage, embed(stage.fresh("embed"), value))
+    assert reply.json["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
+    assert await stage.charge_nano(reply) == Used(tokens, 0).cost_nano
+    assert stage.books.hold_nano(reply.request_id) == Used(tokens, 0).cost_nano
+    assert stage.alpha.last.json["input"] == value
+
+
+async def test_floats_are_packed_where_the_provider_has_no_base64(stage: Stage) -> None:
+    stage.alpha.always(json_reply(embeddings()))
+    model = stage.fresh("embed-floats")
+    floats = await post(stage, embed(model, encoding_format="float"))
+    assert floats.body == dumps(embeddings(model=model))
+    packed = await post(stage, embed(model, encoding_format="base64"))
+    assert packed.json == embeddings(packed=True, model=model)
+    assert [one.json["encoding_format"] for one in stage.alpha.exchanges[-2:]] == ["float"] * 2
+
+
+async def test_a_model_of_another_kind_is_refused(stage: Stage) -> None:
+    """Nothing is sent, and nothing held."""
+    talks, embeds = stage.fresh("plain"), stage.fresh("embed")
+    before = len(stage.alpha.exchanges)
+    reply = await post(stage, embed(talks))
+    said = check_error(reply, 400, "unsupported_value", param="model")
+    assert (
+        said == f"The model '{talks}' makes no embeddings: /v1/embeddings needs a model that does."
+    )
+    reply = await stage.chat(say(embeds))
+    said = check_error(reply, 400, "unsupported_value", param="model")
+    assert said == f"The model '{embeds}' makes embeddings alone: send it to /v1/embeddings."
+    for path in (MESSAGES, COUNT_TOKENS):
+        reply = await stage.gateway.post(path, stage.key, ask(embeds))
+        check_messages_error(reply, 400, "invalid_request_error")
+    check_error(await post(stage, embed("no/such")), 400, "model_not_found")
+    assert len(stage.alpha.exchanges) == before
+
+
+async def test_models_that_embed_are_listed(stage: Stage) -> None:
+    listed = await stage.gateway.ask("GET", "/v1/models", key=stage.key)
+    assert "embed/0" in {one["id"] for one in listed.json["data"]}
+    shown = await stage.gateway.ask("GET", "/v1/models/embed/0", key=stage.key)
+    assert shown.json["id"] == "embed/0"
+
+
+async def test_refusals_are_those_of_other_surfaces(stage: Stage) -> None:
+    model = stage.fresh("embed")
+    check_error(await post(stage, embed(model), key="sk-ru-none"), 401, "invalid_api_key")
+    check_error(
+        await post(stage, embed(model), key=stage.callers["empty"].key), 402, "insufficient_quota"
+    )
+    check_error(await post(stage, b"{"), 400, None)
+    check_error(await post(stage, embed(model, "")), 400, "empty_string", param="input")
+    check_error(await post(stage, embed(model, "x" * 2**20)), 413, "request_too_large")
+    got = await stage.gateway.ask("GET", EMBEDDINGS, key=stage.key)
+    check_error(got, 405, "method_not_allowed")
+    check_error(await stage.gateway.post(f"{EMBEDDINGS}/x", stage.key, b"{}"), 404, "unknown_url")
+
+
+async def test_the_next_route_serves_the_same_model(stage: Stage) -> None:
+    model = stage.fresh("embed-pair")
+    stage.alpha.play(error_reply(500))
+    stage.beta.play(json_reply(embeddings()))
+    assert (await post(stage, embed(model))).json == embeddings(model=model)
+    names = [one.last.json["model"] for one in (stage.alpha, stage.beta)]
+    assert names == [UPSTREAM_NAME] * 2
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_of_the_provider_is_an_error_and_free(stage: Stage, name: str) -> None:
+    fault: Fault = FAULTS[name]
+    stage.alpha.play(fault.make(stage.secret))
+    reply = await post(stage, embed(stage.fresh("embed-brisk")))
+    check_error(reply, fault.status, fault.code)
+    assert stage.secret not in reply.body.decode()
+    assert await stage.charge_nano(reply) == 0
+
+
+@pytest.mark.parametrize("value", [completion(), embeddings([]), {"object": "list"}])
+async def test_a_reply_that_is_no_list_is_an_error_and_free(stage: Stage, value: object) -> None:
+    stage.alpha.play(json_reply(value))
+    reply = await post(stage, embed(stage.fresh("embed-brisk")))
+    check_error(reply, 502, "upstream_error")
+    assert await stage.charge_nano(reply) == 0
+
+
+@pytest.mark.parametrize("ending", EMBEDDED.values(), ids=EMBEDDED)
+async def test_an_ending_leaves_nothing_behind(stage: Stage, ending: Ending) -> None:
+    """The rows of JSON replies, with vectors for a body."""
+    model, seen = stage.fresh(f"embed-{ending.kind}"), asyncio.Event()
+    stage.alpha.play(ending.write(seen))
+    before = len(stage.alpha.exchanges)
+    async with stage.gateway.chatting(stage.key, embed(model), EMBEDDINGS) as call:
+        exchange = await stage.alpha.wait_for(before + 1)
+        reply = await follow(call, ending, seen)
+        if not ending.kept:
+            await asyncio.wait_for(exchange.closed.wait(), 10)
+    if ending.last == "reply":
+        assert reply.json == embeddings(model=model)
+    elif ending.last == "error":
+        assert (reply.status, set(reply.json)) == (ending.status, {"error"})
+    request_id = await check_row(stage.books, model, ending, exchange)
+    await check_log(stage, request_id, ending)
+    if ending.kept:
+        stage.alpha.play(json_reply(embeddings()))
+        assert (await post(stage, embed(model))).status == 200
+        assert stage.alpha.last.connection == exchange.connection
+
+
+SLOWEST_SECONDS = 0.25
+"""An answer beside a large reply, on a machine that does other work too."""
+
+
+@pytest.mark.parametrize("packed", [True, False])
+async def test_megabytes_of_vectors_stop_nobody(packed: bool) -> None:
+    """A reply of base64 passes; one of floats is packed here. Others are answered meanwhile."""
+    vector = [value / 2**30 for value in range(2**29, 2**29 + 3072)]
+    item = pack(vector) if packed else vector
+    count = 2048 if packed else 550
+    data = [{"object": "embedding", "index": n, "embedding": item} for n in range(count)]
+    large = dumps({"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": 7}})
+    print(f"{len(large) / 2**20:.0f} MiB")
+    option = "" if packed else "embeddings_base64 = false"
+    kinds = {"plain": Kind(("alpha",), 1, option, embeds=True)}
+    async with set_stage(kinds=kinds) as stage:
+        stage.alpha.play([http(large)])
+        slowest = 0.0
+        async with asyncio.TaskGroup() as group:
+            body = embed("plain/0", encoding_format="base64")
+            asked = group.create_task(post(stage, body))
+            while not asked.done():
+                began = time.monotonic()
+                assert (await stage.gateway.ask("GET", "/healthz")).status == 200
+                slowest = max(slowest, time.monotonic() - began)
+        reply = asked.result()
+        assert (reply.status, reply.complete) == (200, True)
+        told = json.loads(reply.body)
+        assert (told["model"], len(told["data"])) == ("plain/0", count)
+        assert {one["embedding"] for one in told["data"]} == {pack(vector)}
+        assert await stage.charge_nano(reply) == Used(7, 0).cost_nano
+    print(f"slowest answer beside it: {slowest * 1000:.0f} ms")
+    assert slowest < SLOWEST_SECONDS

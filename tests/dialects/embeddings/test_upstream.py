@@ -1,0 +1,190 @@
+"""Providers of embeddings: what they are asked, and what becomes of their replies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects import EMBEDDINGS, ReplyContext, Target
+from gateway.dialects.embeddings.vectors import MAX_FRAME_BYTES
+from gateway.errors import BadRequest, UpstreamError
+from gateway.money import Tokens
+from gateway.prices import Terms
+from gateway.usage import Expected, UsageLimits
+from tests.dialects.chat.kit import dump
+from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
+from tests.support.fuzz import fuzz
+
+GUESSED = 5
+
+
+def make_context(**fields: Any) -> ReplyContext:
+    request = EMBEDDINGS.caller.parse_request(dump(embed("ours", **fields)))
+    return ReplyContext(request, "req_1", Expected(GUESSED, UsageLimits(100, 0, 0)))
+
+
+def ask(target: Target, **fields: Any) -> Any:
+    request = EMBEDDINGS.caller.parse_request(dump(embed("ours", **fields)))
+    return json.loads(EMBEDDINGS.write_request(request, target).data)
+
+
+def test_the_provider_is_asked_as_the_caller_asks() -> None:
+    fields = {"dimensions": 3, "encoding_format": "base64", "user": "u", "vendor": {"x": 1}}
+    assert ask(Target("theirs"), **fields) == embed("theirs", **fields)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ({}, {}),
+        ({"encoding_format": "float"}, {"encoding_format": "float"}),
+        ({"encoding_format": "base64"}, {"encoding_format": "float"}),
+    ],
+)
+def test_a_provider_without_base64_is_asked_for_floats(
+    asked: dict[str, str], sent: dict[str, str]
+) -> None:
+    assert ask(Target("theirs", embeddings_base64=False), **asked) == embed("theirs", **sent)
+
+
+def test_what_changes_the_bill_is_refused() -> None:
+    with pytest.raises(BadRequest, match="service_tier"):
+        ask(Target("theirs"), service_tier="priority")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "write",
+    [dump, lambda value: json.dumps(value, indent=1).encode(), lambda value: dump(value) + b" \n"],
+)
+@pytest.mark.parametrize("model_first", [False, True])
+def test_all_bytes_pass_but_the_model(packed: bool, write: Any, model_first: bool) -> None:
+    value = embeddings(packed=packed, vendor={"x": [None]})
+    if model_first:
+        value = {"model": value["model"], **value}
+    body = write(value)
+    reply = EMBEDDINGS.read_reply(body, make_context(encoding_format="base64" if packed else None))
+    assert reply.body == body.strip().replace(b"upstream-embed-2026", b"ours")
+    assert (reply.metered.tokens, reply.metered.estimated) == (Tokens(11), False)
+
+
+@pytest.mark.parametrize("inner_first", [False, True])
+def test_a_model_within_is_left_alone(inner_first: bool) -> None:
+    vendor = {"vendor": {"model": "upstream-embed-2026"}}
+    value = (vendor | embeddings()) if inner_first else (embeddings() | vendor)
+    told = EMBEDDINGS.read_reply(dump(value), make_context()).body
+    assert json.loads(told) == value | {"model": "ours"}
+
+
+def test_floats_are_packed_for_a_caller_who_wants_base64() -> None:
+    body = dump(embeddings())
+    told = json.loads(EMBEDDINGS.read_reply(body, make_context(encoding_format="base64")).body)
+    assert [unpack(one["embedding"]) for one in told["data"]] == [*map(round_trip, VECTORS)]
+    assert told | {"data": 0} == embeddings(model="ours") | {"data": 0}
+    assert [{**one, "embedding": 0} for one in told["data"]] == [
+        {"object": "embedding", "index": index, "embedding": 0} for index in range(2)
+    ]
+
+
+@pytest.mark.parametrize("model", [None, 7, {}])
+def test_a_model_that_is_no_text_is_replaced(model: object) -> None:
+    told = json.loads(EMBEDDINGS.read_reply(dump(embeddings(model=model)), make_context()).body)
+    assert told == embeddings(model="ours")
+
+
+def test_a_model_that_is_missing_is_added() -> None:
+    value = embeddings()
+    del value["model"]
+    told = json.loads(EMBEDDINGS.read_reply(dump(value), make_context()).body)
+    assert told == embeddings(model="ours")
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 9, "total_tokens": 12}, 9),
+        ({"prompt_tokens": 9}, 9),
+        ({"total_tokens": 12}, 12),
+        ({"prompt_tokens": None, "total_tokens": 12}, 12),
+        ({"prompt_tokens": 0, "total_tokens": 12}, 12),
+        ({"prompt_tokens": 100}, 100),
+        ({"prompt_tokens": 101}, None),
+        ({"prompt_tokens": -1}, None),
+        ({"prompt_tokens": 1.5}, None),
+        ({"prompt_tokens": 0, "total_tokens": 0}, None),
+        ({}, None),
+        (None, None),
+        ("many", None),
+    ],
+)
+def test_the_input_is_what_the_provider_reports_or_an_estimate(
+    usage: object, tokens: int | None
+) -> None:
+    value = embeddings(usage=usage)
+    metered = EMBEDDINGS.read_reply(dump(value), make_context()).metered
+    assert metered.tokens == Tokens(GUESSED if tokens is None else tokens)
+    assert (metered.estimated, metered.unreported) == (tokens is None, tokens is None)
+
+
+def test_a_caller_gets_the_estimate_where_there_is_no_usage() -> None:
+    told = json.loads(EMBEDDINGS.read_reply(dump(embeddings(usage=None)), make_context()).body)
+    assert told["usage"] == {"prompt_tokens": GUESSED, "total_tokens": GUESSED}
+
+
+def test_the_service_tier_is_read() -> None:
+    value = embeddings(service_tier="default")
+    assert EMBEDDINGS.read_reply(dump(value), make_context()).metered.terms == Terms("standard")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "not a list of embeddings"),
+        (b"[]", "not a list of embeddings"),
+        (b'{"object":"list"}', "not a list of embeddings"),
+        (dump(embeddings([])), "not a list of embeddings"),
+        (dump(embeddings())[:-1], "not a list of embeddings"),
+        (dump(embeddings())[:-60], "not a list of embeddings"),
+        (dump(embeddings()) + b"x", "not a list of embeddings"),
+        (b'{"embedding":[1,2]}', "not a list of embeddings"),
+        (dump(embeddings(vendor="x" * MAX_FRAME_BYTES)), "not a list of embeddings"),
+        (dump({"error": {"message": "no capacity"}}), "no capacity"),
+        (dump({"object": "error", "message": "no capacity"}), "no capacity"),
+        (dump({"error": {}, "object": "error"}), "answered with an error"),
+        (dump(embeddings(error={"message": "half of it"})), "half of it"),
+        (dump(embeddings([[1.0]])).replace(b"1.0", b"null"), "no arrays of numbers"),
+    ],
+)
+def test_what_is_no_list_is_an_upstreams_error(body: bytes, message: str) -> None:
+    with pytest.raises(UpstreamError, match=message):
+        EMBEDDINGS.read_reply(body, make_context(encoding_format="base64"))
+
+
+@fuzz(300)
+@given(st.data())
+def test_a_reply_with_any_damage_is_read_or_an_upstreams_error(data: st.DataObject) -> None:
+    """What is delivered has our name of the model."""
+    text = bytearray(dump(embeddings(packed=data.draw(st.booleans()))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        cut = data.draw(st.integers(0, 40))
+        text[at : at + cut] = data.draw(
+            st.sampled_from([b"", b'"', b"]", b"{", b"\\", b"\xff", b"1"])
+        )
+    try:
+        reply = EMBEDDINGS.read_reply(bytes(text), make_context(encoding_format="base64"))
+    except UpstreamError:
+        return
+    assert b'"ours"' in reply.body
+
+
+def test_nobody_opens_a_stream() -> None:
+    for opening in (EMBEDDINGS.upstream.open_stream, EMBEDDINGS.upstream.open_reader):
+        with pytest.raises(AssertionError):
+            opening(make_context())
+    with pytest.raises(AssertionError):
+        EMBEDDINGS.upstream.replay_reply({})
