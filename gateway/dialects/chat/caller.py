@@ -66,7 +66,12 @@ class ChatCaller:
             }
         )
 
-    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
+    def render_error_event(
+        self,
+        error: GatewayError,
+        request_id: str,
+        position: Json | None,  # noqa: ARG002 - it stands alone
+    ) -> bytes:
         return b"data: " + self.render_error(error, request_id) + b"\n\n"
 
     def reply_headers(self, request_id: str) -> Mapping[str, str]:

@@ -56,6 +56,8 @@ class ChunkWriter:
         "text_bytes",
     )
 
+    position: Final = None
+
     def __init__(self, context: ReplyContext) -> None:
         request = context.request
         head = {
