@@ -23,10 +23,12 @@ from gateway.dialects.base import Upstream as Upstream
 from gateway.dialects.exchanges import BILLED_NAMES as BILLED_NAMES
 from gateway.dialects.exchanges import CALLERS as CALLERS
 from gateway.dialects.exchanges import COUNT_TOKENS as COUNT_TOKENS
+from gateway.dialects.exchanges import COUNTERS as COUNTERS
 from gateway.dialects.exchanges import DEMO as DEMO
 from gateway.dialects.exchanges import EXCHANGES as EXCHANGES
 from gateway.dialects.exchanges import TRANSLATIONS as TRANSLATIONS
 from gateway.dialects.exchanges import UPSTREAMS as UPSTREAMS
+from gateway.dialects.exchanges import Counter as Counter
 from gateway.dialects.exchanges import Exchange as Exchange
 from gateway.dialects.exchanges import Exchanges as Exchanges
 from gateway.dialects.exchanges import make_exchanges as make_exchanges
@@ -42,6 +44,7 @@ from gateway.dialects.records import Reasoning as Reasoning
 from gateway.dialects.records import Reply as Reply
 from gateway.dialects.records import ReplyContext as ReplyContext
 from gateway.dialects.records import Target as Target
+from gateway.dialects.responses import tag_provider as tag_provider
 from gateway.dialects.wire import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from gateway.dialects.wire import count_marks as count_marks
 from gateway.dialects.wire import dump_request as dump_request

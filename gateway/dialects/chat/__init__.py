@@ -11,6 +11,7 @@ usage     what a reply used, and the text to estimate it from
 
 from __future__ import annotations
 
+from gateway.dialects.chat.billed import BILLED as BILLED
 from gateway.dialects.chat.caller import ChatCaller as ChatCaller
 from gateway.dialects.chat.stream import DONE as DONE
 from gateway.dialects.chat.stream import ID_PREFIX as ID_PREFIX
