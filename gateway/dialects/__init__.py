@@ -5,7 +5,7 @@
     exchanges   the tables of dialects and translations, and their product
     composed    two translations in a row, where there is no direct one
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
-    chat/  messages/                            a folder per dialect
+    chat/  messages/  responses/                a folder per dialect
     chat_over_messages/  messages_over_chat/    a folder per translation, caller over upstream
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is

@@ -16,7 +16,8 @@ from gateway.errors import BadRequest
 KEY: Final = "encrypted_content"
 _MEMBER: Final = re.compile(rb'("encrypted_content"\s*:\s*")(?!")')
 """A match is always a member with a text: inside a string its quotes would be escaped."""
-_TAG_HEX: Final = 8
+_TAG_HEX_CHARS: Final = 8
+"""Hex characters in a tag: they tell a few providers apart, and keep nothing secret."""
 _CANNOT_DROP: Final = "compaction"
 """The type of item that stands for a whole conversation."""
 
@@ -24,7 +25,7 @@ _CANNOT_DROP: Final = "compaction"
 def tag_provider(name: str, base_url: str) -> str:
     """Make the tag of a provider."""
     digest = hashlib.sha256(f"{name}\n{base_url}".encode()).hexdigest()
-    return f"gw1.{digest[:_TAG_HEX]}."
+    return f"gw1.{digest[:_TAG_HEX_CHARS]}."
 
 
 def tag_sealed(text: bytes, tag: str) -> bytes:
