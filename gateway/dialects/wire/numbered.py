@@ -63,9 +63,7 @@ class _Patterns:
     rest: re.Pattern[bytes]
     """One event from behind its head: what is around the holes, and the text (see `passing`)."""
     run: re.Pattern[bytes]
-    """Any number of events."""
-    around: re.Pattern[bytes]
-    """One event: what is around its holes."""
+    """Any number of events that are equal around their holes, and what that is."""
     text: re.Pattern[bytes]
     """One event: its text."""
 
@@ -74,17 +72,15 @@ class _Patterns:
 def _compile(holes: tuple[_Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
     """Compile events of these holes; `sizes` are the lengths of the head and of what follows each hole."""
     plain = {"text": STRING, "number": _NUMBER, "noise": STRING}
-    rest = run = b""
-    around, text = b"(.{%d})" % sizes[0], b".{%d}" % sizes[0]
-    for hole, size in zip(holes, sizes[1:], strict=True):
+    rest, first, again, text = b"", b"(.{%d})" % sizes[0], rb"\1", b".{%d}" % sizes[0]
+    for group, (hole, size) in enumerate(zip(holes, sizes[1:], strict=True), 2):
         kept = rb"([ !#-\[\]-\x7f]*+(%b))" % STRING if hole == "text" else plain[hole]
         rest += b"%b(.{%d})" % (kept, size)
-        run += b"%b.{%d}" % (plain[hole], size)
-        around += b"%b(.{%d})" % (plain[hole], size)
+        first += b"%b(.{%d})" % (plain[hole], size)
+        again += rb"%b\%d" % (plain[hole], group)
         text += (b"(%b).{%d}" if hole == "text" else b"%b.{%d}") % (plain[hole], size)
-    run = b"(?:.{%d}%b)*+" % (sizes[0], run)
-    made = (re.compile(one, re.DOTALL) for one in (rest, run, around, text))
-    return _Patterns(*made)
+    made = (rest, b"%b(?:%b)*+" % (first, again), text)
+    return _Patterns(*(re.compile(one, re.DOTALL) for one in made))
 
 
 @dataclass(slots=True)
@@ -92,6 +88,8 @@ class NumberedTemplate:
     """An event around its holes: `head` HOLE `around[0]` HOLE `around[1]` … ."""
 
     head: bytes
+    head_bytes: int
+    """The length of `head`."""
     around: tuple[bytes, ...]
     """What is behind each hole."""
     at_text: int
@@ -106,7 +104,7 @@ class NumberedTemplate:
         """See `passing.Template`."""
         if not data.startswith(self.head):
             return None
-        rest = self.patterns.rest.fullmatch(data, len(self.head))
+        rest = self.patterns.rest.fullmatch(data, self.head_bytes)
         if rest is None:
             return None
         at, found = self.at_text, rest.groups()
@@ -119,7 +117,7 @@ class NumberedTemplate:
         """See `passing.Template`."""
         at, start, text_bytes = self.at_text, position, 0
         while buffer.startswith(self.head, position):
-            rest = self.patterns.rest.match(buffer, position + len(self.head))
+            rest = self.patterns.rest.match(buffer, position + self.head_bytes)
             if rest is None:
                 break
             found = rest.groups()
@@ -133,13 +131,11 @@ class NumberedTemplate:
         return position, text_bytes
 
     def pass_many(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
-        """See `passing.Template`. The proof is that what is around the holes is the same each time."""
+        """See `passing.Template`. The proof is that all events are equal around their holes."""
         tail = self.around[-1]
         stop = buffer.rfind(tail + self.head, position + 1) + len(tail)
-        if stop <= position or not self.patterns.run.fullmatch(buffer, position, stop):
-            return position, 0
-        rows = self.patterns.around.findall(buffer, position, stop)
-        if rows.count((self.head, *self.around)) != len(rows):
+        run = self.patterns.run.fullmatch(buffer, position, stop) if stop > position else None
+        if run is None or run.groups() != (self.head, *self.around):
             return position, 0
         texts = self.patterns.text.findall(buffer, position, stop)
         self.last = buffer[position:stop]
@@ -174,4 +170,4 @@ def maybe_learn_numbered(block: bytes, body: Json) -> NumberedTemplate | None:
     if maybe_loads(probed[head.find(b"{") :].rstrip()) != wanted:
         return None
     patterns = _compile(holes, (len(head), *map(len, around)))
-    return NumberedTemplate(head, around, holes.index("text"), patterns)
+    return NumberedTemplate(head, len(head), around, holes.index("text"), patterns)
