@@ -35,7 +35,7 @@ HASTY: Final = (
 """The total deadline comes first."""
 
 
-Dialect = Literal["chat", "messages", "demo"]
+Dialect = Literal["chat", "messages", "responses", "demo"]
 CHAT_THEN_MESSAGES: Final[tuple[Dialect, ...]] = ("chat", "messages")
 MESSAGES_THEN_CHAT: Final[tuple[Dialect, ...]] = ("messages", "chat")
 
@@ -77,6 +77,7 @@ KINDS: Final[dict[str, Kind]] = {
         model_options='reasoning = "effort"',
     ),
     "budget": Kind(("alpha",), 4, PATIENT, ("messages",), 'reasoning = "budget"'),
+    "responses": Kind(("alpha",), 48, dialects=("responses",)),
     "streams": Kind(("alpha",), 1),
     "message-streams": Kind(("alpha",), 1, dialects=("messages",)),
     "demo": Kind(("demo",), 1, "", ("demo",)),
