@@ -162,5 +162,11 @@ def _prepare(
 ) -> Prepared:
     payload = candidate.exchange.write_request(request, candidate.target)
     expected = expect_usage(request, payload, model)
-    context = ReplyContext(request, call.request_id, expected, call.started_ms // 1000)
+    context = ReplyContext(
+        request,
+        call.request_id,
+        expected,
+        call.started_ms // 1000,
+        candidate.target.provider_tag,
+    )
     return Prepared(payload.data, context)

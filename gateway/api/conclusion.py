@@ -58,7 +58,7 @@ def conclude_at_once(
     if verdict is not None:
         settle(work, pipeline, verdict, error)
     if sink.opened and not sink.lost and not is_mid_event(pipeline):
-        sink.send(_render(work, error))
+        sink.send(_render(work, pipeline, error))
 
 
 def is_mid_event(pipeline: Pipeline | None) -> bool:
@@ -96,8 +96,9 @@ def _send_error(
     if is_mid_event(pipeline):
         sink.abort()
     else:
-        sink.end(_render(work, error))
+        sink.end(_render(work, pipeline, error))
 
 
-def _render(work: Completion, error: GatewayError) -> bytes:
-    return work.call.dialect.render_error_event(error, work.call.request_id)
+def _render(work: Completion, pipeline: Pipeline | None, error: GatewayError) -> bytes:
+    position = None if pipeline is None else pipeline.position
+    return work.call.dialect.render_error_event(error, work.call.request_id, position)

@@ -1,4 +1,4 @@
-"""`POST /v1/messages/count_tokens`: a messages provider counts, else it is estimated. Free of charge."""
+"""The tokens of a request: a provider of the caller's dialect counts, else it is estimated. Free of charge."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from gateway.api.admission import find_model, parse, pick_headers
 from gateway.api.billing import estimate_input
 from gateway.api.body import read_body
 from gateway.api.large_bodies import is_large
+from gateway.api.middleware import Handler
 from gateway.api.state import Call
-from gateway.dialects import COUNT_TOKENS, CompletionRequest, dump_request, edit_count
+from gateway.dialects import CompletionRequest, Counter, Exchange, dump_request, edit_count
 from gateway.errors import GatewayError, OutOfResources, UpstreamError
 from gateway.upstream import Candidate, fetch, order_routes
 
@@ -24,36 +25,45 @@ MAX_COUNT_BYTES: Final = 4 << 20
 ESTIMATED_HEADER: Final = "x-gateway-estimated"
 
 
-async def count_tokens(http: web.Request, call: Call) -> web.Response:
-    """Reply with the provider's count, or with an estimate where no messages provider serves the model."""
-    assert call.key is not None
-    with call.gateway.counting.admit(call.key.account.id):
-        return await _count(http, call)
+def make_counting(counter: Counter) -> Handler:
+    """Make the handler of a counter's path.
+
+    It replies with the provider's count, or with an estimate where no provider of the dialect serves
+    the model.
+    """
+
+    async def count_tokens(http: web.Request, call: Call) -> web.Response:
+        assert call.key is not None
+        with call.gateway.counting.admit(call.key.account.id):
+            return await _count(http, call, counter)
+
+    return count_tokens
 
 
-async def _count(http: web.Request, call: Call) -> web.Response:
-    gateway = call.gateway
+async def _count(http: web.Request, call: Call, counter: Counter) -> web.Response:
+    gateway, exchange = call.gateway, counter.exchange
     body = await read_body(http, call, MAX_COUNT_BYTES)
     large = is_large(body)
-    read = partial(parse, COUNT_TOKENS.caller, body, large=large)
+    read = partial(parse, exchange.caller, body, large=large)
     request = await gateway.large_bodies.run(read, large=large)
     model = await find_model(call, request.model)
     call.model = model.id
     candidates = [
         candidate
-        for candidate in gateway.routes.find_candidates(COUNT_TOKENS.caller.name, model)
-        if candidate.exchange.upstream.name == COUNT_TOKENS.upstream.name
+        for candidate in gateway.routes.find_candidates(exchange.caller.name, model)
+        if candidate.exchange.upstream.name == exchange.upstream.name
     ]
     if not candidates:
         write = partial(dump_request, request.body)
         sent = await gateway.large_bodies.run(write, large=large)
-        count = orjson.dumps({"input_tokens": estimate_input(request, len(sent))})
+        count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(call, http.headers, candidates, request, large=large), {})
+    return _reply(await _ask(call, exchange, http.headers, candidates, request, large=large), {})
 
 
 async def _ask(
     call: Call,
+    exchange: Exchange,
     headers: MultiMapping[str],
     candidates: Sequence[Candidate],
     request: CompletionRequest,
@@ -64,17 +74,15 @@ async def _ask(
 
     The models' breakers count no failure here: some providers of the dialect cannot count tokens.
     """
-    passed, gateway = pick_headers(headers, COUNT_TOKENS), call.gateway
+    passed, gateway = pick_headers(headers, exchange), call.gateway
     failure: GatewayError | None = None
     for candidate in order_routes(candidates):
         provider, target = candidate.provider, candidate.target
-        write = partial(COUNT_TOKENS.write_request, request, target)
+        write = partial(exchange.write_request, request, target)
         payload = (await gateway.large_bodies.run(write, large=large)).data
         try:
             with provider.visit(target.upstream_model):
-                reply = await fetch(
-                    provider.forwarder, COUNT_TOKENS, payload, passed, gateway.ticker
-                )
+                reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)
             return edit_count(reply, request.model)
         except GatewayError as error:
             candidate.report(error, call.note_failure)

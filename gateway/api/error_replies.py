@@ -35,9 +35,9 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
 async def refuse_path(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
     """Handle a path that nobody has."""
     raise NotFound(
-        "Unknown URL. This gateway serves POST /v1/chat/completions, POST /v1/messages, "
-        "POST /v1/embeddings and GET /v1/models; paths have no trailing slash. An OpenAI SDK's "
-        "base address ends in /v1, an Anthropic SDK's does not."
+        "Unknown URL. This gateway serves POST /v1/chat/completions, POST /v1/responses, "
+        "POST /v1/messages, POST /v1/embeddings and GET /v1/models; paths have no trailing slash. "
+        "An OpenAI SDK's base address ends in /v1, an Anthropic SDK's does not."
     )
 
 

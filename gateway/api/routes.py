@@ -3,7 +3,7 @@
 route                       errors speak     key, rate    charged    log line
 a caller's `path`           the caller's     yes          yes        yes
 /v1/embeddings              chat             yes          yes        yes
-/v1/messages/count_tokens   messages         yes          no         yes
+a count of tokens           the caller's     yes          no         yes
 models, receipts, key       by a header      yes          no         yes
 /healthz, /readyz           by a header      no           no         no
 any other path              by a header      no           no         yes
@@ -21,7 +21,7 @@ from aiohttp import hdrs, web
 
 from gateway.api.body import defer_continue
 from gateway.api.completions import serve_completion
-from gateway.api.count_tokens import count_tokens
+from gateway.api.count_tokens import make_counting
 from gateway.api.error_replies import refuse_method, refuse_path
 from gateway.api.health import report_health, report_readiness
 from gateway.api.middleware import Handler, make_front, require_key
@@ -29,7 +29,7 @@ from gateway.api.models import list_models, retrieve_model
 from gateway.api.own_key import show_key
 from gateway.api.receipts import show_receipt
 from gateway.api.state import Gateway
-from gateway.dialects import CALLERS, COUNT_TOKENS, EMBEDDINGS, Caller
+from gateway.dialects import CALLERS, COUNTERS, EMBEDDINGS, Caller
 
 Access = Literal["charged", "free", "open"]
 """Who may use a route: callers with a balance, callers with a key, everybody."""
@@ -71,11 +71,15 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Route]:
     completions = [
         Route("POST", f"/v1{one.path}", "charged", serve_completion, (one,)) for one in everybody
     ]
-    counting, embeddings = (COUNT_TOKENS.caller,), (EMBEDDINGS.caller,)
+    counts = [
+        Route("POST", f"/v1{one.path}", "free", make_counting(one), (one.exchange.caller,))
+        for one in COUNTERS
+    ]
+    embeddings = (EMBEDDINGS.caller,)
     return [
         *completions,
         Route("POST", f"/v1{EMBEDDINGS.caller.path}", "charged", serve_completion, embeddings),
-        Route("POST", "/v1/messages/count_tokens", "free", count_tokens, counting),
+        *counts,
         Route("GET", "/v1/models", "free", list_models, everybody),
         Route("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),
         Route("GET", "/v1/receipts/{request_id}", "free", show_receipt, everybody),

@@ -117,7 +117,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "providers.NAME": {
         "dialect": Setting(
             read.choice(*UPSTREAMS),
-            "the API it speaks: chat (OpenAI's), messages (Anthropic's) or demo (built in)",
+            "the API it speaks: chat (OpenAI's), responses (OpenAI's newer one), messages (Anthropic's)"
+            " or demo (built in)",
         ),
         "base_url": Setting(
             values.base_url, "the address up to and including /v1; leave out for demo", None

@@ -5,7 +5,7 @@
     exchanges   the tables of dialects and translations, and their product
     composed    two translations in a row, where there is no direct one
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
-    chat/  messages/                            a folder per dialect
+    chat/  messages/  responses/                a folder per dialect
     chat_over_messages/  chat_over_responses/   a folder per translation, caller over upstream
     messages_over_chat/  responses_over_chat/
     embeddings/ a surface beside the dialects, which chat providers serve
@@ -25,12 +25,14 @@ from gateway.dialects.base import Upstream as Upstream
 from gateway.dialects.exchanges import BILLED_NAMES as BILLED_NAMES
 from gateway.dialects.exchanges import CALLERS as CALLERS
 from gateway.dialects.exchanges import COUNT_TOKENS as COUNT_TOKENS
+from gateway.dialects.exchanges import COUNTERS as COUNTERS
 from gateway.dialects.exchanges import DEMO as DEMO
 from gateway.dialects.exchanges import EMBEDDERS as EMBEDDERS
 from gateway.dialects.exchanges import EMBEDDINGS as EMBEDDINGS
 from gateway.dialects.exchanges import EXCHANGES as EXCHANGES
 from gateway.dialects.exchanges import TRANSLATIONS as TRANSLATIONS
 from gateway.dialects.exchanges import UPSTREAMS as UPSTREAMS
+from gateway.dialects.exchanges import Counter as Counter
 from gateway.dialects.exchanges import Exchange as Exchange
 from gateway.dialects.exchanges import Exchanges as Exchanges
 from gateway.dialects.exchanges import make_exchanges as make_exchanges
@@ -47,6 +49,7 @@ from gateway.dialects.records import Reasoning as Reasoning
 from gateway.dialects.records import Reply as Reply
 from gateway.dialects.records import ReplyContext as ReplyContext
 from gateway.dialects.records import Target as Target
+from gateway.dialects.responses import tag_provider as tag_provider
 from gateway.dialects.wire import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from gateway.dialects.wire import count_marks as count_marks
 from gateway.dialects.wire import dump_request as dump_request

@@ -63,6 +63,10 @@ class Pipeline(Protocol):
         """Anything that the model made was among the events, be it a call without arguments."""
 
     @property
+    def position(self) -> Json | None:
+        """Where the stream stands, for a dialect whose error event continues it; None for others."""
+
+    @property
     def held_bytes(self) -> int:
         """How much `end` has to read: a JSON reply is held back whole, a stream never."""
 
@@ -103,8 +107,10 @@ class Caller(Protocol):
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
         """Write the JSON body of an error reply."""
 
-    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
-        """Write the event that ends a stream which cannot go on."""
+    def render_error_event(
+        self, error: GatewayError, request_id: str, position: Json | None
+    ) -> bytes:
+        """Write the event that ends a stream which cannot go on; see `Pipeline.position`."""
 
     def reply_headers(self, request_id: str) -> Mapping[str, str]:
         """Return the headers of every reply."""
@@ -179,6 +185,10 @@ class Writer(Protocol):
     @property
     def delivered(self) -> bool:
         """Anything that the model made was among the events, be it a call without arguments."""
+
+    @property
+    def position(self) -> Json | None:
+        """See `Pipeline`."""
 
     def open(self, usage: Usage) -> None:
         """Begin the reply; `usage` is what has been reported by now."""

@@ -62,6 +62,10 @@ class _ComposedWriter:
     def delivered(self) -> bool:
         return self._writer.delivered
 
+    @property
+    def position(self) -> Json | None:
+        return self._stream.position
+
     def open(self, usage: Usage) -> None:
         self._writer.open(usage)
         self._feed(self._writer.take())

@@ -15,7 +15,16 @@ from gateway.dialects.composed import compose
 from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
 from gateway.dialects.messages import MessagesCaller, MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
-from gateway.dialects.records import CompletionRequest, Payload, Reply, ReplyContext, Target, Usage
+from gateway.dialects.records import (
+    CompletionRequest,
+    Json,
+    Payload,
+    Reply,
+    ReplyContext,
+    Target,
+    Usage,
+)
+from gateway.dialects.responses import ResponsesCaller, ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.wire import (
     BILLED_TOOLS,
@@ -117,7 +126,11 @@ class Exchange:
         return TranslatedStream(context, reader, self.translation.open_writer(context))
 
 
-CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}
+CALLERS: Final[Mapping[str, Caller]] = {
+    "chat": ChatCaller(),
+    "messages": MessagesCaller(),
+    "responses": ResponsesCaller(),
+}
 """The first answers on paths of all dialects where no `marker` tells who calls."""
 
 DEMO: Final = "demo"
@@ -125,6 +138,7 @@ DEMO: Final = "demo"
 UPSTREAMS: Final[Mapping[str, Upstream]] = {
     "chat": ChatUpstream(),
     "messages": MessagesUpstream(),
+    "responses": ResponsesUpstream(),
     DEMO: ChatUpstream(),
 }
 """Keys are a provider's `dialect` in the configuration."""
@@ -167,10 +181,30 @@ def make_exchanges(
 
 EXCHANGES: Final = make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
 
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A path on which callers have the tokens of a request counted, free of charge."""
+
+    path: str
+    """Behind `/v1`, with its slash."""
+    exchange: Exchange
+    """With an upstream that counts by itself."""
+    frame: Json
+    """What a reply has besides the count."""
+
+
 COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
-"""The exchange of `POST /v1/messages/count_tokens` with a messages upstream."""
+COUNTERS: Final = (
+    Counter("/messages/count_tokens", COUNT_TOKENS, {}),
+    Counter(
+        "/responses/input_tokens",
+        Exchange(ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)),
+        {"object": "response.input_tokens"},
+    ),
+)
 
 EMBEDDINGS: Final = Exchange(EmbeddingsCaller(), EmbeddingsUpstream(), max_elements=MAX_REPLY_BYTES)
 """The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""

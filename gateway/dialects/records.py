@@ -76,6 +76,8 @@ class Target:
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
     """Fields and tools that callers may ask for although it has no price: names of the dialect's `BILLED` table."""
+    provider_tag: str = ""
+    """Marks what only this provider can read, such as encrypted reasoning: see `tag_provider`."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,8 @@ class ReplyContext:
     expected: Expected
     created: int = field(default_factory=lambda: int(time.time()))
     """Epoch seconds that a translated reply carries: when the request came."""
+    provider_tag: str = ""
+    """See `Target`."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from gateway.config import Model, Provider, Route
-from gateway.dialects import Exchange, Exchanges, Target
+from gateway.dialects import Exchange, Exchanges, Target, tag_provider
 from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.upstream.breaker import Breaker, BreakerState
 from gateway.upstream.forwarder import Forwarder
@@ -246,6 +246,7 @@ def make_target(model: Model, route: Route, provider: Provider, exchange: Exchan
         embeddings_base64=provider.embeddings_base64,
         prices=model.prices,
         allow=model.allow,
+        provider_tag=tag_provider(provider.name, provider.base_url),
     )
 
 

@@ -66,7 +66,10 @@ class Scene:
         request = SimpleNamespace(stream=self.stream)
         work = SimpleNamespace(call=call, bill=self, request=request)
         pipeline = SimpleNamespace(
-            measure=lambda: "metered", finish=lambda: b"last", mid_event=self.mid_event
+            measure=lambda: "metered",
+            finish=lambda: b"last",
+            mid_event=self.mid_event,
+            position=None,
         )
         return work, self, pipeline
 

@@ -12,6 +12,7 @@ import pytest
 from gateway.api.count_tokens import MAX_COUNT_BYTES, _count
 from gateway.api.counting import MAX_OWN_COUNTS
 from gateway.api.large_bodies import MAX_ELEMENTS
+from gateway.dialects import COUNTERS
 from gateway.errors import BodyTooLarge
 from tests.support.chat import check_messages_error, estimate_sent
 from tests.support.config import UPSTREAM_NAME
@@ -152,7 +153,7 @@ async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     http.content.is_eof.return_value = False
     call = make_call(gateway=SimpleNamespace(config=SimpleNamespace(server=server)))
     with pytest.raises(BodyTooLarge, match="4 MiB"):
-        await _count(http, call)
+        await _count(http, call, COUNTERS[0])
 
 
 async def test_elements_of_a_body_to_count_are_bounded(stage: Stage) -> None:

@@ -53,7 +53,7 @@ def write_config(folder: Path, port: int, upstream_port: int) -> Path:
     providers = "\n".join(
         f'[providers.{dialect}]\ndialect = "{dialect}"\n'
         f'base_url = "http://127.0.0.1:{upstream_port}/v1"\napi_key = "upstream-key"\n'
-        for dialect in ("chat", "messages")
+        for dialect in ("chat", "messages", "responses")
     )
     path = folder / "gateway.toml"
     path.write_text(
@@ -66,7 +66,7 @@ def write_config(folder: Path, port: int, upstream_port: int) -> Path:
 
 
 def _name_provider(mode: Mode) -> str:
-    return "messages" if mode == "messages" else "chat"
+    return mode if mode in ("messages", "responses") else "chat"
 
 
 def add_caller(config: Path) -> str:

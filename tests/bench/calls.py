@@ -41,6 +41,7 @@ MEASURED: Final[tuple[tuple[str, Mode, tuple[int, int], int], ...]] = (
     ("JSON request", "json", REQUESTS, 1),
     ("JSON request of the messages dialect", "messages", REQUESTS, 1),
     ("event of a passing stream", "paced", STREAMS, EVENTS),
+    ("event of a passing stream of the Responses dialect", "responses", STREAMS, EVENTS),
 )
 
 

@@ -32,6 +32,7 @@ _CHUNK: Final = {
     "service_tier": "default",
     "system_fingerprint": "fp_de604bd877",
 }
+_RESPONSE: Final = {"id": "resp_1", "object": "response", "model": "theirs", "output": []}
 _MESSAGE: Final = {"id": "msg_1", "type": "message", "role": "assistant", "model": "theirs"}
 
 
@@ -44,6 +45,20 @@ def make_chat_event(delta: Mapping[str, str]) -> bytes:
 
 def make_messages_event(kind: str, **fields: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), _dump({"type": kind, **fields}))
+
+
+def make_responses_delta(number: int, text: str) -> bytes:
+    """Make an event that differs from the one before in its number and its padding, too."""
+    return make_messages_event(
+        "response.output_text.delta",
+        sequence_number=number + 1,
+        item_id="msg_68c0f1d2a3b48190",
+        output_index=0,
+        content_index=0,
+        delta=text,
+        logprobs=[],
+        obfuscation="Qup1BsQ3PzW5x"[: number % 13],
+    )
 
 
 def _dump(value: Any) -> bytes:
@@ -59,6 +74,9 @@ def make_stream(dialect: str) -> tuple[bytes, list[bytes]]:
     if dialect == "chat":
         events = {text: make_chat_event({"content": text}) for text in WORDS}
         return make_chat_event({"role": "assistant", "content": ""}), [events[one] for one in texts]
+    if dialect == "responses":
+        made = [make_responses_delta(at, texts[at]) for at in range(EVENTS)]
+        return make_messages_event("response.created", response={**_RESPONSE}), made
     block = {"type": "text", "text": ""}
     usage = {"input_tokens": 9, "output_tokens": 1}
     message = {**_MESSAGE, "content": [], "usage": usage}
@@ -96,8 +114,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     print(f"{'caller over upstream':24}" + "".join(f"{n:>6} a read" for n in READS))
-    for upstream in ("chat", "messages"):
-        for caller in ("chat", "messages"):
+    for upstream in EXCHANGES:
+        for caller in EXCHANGES:
+            if upstream not in EXCHANGES[caller]:
+                continue
             best = [min(measure(caller, upstream, n) for _ in range(rounds)) for n in READS]
             figures = "".join(f"{figure:13.2f}" for figure in best)
             print(f"{f'{caller} over {upstream}':24}{figures}")

@@ -262,6 +262,12 @@ def read_reply(body: bytes, mode: Mode, events: int) -> None:
             raise WrongReply("the text is not what the provider sent")
         return
     blocks = body.split(b"\n\n")
+    if mode == "responses":
+        told = [json.loads(block.partition(b"data: ")[2]) for block in blocks[:-1]]
+        words = "".join(one.get("delta", "") for one in told)
+        if len(told) != events or words != wire.make_text(events - 2):
+            raise WrongReply("the text is not what the provider sent")
+        return
     if not body.endswith(wire.DONE) or len(blocks) != events + 2:
         raise WrongReply(f"{len(blocks) - 1} blocks for {events} events and [DONE]")
     chunks = [json.loads(block.removeprefix(b"data: ")) for block in blocks[:events]]

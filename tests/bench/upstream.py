@@ -35,6 +35,7 @@ class Answers:
     unary: dict[Mode, bytes] = field(init=False)
     bursts: dict[bool, bytes] = field(init=False)
     paced: dict[bool, list[bytes]] = field(init=False)
+    responses: list[bytes] = field(init=False)
     _phases: list[dict[asyncio.Transport, Iterator[bytes]]] = field(init=False)
     _begun: int = 0
 
@@ -43,6 +44,7 @@ class Answers:
         make = partial(wire.make_stream_writes, self.events)
         self.bursts = {usage: b"".join(make(with_usage=usage)) for usage in (True, False)}
         self.paced = {usage: make(with_usage=usage, stamped=True) for usage in (True, False)}
+        self.responses = wire.make_responses_writes(self.events)
         self._phases = [{} for _ in range(max(round(self.tick_seconds / PHASE_SECONDS), 1))]
 
     def pace(self, transport: asyncio.Transport, writes: Iterator[bytes]) -> None:
@@ -95,8 +97,9 @@ class Provider(asyncio.Protocol):
                 transport.write(answers.unary[mode])
             case "burst":
                 transport.write(answers.bursts[with_usage])
-            case "paced":
-                first, *others = answers.paced[with_usage]
+            case "paced" | "responses" as mode:
+                writes = answers.responses if mode == "responses" else answers.paced[with_usage]
+                first, *others = writes
                 transport.write(first)
                 answers.pace(transport, iter(others))
             case "held":

@@ -7,17 +7,18 @@ import re
 import time
 from typing import Any, Final, Literal, get_args
 
-Mode = Literal["json", "messages", "burst", "paced", "held"]
+Mode = Literal["json", "messages", "burst", "paced", "responses", "held"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 """How the provider replies: one JSON object of the chat or the messages dialect, or a stream of chat
-whose events leave all at once, one per tick (each stream at its own part of it), or never but for
-the first.
+whose events leave all at once, one per tick (each stream at its own part of it), the same in the
+Responses dialect, or never but for the first.
 """
 UNARY: Final = frozenset[Mode]({"json", "messages"})
 UPSTREAM_MODEL: Final = "model-of-the-upstream"
 """The provider's name of the model. It differs, so the gateway has to edit every event."""
 CHAT_PATH: Final = "/v1/chat/completions"
 MESSAGES_PATH: Final = "/v1/messages"
+RESPONSES_PATH: Final = "/v1/responses"
 
 PROMPT_TOKENS: Final = 120
 OUTPUT_TOKENS: Final = 198
@@ -69,12 +70,12 @@ def make_request(host: str, key: str, mode: Mode) -> bytes:
             "model": name_model(mode),
             **_make_prompt(mode),
             "temperature": 0.7,
-            "max_tokens": 256,
+            "max_output_tokens" if mode == "responses" else "max_tokens": 256,
             **({} if mode in UNARY else {"stream": True}),
         },
         separators=(",", ":"),
     ).encode()
-    path = MESSAGES_PATH if mode == "messages" else CHAT_PATH
+    path = {"messages": MESSAGES_PATH, "responses": RESPONSES_PATH}.get(mode, CHAT_PATH)
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"
         "Accept: application/json\r\nContent-Type: application/json\r\n"
@@ -88,6 +89,8 @@ def _make_prompt(mode: Mode) -> dict[str, Any]:
     asked = [{"role": "user", "content": user}]
     if mode == "messages":
         return {"system": system, "messages": asked}
+    if mode == "responses":
+        return {"instructions": system, "input": asked}
     return {"messages": [{"role": "system", "content": system}, *asked]}
 
 
@@ -166,6 +169,41 @@ def make_stream_writes(events: int, *, with_usage: bool, stamped: bool = False) 
     )
     first, *others = map(_frame, lines)
     return [head + first, *others, _frame(DONE) + LAST_CHUNK]
+
+
+def make_responses_writes(events: int) -> list[bytes]:
+    """Make a stream of the Responses dialect as its upstream's writes, one for each event."""
+    head = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    begun = {"id": "resp_68f1", "object": "response", "model": UPSTREAM_MODEL, "output": []}
+    usage = {
+        "input_tokens": PROMPT_TOKENS,
+        "output_tokens": OUTPUT_TOKENS,
+        "total_tokens": PROMPT_TOKENS + OUTPUT_TOKENS,
+    }
+    where = {"item_id": "msg_68f1a2", "output_index": 0, "content_index": 0}
+    told: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**begun, "status": "in_progress"}},
+        *(
+            {"type": "response.output_text.delta", **where, "delta": text + _BLANK_STAMP.decode()}
+            for text in _make_fragments(events - 2)
+        ),
+        {
+            "type": "response.completed",
+            "response": {**begun, "status": "completed", "usage": usage},
+        },
+    ]
+    first, *others = (
+        _frame(
+            b"event: %b\ndata: %b\n\n"
+            % (one["type"].encode(), json.dumps({**one, "sequence_number": number, **pad}).encode())
+        )
+        for number, one in enumerate(told)
+        for pad in [{"obfuscation": _PAD[: 1 + number % len(_PAD)]}]
+    )
+    return [head + first, *others[:-1], others[-1] + LAST_CHUNK]
 
 
 def stamp(data: bytes) -> bytes:

@@ -48,7 +48,7 @@ PROVIDER = "gateway.toml: [providers.openai]"
         ('[providers.x]\ndialect = "chat"', "gateway.toml: [providers.x] base_url: is missing; it is the address"),
         ('[providers."a b"]\ndialect = "chat"', 'gateway.toml: [providers."a b"] base_url: is missing'),
         ('[providers."a/b"]\ndialect = "demo"', 'gateway.toml: [providers."a/b"]: a provider\'s name must'),
-        ('[providers.x]\ndialect = "grpc"', 'gateway.toml: [providers.x] dialect: must be "chat", "messages" or "demo", not "grpc"'),
+        ('[providers.x]\ndialect = "grpc"', 'gateway.toml: [providers.x] dialect: must be "chat", "messages", "responses" or "demo", not "grpc"'),
         ("[providers.x]\ndialect = 1", 'gateway.toml: [providers.x] dialect: must be "chat", "mess'),
         ('[providers.x]\ndialect = "demo"\nbase_url = "http://h"', "gateway.toml: [providers.x] base_url: must be left out"),
         ('[providers.x]\ndialect = "demo"\napi_key = "k"', "gateway.toml: [providers.x] api_key: must be left out"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import pytest
 
@@ -14,6 +15,14 @@ from tests.support.messages import read_events
 from tests.support.said import accumulate
 from tests.support.told import of_events
 
+READ: Final[dict[str, Callable[[list[Any]], str]]] = {
+    "chat": lambda chunks: accumulate(chunks).text,
+    "messages": lambda events: of_events(events).text,
+    "responses": lambda events: "".join(
+        one["delta"] for one in events if one["type"] == "response.output_text.delta"
+    ),
+}
+
 
 def run(stream: Stream, caller: str, pieces: Iterable[bytes]) -> Played:
     return play(EXCHANGES[caller][stream.dialect].open_stream(make_context()), pieces)
@@ -22,18 +31,23 @@ def run(stream: Stream, caller: str, pieces: Iterable[bytes]) -> Played:
 def read_sent(stream: Stream) -> str:
     """Return the text before the error."""
     before = stream.objects[:-1]
-    return accumulate(before).text if stream.dialect == "chat" else of_events(before).text
+    return READ[stream.dialect](before)
 
 
 def read_heard(caller: str, out: bytes) -> str:
     events = drop_comments(out)
-    if caller == "chat":
-        return accumulate(read_chunks(events)).text
-    return of_events(read_events(events)).text
+    return READ[caller](read_chunks(events) if caller == "chat" else read_events(events))
 
 
-@pytest.mark.parametrize("caller", EXCHANGES)
-@streams.each(*streams.FAILING)
+@pytest.mark.parametrize(
+    ("caller", "stream"),
+    [
+        pytest.param(caller, stream, id=f"{stream.name}-{caller}")
+        for stream in (*streams.FAILING, *streams.RESPONSES_FAILING)
+        for caller in EXCHANGES
+        if stream.dialect in EXCHANGES[caller]
+    ],
+)
 def test_a_failing_stream_hands_on_its_text_and_fails_with_its_message(
     stream: Stream, caller: str
 ) -> None:

@@ -1,6 +1,7 @@
 """The streams of providers, as bytes: one file for each behaviour; README.md has the format.
 
-Complete ones are in CHAT and MESSAGES, those that end in an error in FAILING. Recorded streams
+Complete ones are in CHAT, MESSAGES and RESPONSES, those that end in an error in FAILING and
+RESPONSES_FAILING. Recorded streams
 join the complete ones if GATEWAY_RECORDED_STREAMS names their folder.
 """
 
@@ -109,8 +110,14 @@ def _load(dialect: str) -> Iterator[Stream]:
 
 CHAT: Final = tuple(_load("chat"))
 MESSAGES: Final = tuple(_load("messages"))
-FAILING: Final = tuple(map(read_stream, sorted(FOLDER.glob("*/failing/*.sse"))))
-_BY_NAME: Final = {one.name: one for one in (*CHAT, *MESSAGES)}
+RESPONSES: Final = tuple(_load("responses"))
+RESPONSES_FAILING: Final = tuple(map(read_stream, sorted(FOLDER.glob("responses/failing/*.sse"))))
+FAILING: Final = tuple(
+    read_stream(path)
+    for dialect in ("chat", "messages")
+    for path in sorted(FOLDER.glob(f"{dialect}/failing/*.sse"))
+)
+_BY_NAME: Final = {one.name: one for one in (*CHAT, *MESSAGES, *RESPONSES)}
 
 
 def get_stream(name: str) -> Stream:

@@ -28,6 +28,7 @@ STOP_SECONDS: Final = 60.0
 PORTS: Final = (20_000, 32_000)
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
+RESPONSES: Final = "/v1/responses"
 COUNT_TOKENS: Final = "/v1/messages/count_tokens"
 
 

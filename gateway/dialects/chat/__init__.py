@@ -13,6 +13,7 @@ usage     what a reply used, and the text to estimate it from
 
 from __future__ import annotations
 
+from gateway.dialects.chat.billed import BILLED as BILLED
 from gateway.dialects.chat.caller import ChatCaller as ChatCaller
 from gateway.dialects.chat.reader import check_finish as check_finish
 from gateway.dialects.chat.results import BLOCK_SEPARATOR as BLOCK_SEPARATOR

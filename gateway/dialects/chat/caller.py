@@ -7,13 +7,10 @@ passes through, known or not. Texts and codes are OpenAI's own where those are k
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
-from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
-from gateway.dialects.wire import fields, write_limits
+from gateway.dialects.records import CompletionRequest, Json
+from gateway.dialects.wire import OpenAICaller, fields
 from gateway.errors import BadRequest, GatewayError
 
 MAX_N: Final = 128
@@ -26,7 +23,7 @@ _LINKED_PART: Final = re.compile(r"\w{1,60}_url")
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 
 
-class ChatCaller:
+class ChatCaller(OpenAICaller):
     """A `Caller` of the chat completions API."""
 
     name: Final = "chat"
@@ -54,37 +51,13 @@ class ChatCaller:
             file_tokens=files.tokens,
         )
 
-    def render_error(self, error: GatewayError, request_id: str) -> bytes:  # noqa: ARG002 - the id is in the headers
-        return orjson.dumps(
-            {
-                "error": {
-                    "message": error.message,
-                    "type": error.type,
-                    "param": error.param,
-                    "code": error.code,
-                }
-            }
-        )
-
-    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
+    def render_error_event(
+        self,
+        error: GatewayError,
+        request_id: str,
+        position: Json | None,  # noqa: ARG002 - it stands alone
+    ) -> bytes:
         return b"data: " + self.render_error(error, request_id) + b"\n\n"
-
-    def reply_headers(self, request_id: str) -> Mapping[str, str]:
-        return {"x-request-id": request_id}
-
-    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> Mapping[str, str]:  # noqa: ARG002 - durations only
-        return write_limits(limits)
-
-    def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:  # noqa: ARG002 - OpenAI's list has no pages
-        return {"object": "list", "data": [self.show_model(model) for model in models]}
-
-    def show_model(self, model: ListedModel) -> Json:
-        return {
-            "id": model.id,
-            "object": "model",
-            "created": model.created,
-            "owned_by": model.owned_by,
-        }
 
 
 def _check_messages(messages: Any, files: fields.Files) -> None:

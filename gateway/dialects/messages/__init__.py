@@ -15,8 +15,8 @@ from gateway.dialects.messages.caller import MessagesCaller as MessagesCaller
 from gateway.dialects.messages.caller import MessagesField as MessagesField
 from gateway.dialects.messages.caller import is_default as is_default
 from gateway.dialects.messages.stream import STOP as STOP
-from gateway.dialects.messages.stream import render_event as render_event
 from gateway.dialects.messages.upstream import MessagesUpstream as MessagesUpstream
 from gateway.dialects.messages.upstream import dump_arguments as dump_arguments
 from gateway.dialects.messages.upstream import edit_count as edit_count
 from gateway.dialects.messages.upstream import read_blocks as read_blocks
+from gateway.dialects.wire import render_event as render_event

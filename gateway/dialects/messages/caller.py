@@ -66,7 +66,12 @@ class MessagesCaller:
             inner["details"] = {"error_code": error.detail_code}
         return orjson.dumps({"type": "error", "error": inner, "request_id": request_id})
 
-    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
+    def render_error_event(
+        self,
+        error: GatewayError,
+        request_id: str,
+        position: Json | None,  # noqa: ARG002 - it stands alone
+    ) -> bytes:
         return b"event: error\ndata: " + self.render_error(error, request_id) + b"\n\n"
 
     def reply_headers(self, request_id: str) -> Mapping[str, str]:

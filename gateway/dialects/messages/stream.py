@@ -15,21 +15,14 @@ from gateway.dialects.wire import (
     PROBE,
     PROBE_BYTES,
     PassingStream,
-    dumps_lenient,
+    is_canonical,
     maybe_cut,
     maybe_replace,
+    render_event,
 )
 
 TEXT_KEYS: Final = ("text", "thinking", "partial_json")
 """Keys of a delta that hold text."""
-
-
-def render_event(event: Json) -> bytes:
-    """Write one event with its name: the SDKs drop events that have none."""
-    return b"event: %b\ndata: %b\n\n" % (
-        event["type"].encode("utf-8", "replace"),
-        dumps_lenient(event),
-    )
 
 
 STOP: Final = render_event({"type": "message_stop"})
@@ -55,7 +48,7 @@ class MessagesStream(PassingStream):
         body = self._reader.read_event(event)
         if body is None:
             return b""
-        if not _is_canonical(block, event, body["type"]):
+        if not is_canonical(block, event, body["type"]):
             block = render_event(body)
         match body:
             case {"type": "message_start", "message": {"model": str(model)} as message}:
@@ -88,14 +81,3 @@ class MessagesStream(PassingStream):
         if cut := maybe_cut(block, probed, key, delta[key]):
             head, behind = cut
             self._learn(head, behind, head + PROBE_BYTES + behind)
-
-
-def _is_canonical(block: bytes, event: Event, kind: str) -> bool:
-    """Return whether a block is an `event:` and a `data:` line alone: SDKs stumble on others."""
-    lines = [line for line in block.splitlines() if line]
-    return (
-        len(lines) == 2  # noqa: PLR2004 - the two lines
-        and event.name == kind
-        and lines[0].startswith(b"event:")
-        and lines[1].startswith(b"data:")
-    )

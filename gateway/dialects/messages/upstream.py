@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from gateway.dialects.base import Pipeline
 from gateway.dialects.messages.billed import BILLED, check_billed, check_container, read_asked
 from gateway.dialects.messages.reader import MessagesReader, read_message
-from gateway.dialects.messages.stream import MessagesStream, render_event
+from gateway.dialects.messages.stream import MessagesStream
 from gateway.dialects.messages.usage import (
     count_block_text,
     count_message_text,
@@ -18,7 +18,7 @@ from gateway.dialects.messages.usage import (
     read_messages_usage,
 )
 from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
-from gateway.dialects.wire import dumps_lenient, maybe_loads, maybe_splice
+from gateway.dialects.wire import dumps_lenient, maybe_loads, maybe_splice, render_event
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported

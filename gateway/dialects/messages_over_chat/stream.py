@@ -7,6 +7,8 @@ told is what is charged.
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.dialects.chat import check_finish, read_content, read_reasoning
 from gateway.dialects.messages import STOP
 from gateway.dialects.messages_over_chat.blocks import BlockWriter
@@ -25,6 +27,8 @@ class MessageWriter:
     """A `Writer` of messages events. It writes the first choice alone, as callers ask for one."""
 
     __slots__ = ("_blocks", "_context", "_index", "_last", "_refusal")
+
+    position: Final = None
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context

@@ -2,12 +2,15 @@
 
 sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams
+named_events     events that carry the name of their type
 passing          streams between equal dialects, and templates of their events
+numbered         templates of events that carry a number
 collected        replies that are read whole before any of them goes out
 elements         a bound on the values in a JSON text, without parsing it
 jsonbytes        tolerant JSON, and edits that leave all other bytes alone
 billed           what changes the provider's bill
 fields           checks of a request's fields, and typed access to them
+openai_caller    what callers of OpenAI's APIs share
 limit_headers    the limits of a key as headers
 upstream_errors  errors of upstreams, mapped to errors for the caller
 """
@@ -15,6 +18,7 @@ upstream_errors  errors of upstreams, mapped to errors for the caller
 from __future__ import annotations
 
 from gateway.dialects.wire import fields as fields
+from gateway.dialects.wire.billed import ANY_TOOL as ANY_TOOL
 from gateway.dialects.wire.billed import BILLED_TOOLS as BILLED_TOOLS
 from gateway.dialects.wire.billed import WEB_SEARCH as WEB_SEARCH
 from gateway.dialects.wire.billed import Billed as Billed
@@ -41,10 +45,17 @@ from gateway.dialects.wire.jsonbytes import maybe_loads as maybe_loads
 from gateway.dialects.wire.jsonbytes import maybe_replace as maybe_replace
 from gateway.dialects.wire.jsonbytes import maybe_splice as maybe_splice
 from gateway.dialects.wire.limit_headers import write_limits as write_limits
+from gateway.dialects.wire.named_events import is_canonical as is_canonical
+from gateway.dialects.wire.named_events import render_event as render_event
+from gateway.dialects.wire.numbered import NumberedTemplate as NumberedTemplate
+from gateway.dialects.wire.numbered import maybe_learn_numbered as maybe_learn_numbered
+from gateway.dialects.wire.openai_caller import OpenAICaller as OpenAICaller
 from gateway.dialects.wire.passing import PROBE as PROBE
 from gateway.dialects.wire.passing import PROBE_BYTES as PROBE_BYTES
 from gateway.dialects.wire.passing import PassingStream as PassingStream
 from gateway.dialects.wire.passing import maybe_cut as maybe_cut
+from gateway.dialects.wire.sse import Framer as Framer
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES as MAX_TRANSLATED_EVENT_BYTES
 from gateway.dialects.wire.stream import PICTURE_BYTES as PICTURE_BYTES
 from gateway.dialects.wire.stream import TranslatedStream as TranslatedStream
 from gateway.dialects.wire.stream import read_object as read_object

@@ -17,7 +17,18 @@ from gateway.errors import BadRequest
 ANY_TOOL: Final = "tools"
 """The name in `allow` that opens tools of all kinds."""
 WEB_SEARCH: Final = "web_search"
-BILLED_TOOLS: Final = frozenset({ANY_TOOL, WEB_SEARCH, "advisor", "code_execution", "web_fetch"})
+BILLED_TOOLS: Final = frozenset(
+    {
+        ANY_TOOL,
+        WEB_SEARCH,
+        "advisor",
+        "code_execution",
+        "file_search",
+        "image_generation",
+        "mcp",
+        "web_fetch",
+    }
+)
 """Tools that a model can allow, by name or all together."""
 
 

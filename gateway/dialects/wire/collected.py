@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.records import Reply
+from gateway.dialects.records import Json, Reply
 from gateway.dialects.wire.elements import has_more_elements
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
@@ -53,6 +53,7 @@ class CollectedReply:
     )
 
     begun: Final = False
+    position: Final = None
     mid_event: Final = False
 
     def __init__(
@@ -142,6 +143,10 @@ class ReplayedReply:
     @property
     def delivered(self) -> bool:
         return self._inner.delivered
+
+    @property
+    def position(self) -> Json | None:
+        return self._inner.position
 
     def feed(self, data: bytes) -> bytes:
         self._body += data

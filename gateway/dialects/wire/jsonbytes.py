@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.usage import count_text
+
 _ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
 STRING: Final = rb'[^"\\\x00-\x1f]*+(?:' + _ESCAPE + rb'[^"\\\x00-\x1f]*+)*+'
 """The inside of a JSON string."""
@@ -64,6 +66,12 @@ def dumps_lenient(value: Any) -> bytes:
         return orjson.dumps(value)
     except TypeError:
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def count_text_bytes(escaped: bytes) -> int:
+    """Count the UTF-8 bytes that the inside of a JSON string stands for."""
+    text = maybe_loads(b'"' + escaped + b'"')
+    return len(escaped) if text is None else count_text(text)
 
 
 def get_object(body: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -19,10 +19,10 @@ import orjson
 
 from gateway.dialects.base import Reader
 from gateway.dialects.records import Event, ReplyContext
-from gateway.dialects.wire.jsonbytes import STRING, STRING_REST, maybe_loads
+from gateway.dialects.wire.jsonbytes import STRING, STRING_REST, count_text_bytes, maybe_loads
+from gateway.dialects.wire.numbered import AnyTemplate
 from gateway.dialects.wire.sse import Framer
 from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
-from gateway.usage import count_text
 
 PROBE: Final = "\x00probe\x00"
 """The text in the hole while the conversion is computed; no provider writes NULs."""
@@ -143,12 +143,6 @@ def compile_run(
     )
 
 
-def count_text_bytes(escaped: bytes) -> int:
-    """Count the UTF-8 bytes that the inside of a JSON string stands for."""
-    text = maybe_loads(b'"' + escaped + b'"')
-    return len(escaped) if text is None else count_text(text)
-
-
 def maybe_cut(
     block: bytes, probed: dict[str, Any], key: str, text: str
 ) -> tuple[bytes, bytes] | None:
@@ -213,7 +207,7 @@ class PassingStream(EventStream):
         left, so it must not be tried in vain for each event."""
         self._carried = False
         """Something that is no text passed, such as a tool's name."""
-        self._templates: list[Template] = []
+        self._templates: list[AnyTemplate] = []
         self._may_learn = MAX_FRUITLESS
         """Templates that may still be learned before one matches."""
         self._passed_bytes = 0
@@ -262,7 +256,7 @@ class PassingStream(EventStream):
                 return after
         return position
 
-    def _note_passed(self, template: Template, text_bytes: int) -> None:
+    def _note_passed(self, template: AnyTemplate, text_bytes: int) -> None:
         self._may_learn = MAX_FRUITLESS
         self._passed_bytes += text_bytes
         if template.tool is not None:
@@ -272,7 +266,9 @@ class PassingStream(EventStream):
         self, head: bytes, behind: bytes, converted: bytes, tool: tuple[int, int] | None = None
     ) -> None:
         """Keep the template of an event cut at its text, given what became of it with the probe."""
-        template = maybe_learn(head, behind, converted, tool)
+        self._keep(maybe_learn(head, behind, converted, tool))
+
+    def _keep(self, template: AnyTemplate | None) -> None:
         if template is not None:
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 

@@ -46,6 +46,10 @@ class EventStream(ABC):
         return self.complete or self._reader.finished
 
     @property
+    def position(self) -> Json | None:
+        return None
+
+    @property
     @abstractmethod
     def delivered(self) -> bool:
         """See `Pipeline`."""
@@ -170,6 +174,10 @@ class TranslatedStream(EventStream):
     @property
     def delivered(self) -> bool:
         return self._writer.delivered
+
+    @property
+    def position(self) -> Json | None:
+        return self._writer.position
 
     @property
     def _text_bytes(self) -> int:

@@ -38,7 +38,12 @@ class TinyCaller:
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
         return json.dumps({"oops": error.message, "request": request_id}).encode()
 
-    def render_error_event(self, error: GatewayError, request_id: str) -> bytes:
+    def render_error_event(
+        self,
+        error: GatewayError,
+        request_id: str,
+        position: Json | None,  # noqa: ARG002 - the protocol's
+    ) -> bytes:
         return b"data: " + self.render_error(error, request_id) + b"\n\n"
 
     def reply_headers(self, request_id: str) -> Mapping[str, str]:

@@ -47,6 +47,8 @@ def tell_tiny(reply: Json, context: ReplyContext, usage: Usage) -> Json:
 class TinyWriter:
     """Writes tiny events from chat chunks."""
 
+    position = None
+
     def __init__(self, context: ReplyContext) -> None:
         self.text_bytes = 0
         self._model = context.request.model
@@ -113,6 +115,8 @@ def make_head(context: ReplyContext, kind: str) -> Json:
 
 class ChatWriter:
     """Writes chat chunks from tiny events."""
+
+    position = None
 
     def __init__(self, context: ReplyContext) -> None:
         self.text_bytes = 0

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import maybe_probe, read_tool
-from gateway.dialects.wire.jsonbytes import STRING_REST
+from gateway.dialects.wire.jsonbytes import STRING_REST, count_text_bytes
 from gateway.dialects.wire.passing import (
     PROBE,
     PROBE_BYTES,
     Template,
-    count_text_bytes,
     maybe_cut,
     maybe_learn,
 )

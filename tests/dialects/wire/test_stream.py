@@ -63,6 +63,7 @@ class Echo:
     out: list[bytes] = field(default_factory=list)
     text_bytes: int = 0
     delivered: bool = False
+    position: Json | None = None
 
     def open(self, _: Usage) -> None:
         self.out.append(b"<")

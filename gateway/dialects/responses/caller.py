@@ -1,0 +1,267 @@
+"""Responses callers (OpenAI's Responses API): the validation of their requests, and errors.
+
+Only what the gateway prices or cannot do is checked before money is held; everything else passes
+through, known or not. The gateway keeps no state, so whatever refers to some is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.dialects.records import CompletionRequest, Json
+from gateway.dialects.wire import OpenAICaller, fields, get_object, render_event
+from gateway.errors import (
+    BadRequest,
+    CallerError,
+    GatewayError,
+    InternalError,
+    UndeliverableReply,
+    UpstreamError,
+)
+
+ID_PREFIX: Final = "resp_"
+ROLES: Final = frozenset({"assistant", "developer", "system", "user"})
+LIFECYCLE_EVENTS: Final = 2
+"""The events before the output: `response.created` and `response.in_progress`."""
+FINAL_CODES: Final = frozenset(
+    {"insufficient_quota", "context_length_exceeded", "server_is_overloaded", "slow_down"}
+    | {"invalid_prompt", "usage_not_included"}
+)
+"""The codes after which Codex gives up. After any other one it sends the whole turn again, up to five
+times; once output was delivered, each of them would be charged."""
+_TEXT_PARTS: Final = frozenset({"input_text", "output_text"})
+_HELD: Final = ("content", "output")
+"""Members of an item that may have parts."""
+
+
+class ResponsesCaller(OpenAICaller):
+    """A `Caller` of the Responses API."""
+
+    name: Final = "responses"
+    path: Final = "/responses"
+    marker: Final = None
+    keep_alive: Final = b": keep-alive\n\n"
+    """No event: the SDKs take `response.created` alone for the first one."""
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _FIELDS)
+        for name in ("model", "input"):
+            if body.get(name) is None:
+                raise fields.missing(name)
+        files = fields.Files()
+        _check_input(body["input"], files)
+        return CompletionRequest(
+            body=body,
+            model=body["model"],
+            stream=body.get("stream") is True,
+            wants_usage=True,
+            n=1,
+            max_tokens=body.get("max_output_tokens") or None,
+            base64_chars=files.base64_chars,
+            file_tokens=files.tokens,
+        )
+
+    def render_error_event(
+        self, error: GatewayError, request_id: str, position: Json | None
+    ) -> bytes:
+        """Write `response.failed`, which continues the stream, behind a `response.created` if need be."""
+        out = b""
+        if position is None:
+            response: Json = _make_response(request_id)
+            number = 1
+            begin = {"type": "response.created", "sequence_number": 0, "response": response}
+            out = render_event(begin)
+        else:
+            response = {**_make_response(request_id), **get_object(position, "response")}
+            number = position["sequence_number"]
+        code = choose_code(error)
+        if number > LIFECYCLE_EVENTS and code not in FINAL_CODES:
+            code = "invalid_prompt"
+        said = {"code": code, "message": error.message}
+        failed = {**response, "status": "failed", "error": said}
+        return out + render_event(
+            {"type": "response.failed", "sequence_number": number, "response": failed}
+        )
+
+
+def _make_response(request_id: str) -> Json:
+    """Make the least that the SDKs take for a response."""
+    return {
+        "id": ID_PREFIX + request_id,
+        "object": "response",
+        "created_at": 0,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "model": "",
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "store": False,
+    }
+
+
+def choose_code(error: GatewayError) -> str:
+    """Choose the code by which a client decides whether to send the request again.
+
+    Codex does so on `server_error`, and on any word that it does not know.
+    """
+    said = error.code if error.code != error.chat_code else None
+    if said is not None and isinstance(error, UpstreamError):
+        return said  # a word of the provider's that the reader let through
+    if isinstance(error, UndeliverableReply):
+        return "invalid_prompt"  # it was made and is charged: the next one would be, too
+    if isinstance(error, UpstreamError | InternalError):
+        return "server_error"
+    if isinstance(error, CallerError):
+        return error.code or "invalid_prompt"
+    return error.code or "server_error"
+
+
+def _check_input(held: Any, files: fields.Files) -> None:
+    if type(held) is str:
+        return
+    if type(held) is not list:
+        raise fields.wrong_type("input", "a string or an array of items", held)
+    if not held:
+        raise BadRequest(
+            "Invalid 'input': empty array. Expected an array with minimum length 1.",
+            param="input",
+            code="empty_array",
+        )
+    for index, item in enumerate(held):
+        if type(item) is not dict:
+            raise fields.wrong_type(f"input[{index}]", "an object", item)
+        _check_item(f"input[{index}]", item, files)
+
+
+def _check_item(where: str, item: Json, files: fields.Files) -> None:
+    kind, role = item.get("type"), item.get("role")
+    if kind == "item_reference" or (kind is None and role is None and "id" in item):
+        raise _refuse_state(where, "an item of an earlier response")
+    if kind is None or kind == "message":
+        _check_message(where, item)
+    elif type(kind) is not str:
+        raise fields.wrong_type(f"{where}.type", "a string", kind)
+    elif kind == "image_generation_call":
+        files.add("picture", item.get("result"))
+    for name in _HELD:
+        parts = item.get(name)
+        if type(parts) is dict:  # the screenshot of a computer's call
+            parts = [parts]
+        if type(parts) is list:
+            _check_parts(f"{where}.{name}", parts, files)
+        elif parts is not None and type(parts) is not str:
+            raise fields.wrong_type(f"{where}.{name}", "a string or an array of parts", parts)
+
+
+def _check_message(where: str, message: Json) -> None:
+    role = message.get("role")
+    if type(role) is not str or role not in ROLES:
+        raise _refuse_role(f"{where}.role", role)
+    if message.get("content") is None:
+        raise fields.missing(f"{where}.content")
+
+
+def _refuse_role(name: str, role: Any) -> BadRequest:
+    if role is None:
+        return fields.missing(name)
+    if not isinstance(role, str):
+        return fields.wrong_type(name, "a string", role)
+    return BadRequest(
+        f"Invalid value for '{name}': expected one of {', '.join(sorted(ROLES))}.",
+        param=name,
+        code="invalid_value",
+    )
+
+
+def _check_parts(where: str, parts: list[Any], files: fields.Files) -> None:
+    for index, part in enumerate(parts):
+        name = f"{where}[{index}]"
+        kind = fields.maybe_kind(part)
+        if kind is None or (kind in _TEXT_PARTS and type(part.get("text")) is not str):
+            raise fields.refuse_part(name, part)
+        if part.get("file_id") is not None:
+            raise _refuse_file(f"{name}.file_id")
+        match kind:
+            case "input_image" | "computer_screenshot":
+                files.add_url("picture", part.get("image_url"))
+            case "input_file":
+                _add_document(part, files)
+            case "input_audio":
+                files.add("audio", get_object(part, "input_audio").get("data"))
+            case _:
+                pass
+
+
+def _add_document(part: Json, files: fields.Files) -> None:
+    """Add a document by its link, its data URL, or the base64 alone."""
+    data = part.get("file_data")
+    is_base64 = isinstance(data, str) and not data.startswith("data:")
+    if is_base64:
+        files.add("document", data)
+    else:
+        files.add_url("document", data)
+
+
+def _refuse_file(name: str) -> BadRequest:
+    return BadRequest(
+        f"Unsupported parameter: '{name}'. Files of the operator's own account cannot be named; "
+        "send the file itself as 'file_data' or 'image_url'.",
+        param=name,
+        code="unsupported_parameter",
+    )
+
+
+def _refuse_state(name: str, what: str) -> BadRequest:
+    return BadRequest(
+        f"Unsupported parameter: '{name}' asks for {what}, and this gateway keeps no state: send "
+        "the whole conversation as 'input', with 'store: false'.",
+        param=name,
+        code="unsupported_parameter",
+    )
+
+
+def _refuse(what: str) -> fields.Check:
+    """Make the check of a field that has to be left out."""
+
+    def check(name: str, _value: Any) -> None:
+        raise _refuse_state(name, what)
+
+    return check
+
+
+def _refuse_true(what: str) -> fields.Check:
+    """Make the check of a field that has to be false."""
+
+    def check(name: str, value: Any) -> None:
+        fields.check_boolean(name, value)
+        if value:
+            raise _refuse_state(name, what)
+
+    return check
+
+
+_FIELDS: Final[dict[str, fields.Check]] = {
+    "model": fields.check_string,
+    "instructions": fields.check_string,
+    "stream": fields.check_boolean,
+    "stream_options": fields.check_object,
+    "max_output_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "temperature": fields.check_number(0, 2),
+    "top_p": fields.check_number(0, 1),
+    "tools": fields.check_array,
+    "include": fields.check_strings,
+    "text": fields.check_object,
+    "reasoning": fields.check_object,
+    "metadata": fields.check_object,
+    "parallel_tool_calls": fields.check_boolean,
+    "truncation": fields.check_string,
+    "store": _refuse_true("a response that is kept"),
+    "background": _refuse_true("a response to be fetched later"),
+    "previous_response_id": _refuse("an earlier response"),
+    "conversation": _refuse("a conversation that is kept"),
+    "prompt": _refuse("a prompt that is kept"),
+}

@@ -1,0 +1,108 @@
+"""A Responses stream between a Responses upstream and a Responses caller: bytes pass but for edits.
+
+The stream edits `response.model` in the events that have a response, tags sealed content, and adds the
+`event:` line where it is missing. The terminal event is held back until the charge is committed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.responses.reader import ResponsesReader
+from gateway.dialects.responses.sealed import tag_sealed
+from gateway.dialects.responses.usage import count_item_text, is_made
+from gateway.dialects.wire import (
+    MAX_TRANSLATED_EVENT_BYTES,
+    Framer,
+    NumberedTemplate,
+    PassingStream,
+    is_canonical,
+    maybe_learn_numbered,
+    maybe_replace,
+    render_event,
+)
+from gateway.usage import count_text
+
+_DELTA: Final = ".delta"
+_KEEP_ALIVE: Final = "keepalive"
+
+
+class ResponsesStream(PassingStream):
+    """A `Pipeline`: the upstream's events in, the same out."""
+
+    __slots__ = ("_done_bytes", "_last", "_number", "_response")
+
+    _reader: ResponsesReader
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context, ResponsesReader())
+        self._framer = Framer(MAX_TRANSLATED_EVENT_BYTES)  # responses repeat instructions and tools
+        self._done_bytes = 0
+        """UTF-8 bytes of the items that are done: some imitations send no deltas."""
+        self._last = b""
+        self._number = -1
+        """The `sequence_number` of the last event that passed by no template."""
+        self._response: Json | None = None
+
+    @property
+    def position(self) -> Json | None:
+        if self._response is None:
+            return None
+        numbers = (one.read_number() for one in self._templates if type(one) is NumberedTemplate)
+        number = max(self._number, *numbers, -1)
+        return {"response": self._response, "sequence_number": number + 1}
+
+    def finish(self) -> bytes:
+        return self._last
+
+    def _add(self, event: Json, out: list[bytes]) -> None:
+        out.append(render_event(event))
+
+    def _read_end(self, end: bytes) -> None:
+        self._reader.read_end(end)
+
+    def _edit_event(self, event: Event, block: bytes) -> bytes:
+        body = self._reader.read_event(event)
+        if body is None:
+            return b""
+        kind = body["type"]
+        if not is_canonical(block, event, kind):
+            block = render_event(body)
+        if kind == _KEEP_ALIVE:
+            return block
+        self._begun = True
+        if kind.endswith(_DELTA):
+            self._note_delta(block, body)
+        elif type(response := body.get("response")) is dict:
+            block = self._edit_response(block, body, response)
+        elif type(item := body.get("item")) is dict:
+            self._note_item(kind, item)
+        block = tag_sealed(block, self._context.provider_tag)
+        if self._reader.ended:
+            self._last = block
+            return b""
+        number = body.get("sequence_number")
+        if type(number) is int:
+            self._number = number
+        return block
+
+    def _note_delta(self, block: bytes, body: Json) -> None:
+        text = body.get("delta")
+        self._passed_bytes += count_text(text)
+        if self._may_learn and type(text) is str:
+            self._may_learn -= 1
+            self._keep(maybe_learn_numbered(block, body))
+
+    def _note_item(self, kind: str, item: Json) -> None:
+        self._carried |= is_made(item)
+        if kind == "response.output_item.done":
+            self._done_bytes += count_item_text(item)
+            self._passed_bytes = max(self._passed_bytes, self._done_bytes)
+
+    def _edit_response(self, block: bytes, body: Json, response: Json) -> bytes:
+        model, ours = response.get("model"), self._context.request.model
+        self._response = edited = {**response, "model": ours}
+        wanted = {**body, "response": edited}
+        out = maybe_replace(block, "model", model, ours, wanted) if type(model) is str else None
+        return out or render_event(wanted)

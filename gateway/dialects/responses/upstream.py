@@ -1,0 +1,102 @@
+"""Responses upstreams (OpenAI's Responses API): asking them, and their JSON replies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from gateway.dialects.base import Pipeline
+from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
+from gateway.dialects.responses.billed import BILLED, check_billed, read_asked, strip_tools
+from gateway.dialects.responses.reader import WHOLE, ResponsesReader, read_response
+from gateway.dialects.responses.replay import replay_response
+from gateway.dialects.responses.sealed import tag_sealed, untag_items
+from gateway.dialects.responses.stream import ResponsesStream
+from gateway.dialects.responses.usage import (
+    count_item_text,
+    is_made,
+    is_search,
+    read_items,
+    read_responses_usage,
+)
+from gateway.dialects.wire import dumps_lenient, maybe_splice
+from gateway.money import Tokens
+from gateway.usage import Expected, Reported
+
+COUNTED: Final = frozenset(
+    {
+        "input",
+        "instructions",
+        "model",
+        "parallel_tool_calls",
+        "reasoning",
+        "text",
+        "tool_choice",
+        "tools",
+        "truncation",
+    }
+)
+"""Fields of a request for a count of tokens: others are refused there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesUpstream:
+    """An `Upstream` with OpenAI's Responses API."""
+
+    name: ClassVar = "responses"
+    default_reasoning: ClassVar[Reasoning] = "effort"
+    requires_limit: ClassVar = False
+    passed_headers: ClassVar = ()
+    billed: ClassVar = BILLED
+    read_asked = staticmethod(read_asked)
+    read_reply = staticmethod(read_response)
+    replay_reply = staticmethod(replay_response)
+
+    path: str = "/responses"
+    """Another one for requests that are asked in the same way, such as a count of tokens."""
+    is_free: bool = False
+    """The provider charges nothing for these requests: they are counts of tokens."""
+
+    def auth_headers(self, api_key: str) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+    def ask(self, body: Json, target: Target) -> Json:
+        if not self.is_free:
+            check_billed(body, target)
+        body = {**strip_tools(body, target), "model": target.upstream_model}
+        if isinstance(items := body.get("input"), list):
+            body["input"] = untag_items(items, target.provider_tag)
+        if self.is_free:
+            return {name: value for name, value in body.items() if name in COUNTED}
+        body.pop("client_metadata", None)  # Codex tells OpenAI of itself; others refuse the field
+        return {**body, "store": False}
+
+    def find_usage(self, reply: Json) -> Json | None:
+        usage = reply.get("usage")
+        return usage if isinstance(usage, dict) else None
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        searches = sum(map(is_search, read_items(reply)))
+        tier = reply.get("service_tier")
+        return read_responses_usage(reply.get("usage"), tier, searches, expected)
+
+    def is_whole(self, reply: Json) -> bool:
+        return reply.get("status") in WHOLE
+
+    def has_content(self, reply: Json) -> bool:
+        return any(is_made(item) or count_item_text(item) for item in read_items(reply))
+
+    def count_text(self, reply: Json) -> int:
+        return sum(map(count_item_text, read_items(reply)))
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - a response without a usage stays so
+        model, ours = reply.get("model"), context.request.model
+        out = maybe_splice(text, "model", model, ours) if type(model) is str else None
+        return tag_sealed(out or dumps_lenient({**reply, "model": ours}), context.provider_tag)
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        return ResponsesStream(context)
+
+    def open_reader(self, context: ReplyContext) -> ResponsesReader:  # noqa: ARG002 - chat's needs it
+        return ResponsesReader()

@@ -1,0 +1,110 @@
+"""Fields of Responses requests that change the bill, and tools that the provider would run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.dialects import BILLED_NAMES, CALLERS, EXCHANGES, Target
+from gateway.dialects.responses.billed import strip_tools
+from gateway.errors import BadRequest
+from gateway.prices import NOTHING_SPECIAL, Asked, Terms
+from tests.dialects.billed import PRICES, SEARCHING, Json, ruled
+
+FUNCTION = {"type": "function", "name": "f"}
+SEARCH = {"type": "web_search"}
+FREE = [
+    FUNCTION,
+    {"name": "f"},
+    {"type": "custom", "name": "apply_patch"},
+    {"type": "local_shell"},
+    {"type": "shell"},
+    {"type": "shell", "environment": {"type": "local"}},
+    {"type": "tool_search"},
+]
+COSTLY = {
+    "web_search": SEARCH,
+    "file_search": {"type": "file_search"},
+    "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
+    "mcp": {"type": "mcp", "server_url": "https://x"},
+    "image_generation": {"type": "image_generation"},
+}
+"""By the name that opens each."""
+OPENED_TOGETHER = [
+    {"type": "computer_use_preview"},
+    {"type": "shell", "environment": {"type": "container_auto"}},
+    {"type": "what_comes_next"},
+]
+PLAIN = Target("up", prices=PRICES)
+
+
+def write(fields: Json, target: Target = PLAIN) -> tuple[Any, Asked]:
+    body = orjson.dumps({"model": "m", "input": "Hi", **fields})
+    request = CALLERS["responses"].parse_request(body)
+    payload = EXCHANGES["responses"]["responses"].write_request(request, target)
+    return orjson.loads(payload.data), payload.asked
+
+
+def test_fields_that_cost_are_refused_without_a_price() -> None:
+    for fields in ({"service_tier": "priority"}, {"plugins": [{"id": "web"}]}):
+        with pytest.raises(BadRequest) as caught:
+            write(fields)
+        [name] = fields
+        assert caught.value.param == name
+        write(fields, Target("up", prices=PRICES, allow=frozenset({name})))
+    asked = write(
+        {"service_tier": "priority"}, Target("up", prices=ruled(service_tier="priority"))
+    )[1]
+    assert asked == Asked(Terms(service_tier="priority"))
+    assert write({"service_tier": "auto"})[1].any_tier
+
+
+def test_tools_that_cost_are_left_out_and_others_stay() -> None:
+    body, asked = write({"tools": [*FREE, *COSTLY.values(), *OPENED_TOGETHER]})
+    assert (body["tools"], asked) == (FREE, NOTHING_SPECIAL)
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_a_tool_is_opened_by_its_name(name: str) -> None:
+    assert name in BILLED_NAMES
+    target = Target("up", prices=PRICES, allow=frozenset({name}))
+    assert write({"tools": [*COSTLY.values()]}, target)[0]["tools"] == [COSTLY[name]]
+    together = Target("up", prices=PRICES, allow=frozenset({"tools"}))
+    tools = [*COSTLY.values(), *OPENED_TOGETHER]
+    assert write({"tools": tools}, together)[0]["tools"] == tools
+
+
+@pytest.mark.parametrize("kind", ["web_search", "web_search_preview", "web_search_2025_08_26"])
+def test_a_search_with_a_price_passes_and_is_expected(kind: str) -> None:
+    body, asked = write({"tools": [{"type": kind}]}, Target("up", prices=SEARCHING))
+    assert (body["tools"], asked.web_searches) == ([{"type": kind}], 1)
+
+
+def test_tools_within_namespaces_and_items_are_left_out_too() -> None:
+    space = {"type": "namespace", "name": "n", "tools": [FUNCTION, COSTLY["mcp"]]}
+    item = {"type": "additional_tools", "tools": [COSTLY["mcp"], FUNCTION]}
+    body, _ = write({"tools": [space], "input": [item, {"role": "user", "content": "Hi"}]})
+    assert body["tools"] == [{**space, "tools": [FUNCTION]}]
+    assert body["input"][0] == {**item, "tools": [FUNCTION]}
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "kept"),
+    [
+        ([FUNCTION, SEARCH], "required", "required"),
+        ([FUNCTION, SEARCH], {"type": "function", "name": "f"}, {"type": "function", "name": "f"}),
+        ([FUNCTION, SEARCH], SEARCH, None),
+        ([SEARCH], "required", None),
+        ([FUNCTION, SEARCH], {"type": "allowed_tools", "tools": [SEARCH]}, None),
+        (
+            [FUNCTION, SEARCH],
+            {"type": "allowed_tools", "tools": [SEARCH, FUNCTION]},
+            {"type": "allowed_tools", "tools": [FUNCTION]},
+        ),
+    ],
+)
+def test_what_is_left_out_is_not_chosen(tools: list[Json], choice: Any, kept: Any) -> None:
+    stripped = strip_tools({"tools": tools, "tool_choice": choice}, PLAIN)
+    assert stripped.get("tool_choice") == kept

@@ -1,0 +1,181 @@
+"""Responses streams between equal dialects: model replaced, sealed content tagged, metered, ended."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.responses.stream import ResponsesStream
+from gateway.dialects.wire import MAX_TRANSLATED_EVENT_BYTES, render_event
+from gateway.money import Tokens
+from tests import streams
+from tests.dialects.chat.kit import Played, each_byte, make_dice, play, random_slices
+from tests.dialects.responses.kit import (
+    MODEL,
+    TAG,
+    call,
+    delta,
+    frame,
+    make_context,
+    make_response,
+    message,
+    number,
+    read_events,
+)
+from tests.streams import Stream, get_stream
+from tests.support.fuzz import fuzz
+
+CREATED = {"type": "response.created", "response": make_response(status="in_progress")}
+USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+COMPLETED = {"type": "response.completed", "response": make_response(usage=USAGE)}
+
+
+def open_stream(*, learning: bool = True) -> ResponsesStream:
+    stream = ResponsesStream(make_context())
+    stream._may_learn *= learning
+    return stream
+
+
+def send(body: bytes) -> Played:
+    """Play a stream; in any slicing, and with everything parsed, the result must be the same."""
+    played = play(open_stream(), [body])
+    assert play(open_stream(), each_byte(body)) == played
+    assert play(open_stream(learning=False), [body]) == played
+    return played
+
+
+def ours(body: bytes) -> bytes:
+    """What of a conforming stream must change, changed by other means."""
+    body = re.sub(rb'"model":"[^"]*"', b'"model":"%b"' % MODEL.encode(), body)
+    return body.replace(b'"encrypted_content":"', b'"encrypted_content":"' + TAG.encode())
+
+
+@streams.each(*streams.RESPONSES)
+def test_a_stream_passes_but_for_the_model_and_what_is_sealed(stream: Stream) -> None:
+    played = send(stream.body)
+    assert (played.complete, played.failure, played.estimated) == (True, None, False)
+    assert played.tokens == (stream.tokens or played.tokens)
+    assert played.delivered
+    if stream.repaired == (0, 0):
+        assert played.out == ours(stream.body)
+    else:
+        events = [json.loads(one.partition(b"data: ")[2]) for one in played.out.split(b"\n\n")[:-1]]
+        assert events == [json.loads(ours(one)) for one in stream.payloads]
+
+
+@streams.each(*streams.RESPONSES, *streams.RESPONSES_FAILING)
+def test_every_cut_and_slicing_gives_the_same(stream: Stream) -> None:
+    expected = play(open_stream(), [stream.body])
+    for cut in range(1, len(stream.body)):
+        assert play(open_stream(), [stream.body[:cut], stream.body[cut:]]) == expected, cut
+    dice = make_dice()
+    for _ in range(20):
+        assert play(open_stream(), random_slices(stream.body, dice)) == expected
+
+
+@streams.each(*streams.RESPONSES)
+def test_a_stream_that_breaks_off_never_ends_cleanly(stream: Stream) -> None:
+    for count in range(len(stream.blocks) - 1):
+        played = play(open_stream(), [b"".join(stream.blocks[:count])])
+        assert not played.complete or stream.blocks[count:] == [b"data: [DONE]\n\n"]
+
+
+def test_what_passes_at_once_passes_as_it_does_one_by_one() -> None:
+    words = ["Hi", ' "ünï"\n', "\ud83d", "\ude00", "", "word"] * 50
+    told = [
+        CREATED,
+        *(delta(one, obfuscation="x" * (at % 7)) for at, one in enumerate(words)),
+        COMPLETED,
+    ]
+    body = frame(*told)
+    played = send(body)
+    assert played.out == ours(body)
+    stream = open_stream()
+    stream.feed(frame(*told[:-1]))
+    assert (
+        stream.measure().tokens.output
+        == (sum(len(one.encode("utf-8", "surrogatepass")) for one in words) + 3) // 4
+    )
+
+
+@fuzz(100)
+@given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=3)), max_size=9), st.randoms())
+def test_any_words_pass_at_any_cut(words: list[tuple[str, str]], dice: random.Random) -> None:
+    told = [CREATED, *(delta(text, obfuscation=noise) for text, noise in words), COMPLETED]
+    body = frame(*told)
+    expected = play(open_stream(learning=False), [body])
+    assert play(open_stream(), [body]) == expected
+    if len(body) > 200:
+        assert play(open_stream(), random_slices(body, dice)) == expected
+
+
+def test_the_position_is_behind_what_was_sent() -> None:
+    """A failure continues the stream: same response, next number, whatever passed by a template."""
+    assert open_stream().position is None
+    stream = open_stream()
+    told = number(CREATED, *[delta("x")] * 9, COMPLETED)
+    for at, one in enumerate(told[:-1]):
+        stream.feed(render_event(one))
+        position = stream.position
+        assert position is not None
+        assert (position["sequence_number"], position["response"]["id"]) == (at + 1, "resp_1")
+        assert position["response"]["model"] == MODEL
+    stream.feed(render_event(told[-1]))
+    assert stream.complete
+    assert (stream.position or {})["sequence_number"] == len(told) - 1
+    many = open_stream()
+    many.feed(b"".join(map(render_event, told[:-1])))
+    assert (many.position or {})["sequence_number"] == len(told) - 1
+
+
+def test_keep_alives_pass_and_begin_nothing() -> None:
+    stream = open_stream()
+    event = render_event({"type": "keepalive", "sequence_number": 0})
+    assert stream.feed(b": wait\n\n" + event) == b": wait\n\n" + event
+    assert not stream.begun
+
+
+@pytest.mark.parametrize(
+    ("item", "delivered"), [(call(), True), (message(""), False), ({"type": "reasoning"}, False)]
+)
+def test_an_item_may_be_something_by_itself(item: dict[str, object], delivered: bool) -> None:
+    stream = open_stream()
+    stream.feed(frame(CREATED, {"type": "response.output_item.added", "item": item}))
+    assert stream.delivered is delivered
+
+
+def test_items_count_where_there_were_no_deltas() -> None:
+    stream = open_stream()
+    done = {"type": "response.output_item.done", "item": message("12345678")}
+    stream.feed(frame(CREATED, done))
+    assert stream.measure().tokens.output == 2
+    stream.feed(frame(delta("1234"), done))
+    assert stream.measure().tokens.output == 4
+
+
+def test_an_incomplete_end_and_a_failure_have_their_usage() -> None:
+    failed = get_stream("responses-incomplete")
+    assert play(open_stream(), [failed.body]).tokens == failed.tokens
+    [stream] = [one for one in streams.RESPONSES_FAILING if one.name == "responses-failed"]
+    played = play(open_stream(), [stream.body])
+    assert (played.failure, played.tokens) == (stream.error, Tokens(14, output=2))
+    assert b"response.failed" not in played.out
+    read_events(played.out)
+
+
+def test_events_with_other_fields_or_names_are_written_anew() -> None:
+    event = b"id: 7\nevent: other\ndata: " + json.dumps(number(CREATED)[0]).encode() + b"\n\n"
+    assert read_events(open_stream().feed(event))[0]["response"]["model"] == MODEL
+
+
+def test_an_oversized_last_event_ends_the_stream_all_the_same() -> None:
+    long = "x" * MAX_TRANSLATED_EVENT_BYTES
+    body = frame(CREATED, {**COMPLETED, "response": make_response(message(long), usage=USAGE)})
+    played = play(open_stream(), [body[:100], body[100:]])
+    assert (played.complete, played.tokens) == (True, Tokens(9, output=3))
+    assert played.out.endswith(body[-100:])

@@ -1,0 +1,102 @@
+"""Responses upstreams: requests as they are sent, JSON replies as they are read and passed on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.dialects import CALLERS, COUNTERS, EXCHANGES, Target
+from gateway.dialects.responses.upstream import ResponsesUpstream
+from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.money import Tokens
+from tests.dialects.responses.kit import (
+    OTHER_TAG,
+    TAG,
+    Json,
+    call,
+    make_context,
+    make_response,
+    message,
+)
+
+UPSTREAM = ResponsesUpstream()
+EXCHANGE = EXCHANGES["responses"]["responses"]
+TARGET = Target("theirs", provider_tag=TAG)
+USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+
+
+def write(exchange: Any = EXCHANGE, **fields: Any) -> Json:
+    data = orjson.dumps({"model": "m", "input": "Hi", **fields})
+    written: Json = json.loads(
+        exchange.write_request(exchange.caller.parse_request(data), TARGET).data
+    )
+    return written
+
+
+def test_a_request_passes_but_for_its_model_and_is_never_stored() -> None:
+    fields = {
+        "instructions": "Be brief.",
+        "reasoning": None,
+        "prompt_cache_key": "k",
+        "new": {"a": 1},
+    }
+    assert write(**fields) == {"model": "theirs", "input": "Hi", **fields, "store": False}
+    assert "client_metadata" not in write(client_metadata={"x": "y"})
+
+
+def test_reasoning_returns_to_its_provider_alone() -> None:
+    def reason(sealed: str) -> Json:
+        return {"type": "reasoning", "summary": [], "encrypted_content": sealed}
+
+    items = [reason(TAG + "a"), reason(OTHER_TAG + "b"), reason("c")]
+    assert write(input=items)["input"] == [reason("a")]
+
+
+def test_a_count_is_asked_with_what_counts_alone() -> None:
+    [counter] = [one for one in COUNTERS if one.exchange.caller.name == "responses"]
+    asked = write(counter.exchange, stream=True, store=False, include=[], service_tier="priority")
+    assert asked == {"model": "theirs", "input": "Hi"}
+    assert counter.exchange.upstream.path == counter.path == "/responses/input_tokens"
+
+
+def test_the_key_is_a_bearer() -> None:
+    assert UPSTREAM.auth_headers("k") == {"Authorization": "Bearer k"}
+    assert UPSTREAM.auth_headers("") == {}
+    assert CALLERS["responses"].path == UPSTREAM.path
+
+
+@pytest.mark.parametrize("status", ["completed", "incomplete"])
+def test_a_reply_passes_but_for_the_model_and_what_is_sealed(status: str) -> None:
+    sealed = {"type": "reasoning", "summary": [], "encrypted_content": "gA"}
+    reply = make_response(sealed, message("Hi"), status=status, usage=USAGE, service_tier="default")
+    body = json.dumps(reply, indent=1).encode()
+    passed = EXCHANGE.read_reply(body + b"\n", make_context())
+    assert passed.body == body.replace(b"theirs", b"our/model").replace(
+        b'"gA"', b'"%bgA"' % TAG.encode()
+    )
+    assert (passed.metered.tokens, passed.metered.estimated) == (Tokens(9, output=3), False)
+
+
+def test_a_reply_without_a_usage_is_estimated_by_its_text() -> None:
+    reply = make_response(message("12345678"), call("1234"))
+    passed = EXCHANGE.read_reply(json.dumps(reply).encode(), make_context())
+    assert (passed.metered.tokens, passed.metered.estimated) == (Tokens(7, output=3), True)
+
+
+def test_a_reply_that_says_no_end_is_cut_short() -> None:
+    reply = make_response(message("Hi"), status="in_progress", usage=USAGE)
+    passed = EXCHANGE.read_reply(json.dumps(reply).encode(), make_context())
+    assert isinstance(passed.failure, UndeliverableReply)
+    with pytest.raises(UpstreamError, match="empty"):
+        EXCHANGE.read_reply(json.dumps(make_response(status="queued")).encode(), make_context())
+
+
+def test_searches_are_reported() -> None:
+    search = {"type": "web_search_call", "action": {"type": "search"}}
+    report = UPSTREAM.read_report(make_response(search, search), make_context().expected)
+    assert report.web_searches == 2
+    assert UPSTREAM.has_content(make_response(search))
+    assert not UPSTREAM.has_content(make_response(message("")))

@@ -1,0 +1,89 @@
+"""The usage of a response, class by class, and the text that stands in for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.dialects.responses.usage import (
+    count_item_text,
+    is_made,
+    is_search,
+    read_items,
+    read_responses_usage,
+)
+from gateway.money import Tokens
+from gateway.prices import UNSAID, Terms
+from gateway.usage import Expected, UsageLimits
+from tests.dialects.responses.kit import Json, call, message
+
+EXPECTED = Expected(7, UsageLimits(1000, 100, 100))
+
+
+def use(given: Any, made: Any, total: Any = None, **details: Any) -> Json:
+    usage = {"input_tokens": given, "output_tokens": made, "total_tokens": total}
+    return {**usage, "input_tokens_details": details or None}
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        (use(10, 3, 13), Tokens(10, output=3)),
+        (use(10, 3, cached_tokens=6, cache_write_tokens=3), Tokens(1, 6, 3, 3)),
+        (use(10, 3, cached_tokens=12, cache_write_tokens=3), Tokens(0, 10, 0, 3)),
+        (use(10, None), Tokens(10)),
+        (use(10, 3, 20), Tokens(10, output=10)),
+        (use(None, 3), None),
+        (use(True, 3), None),
+        (use(10, -1), None),
+        (use(1001, 3), None),
+        (use(10, 101), None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_tokens_are_read_by_class(usage: object, tokens: Tokens | None) -> None:
+    assert read_responses_usage(usage, None, 0, EXPECTED).tokens == tokens
+
+
+def test_the_tier_is_read_and_searches_are_bounded() -> None:
+    reported = read_responses_usage(None, "priority", 10**9, EXPECTED)
+    assert (reported.terms, reported.web_searches) == (Terms("priority"), 10_000)
+    assert read_responses_usage(None, None, 0, EXPECTED).terms is UNSAID
+
+
+@pytest.mark.parametrize(
+    ("item", "count"),
+    [
+        (message("äb"), 3),
+        (call('{"a":1}'), 7),
+        ({"type": "custom_tool_call", "input": "abc"}, 3),
+        ({"type": "message", "content": [{"type": "refusal", "refusal": "no"}, "odd"]}, 2),
+        ({"type": "reasoning", "summary": [{"text": "ab"}], "content": [{"text": "c"}]}, 3),
+        ({"type": "code_interpreter_call", "code": "1+1"}, 3),
+        ({"type": "image_generation_call", "result": "eA=="}, 6400),
+        ({"type": "web_search_call"}, 0),
+    ],
+)
+def test_text_is_counted_wherever_an_item_has_it(item: Json, count: int) -> None:
+    assert count_item_text(item) == count
+
+
+def test_items_that_bring_more_than_text() -> None:
+    assert [is_made(one) for one in (message(""), {"type": "reasoning"}, call())] == [
+        False,
+        False,
+        True,
+    ]
+    assert read_items({"output": [message("a"), 1]}) == [message("a")]
+    assert read_items({"output": None}) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "charged"),
+    [({"type": "search"}, True), (None, True), ({"type": "open_page"}, False)],
+)
+def test_a_search_is_charged_and_a_page_opened_is_not(action: Json | None, charged: bool) -> None:
+    assert is_search({"type": "web_search_call", "action": action}) is charged
+    assert not is_search(message("x"))

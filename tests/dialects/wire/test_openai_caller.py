@@ -1,0 +1,30 @@
+"""What callers of OpenAI's APIs get whichever they call."""
+
+from __future__ import annotations
+
+import json
+
+from gateway.dialects import CALLERS, ListedModel
+from gateway.dialects.wire import OpenAICaller
+from gateway.errors import BadRequest
+
+CALLER = OpenAICaller()
+
+
+def test_errors_are_in_one_envelope() -> None:
+    body = CALLER.render_error(BadRequest("m", param="p", code="c"), "request-1")
+    error = {"message": "m", "type": "invalid_request_error", "param": "p", "code": "c"}
+    assert json.loads(body) == {"error": error}
+    for name in ("chat", "responses"):
+        assert CALLERS[name].render_error(BadRequest("m", param="p", code="c"), "r") == body
+
+
+def test_models_are_a_list_without_pages() -> None:
+    shown = {"id": "m", "object": "model", "created": 1, "owned_by": "us"}
+    listed = CALLER.list_models([ListedModel("m", "us", 1, 2, 3)], {})
+    assert listed == {"object": "list", "data": [shown]}
+
+
+def test_headers_name_the_request_and_the_limits() -> None:
+    assert CALLER.reply_headers("r") == {"x-request-id": "r"}
+    assert CALLER.limit_headers([], 0) == {}
