@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from gateway.api.admission import Completion, Prepared, _choose_writable, find_model
 from gateway.api.large_bodies import LargeBodies, Result
 from gateway.config import Model
-from gateway.dialects import CompletionRequest, Payload
+from gateway.dialects import CompletionRequest, Payload, Target
 from gateway.errors import BadRequest, ModelNotAllowed, UpstreamUnavailable
 from gateway.ledger import Account, Key, KeyTerms, Terms
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
@@ -40,7 +40,7 @@ class FakeExchange:
 def line_up(*routes: str) -> Any:
     """Candidates by name; one whose name begins with `no` refuses the request."""
     exchanges = [FakeExchange(name, refuses=name.startswith("no")) for name in routes]
-    return tuple(SimpleNamespace(exchange=one, target=None) for one in exchanges)
+    return tuple(SimpleNamespace(exchange=one, target=Target("up")) for one in exchanges)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ from typing import Final
 
 import pytest
 
-from tests.api.scene import ASKS, PATHS
+from tests.api import scene
+from tests.support import responses
 from tests.support.chat import split_events
 from tests.support.client import Call, Reply, request
 from tests.support.messages import STOP, frame, read_events
 from tests.support.pairs import Caller, Provider, each_pair
-from tests.support.replies import DONE, LAST_CHUNK, chunk, chunked, dumps, sse, stream_head
+from tests.support.replies import DONE, LAST_CHUNK, Json, chunk, chunked, dumps, sse, stream_head
 from tests.support.stage import Stage
 from tests.support.told import USED, Told
 from tests.support.upstream import Step, Wait
@@ -28,8 +29,25 @@ MORE_TEXT: Final = {
             "delta": {"type": "text_delta", "text": JUNK},
         }
     ),
+    "responses": responses.frame(
+        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": JUNK}
+    ),
 }
-SECOND_END: Final = {"chat": DONE, "messages": frame(STOP)}
+SECOND_END: Final = {
+    "chat": DONE,
+    "messages": frame(STOP),
+    "responses": responses.frame(
+        {"type": "response.completed", "response": responses.make_response()}
+    ),
+}
+PATHS: Final = {**scene.PATHS, "responses": "/v1/responses"}
+
+
+def make_ask(caller: str, model: str) -> Json:
+    """Make the caller's request for a stream."""
+    if caller == "responses":
+        return {"model": model, "input": "Say hello.", "stream": True}
+    return scene.ASKS[caller](model, stream=True)
 
 
 @dataclass(slots=True)
@@ -43,7 +61,7 @@ class Conversation:
 
     async def stream(self, ended: asyncio.Event) -> Reply:
         """Ask for a stream; `ended` is set once all of it has come."""
-        await self._send("POST", PATHS[self.caller], ASKS[self.caller](self.model, stream=True))
+        await self._send("POST", PATHS[self.caller], make_ask(self.caller, self.model))
         await self.call.read_head()
         reply = await self.call.read_all()
         ended.set()
@@ -67,9 +85,12 @@ def check_end(reply: Reply, caller: str) -> None:
     if caller == "chat":
         events = split_events(reply.body)
         assert (events[-1], events.count(b"[DONE]")) == (b"[DONE]", 1)
-    else:
+    elif caller == "messages":
         said = read_events(reply.body)
         assert (said[-1], said.count(STOP)) == (STOP, 1)
+    else:
+        kinds = [one["type"] for one in read_events(reply.body)]
+        assert (kinds[-1], kinds.count("response.completed")) == ("response.completed", 1)
 
 
 def list_junk(provider: Provider) -> list[bytes]:

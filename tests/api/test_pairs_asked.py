@@ -151,10 +151,11 @@ async def test_what_is_asked_arrives_in_the_providers_dialect(
     assert stage.alpha.last.target == paths[provider.dialect]
 
 
-CHAT_TOOLS = [
-    {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
-    for name in ("weather", "now")
-]
+def make_chat_tool(name: str, **extra: Any) -> Json:
+    return {"type": "function", "function": {"name": name, "parameters": SCHEMA, **extra}}
+
+
+CHAT_TOOLS = [make_chat_tool(name) for name in ("weather", "now")]
 MESSAGES_TOOLS = [{"name": name, "input_schema": SCHEMA} for name in ("weather", "now")]
 RESPONSES_TOOLS = [
     {"type": "function", "name": name, "parameters": SCHEMA, "strict": False}
@@ -305,7 +306,7 @@ async def test_tool_round_trip(
     if caller.dialect == provider.dialect == "chat":
         assert asked["messages"] == turn[:1]
     if caller.dialect == "responses" and provider.dialect == "chat":
-        tools = [one | {"function": one["function"] | {"strict": False}} for one in tools]
+        tools = [make_chat_tool(name, strict=False) for name in ("weather", "now")]
     assert asked["tools"] == answered["tools"] == tools
     assert drop_nulls(answered["messages"]) == turn
 

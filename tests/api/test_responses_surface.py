@@ -62,7 +62,7 @@ async def test_a_stream_passes_and_is_charged_as_its_last_event_says(stage: Stag
 
 @pytest.mark.parametrize("last", [b"", frame({"type": "error", "code": "x", "message": "crashed"})])
 async def test_a_failure_continues_the_stream(stage: Stage, last: bytes) -> None:
-    """A client that got no `response.failed` would send the whole turn again."""
+    """A client that got no `response.failed`, or `server_error`, would send the whole turn again."""
     model = stage.fresh("responses")
     begun = [stream_head(), chunked(frame(CREATED, *WORDS) + last)]
     stage.alpha.play([*begun, End.FIN])
@@ -70,7 +70,19 @@ async def test_a_failure_continues_the_stream(stage: Stage, last: bytes) -> None
     failed = read_events(reply.body)[-1]
     assert failed["type"] == "response.failed"
     assert (failed["response"]["id"], failed["response"]["model"]) == ("resp_1", model)
+    assert failed["response"]["error"]["code"] == "invalid_prompt"
+
+
+async def test_a_failure_before_the_output_may_be_tried_again(stage: Stage) -> None:
+    """Nothing was delivered, so nothing is charged."""
+    stage.alpha.play([stream_head(), chunked(frame(CREATED)), End.FIN])
+    ask_again = ask(stage.fresh("responses"), stream=True)
+    reply = await stage.gateway.post(RESPONSES, stage.key, ask_again)
+    failed = read_events(reply.body)[-1]
     assert failed["response"]["error"]["code"] == "server_error"
+    row = stage.books.request(reply.request_id)
+    assert row is not None
+    assert row.cost_nano == 0
 
 
 async def test_errors_are_in_openais_envelope(stage: Stage) -> None:

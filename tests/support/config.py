@@ -79,7 +79,6 @@ KINDS: Final[dict[str, Kind]] = {
         model_options='reasoning = "effort"',
     ),
     "budget": Kind(("alpha",), 4, PATIENT, ("messages",), 'reasoning = "budget"'),
-    "responses": Kind(("alpha",), 48, dialects=("responses",)),
     "streams": Kind(("alpha",), 1),
     "message-streams": Kind(("alpha",), 1, dialects=("messages",)),
     "demo": Kind(("demo",), 1, "", ("demo",)),

@@ -37,8 +37,6 @@ class ChunkWriter(ChoiceWriter):
 
     __slots__ = ("_calls", "_stop_details", "_stop_reason")
 
-    position: Final = None
-
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._calls: dict[int, _Call] = {}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat import ChatCaller
 from gateway.dialects.records import CompletionRequest, Inputs
-from gateway.dialects.wire import fields
+from gateway.dialects.wire import OpenAICaller, fields
 from gateway.errors import BadRequest
 from gateway.usage import count_text, estimate_tokens
 
@@ -17,22 +17,15 @@ MAX_DIMENSIONS: Final = 1 << 16
 FORMATS: Final = ("float", "base64")
 """Encodings of a vector. Both SDKs ask for base64 if the caller says nothing."""
 
-_CHAT: Final = ChatCaller()
 
-
-class EmbeddingsCaller:
+class EmbeddingsCaller(OpenAICaller):
     """A `Caller` of the embeddings API. It asks for no streams."""
 
     name: Final = "embeddings"
     path: Final = "/embeddings"
     marker: Final = None
     keep_alive: Final = b""
-    render_error = staticmethod(_CHAT.render_error)
-    render_error_event = staticmethod(_CHAT.render_error_event)
-    reply_headers = staticmethod(_CHAT.reply_headers)
-    limit_headers = staticmethod(_CHAT.limit_headers)
-    list_models = staticmethod(_CHAT.list_models)
-    show_model = staticmethod(_CHAT.show_model)
+    render_error_event = staticmethod(ChatCaller().render_error_event)
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)

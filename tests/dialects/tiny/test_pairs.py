@@ -63,6 +63,7 @@ def make_context() -> ReplyContext:
 def test_every_pair_is_served_and_only_unequal_ones_translate() -> None:
     assert set(EXCHANGES) == {*NAMES, "responses"}
     served = {frozenset(EXCHANGES[name]) - {"responses"} for name in NAMES}
+    assert all("responses" in EXCHANGES[name] for name in EXCHANGES)
     assert served == {frozenset((*NAMES, "demo"))}
     for caller, upstream in PAIRS:
         exchange = EXCHANGES[caller][upstream]
