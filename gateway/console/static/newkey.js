@@ -55,6 +55,16 @@ reply = client.messages.create(
     messages=[{"role": "user", "content": "Hello"}],
 )
 print(reply.content[0].text)`,
+  Codex: ({ base, secret, model }) => `# export GATEWAY_KEY=${secret}
+# ~/.codex/config.toml:
+model = "${model}"
+model_provider = "gateway"
+
+[model_providers.gateway]
+name = "Gateway"
+base_url = "${base}"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"`,
   curl: ({ base, secret, model }) => `curl ${base}/chat/completions \\
   -H "Authorization: Bearer ${secret}" \\
   -H "Content-Type: application/json" \\
