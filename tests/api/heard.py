@@ -11,6 +11,7 @@ from tests.support.chat import read_stream as read_chat
 from tests.support.client import Reply
 from tests.support.messages import read_broken_stream as read_broken_messages
 from tests.support.messages import read_stream as read_messages
+from tests.support.responses import read_stream as read_responses
 
 OVERLOADED: Final = ("server_is_overloaded", "overloaded_error")
 CODES: Final[dict[str, tuple[str, str]]] = {
@@ -19,7 +20,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "rejected": ("invalid_request_error", "invalid_request_error"),
 }
 """The code of an error in chat and its type in messages, by outcome; others are an overload."""
-LAST_EVENTS: Final = (b"[DONE]", b"message_stop")
+LAST_EVENTS: Final = (b"[DONE]", b"message_stop", b"response.completed")
 
 
 def check_last(reply: Reply, ending: Ending, caller: str, model: str, *, stream: bool) -> None:
@@ -41,21 +42,26 @@ def _check_whole(reply: Reply, caller: str, model: str, *, stream: bool) -> None
         assert TEXT in reply.body.decode()
     elif caller == "chat":
         assert read_chat(reply.body, model).text == TEXT
-    else:
+    elif caller == "messages":
         read_messages(reply.body, model)
         assert all(piece in reply.body.decode() for piece in PIECES)
+    else:
+        assert read_responses(reply.body, model, "response.completed") == TEXT
 
 
 def _check_error(reply: Reply, ending: Ending, caller: str, model: str) -> None:
     """Check a status with a body, or one error event behind whole events."""
     code, kind = CODES.get(ending.outcome, OVERLOADED)
     if reply.status != 200:
-        if caller == "chat":
-            check_error(reply, reply.status, code)
-        else:
+        if caller == "messages":
             check_messages_error(reply, reply.status, kind)
+        else:
+            check_error(reply, reply.status, code)
     elif caller == "chat":
         said = read_broken_chat(reply.body, model, code)
         assert said.text == (TEXT if ending.charge.completion else "")
-    else:
+    elif caller == "messages":
         read_broken_messages(reply.body, model, kind, reply.headers["x-request-id"])
+    else:
+        text = read_responses(reply.body, model, "response.failed")
+        assert text == (TEXT if ending.charge.completion else "")

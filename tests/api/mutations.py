@@ -34,9 +34,14 @@ def make_valid(dice: random.Random, key: str) -> bytes:
 
 def _make_body(dice: random.Random, caller: str) -> dict[str, Any]:
     model = f"{dice.choice(('chat', 'messages'))}/{dice.randrange(2)}"
-    extra: dict[str, Any] = {"stream": dice.random() < 0.5, "temperature": 0.5, "max_tokens": 9}
+    extra: dict[str, Any] = {"stream": dice.random() < 0.5, "temperature": 0.5}
+    if caller != "responses":
+        extra["max_tokens"] = 9
     if caller == "chat":
         extra |= {"stop": ["a", "b"], "n": 1, "user": "someone", "stream_options": None}
+    elif caller == "responses":
+        tool = {"type": "function", "name": "f", "parameters": {}, "strict": False}
+        extra |= {"instructions": "Be kind.", "tools": [tool, {"type": "web_search"}]}
     else:
         extra |= {"system": [{"type": "text", "text": "Be kind."}], "top_p": 0.5, "top_k": 3}
     return ASKS[caller](model, TEXT, **extra)
@@ -48,7 +53,7 @@ def _auth(dice: random.Random, key: str) -> tuple[str, str]:
 
 
 def _completion(dice: random.Random, key: str) -> bytes:
-    caller = dice.choice(("chat", "messages"))
+    caller = dice.choice(tuple(PATHS))
     body = _make_body(dice, caller)
     data = json.dumps(body, ensure_ascii=dice.random() < 0.5).encode()
     if dice.random() < 0.4:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tests.support import responses
 from tests.support import running as runs
 from tests.support.books import Books
 from tests.support.chat import say
@@ -29,8 +30,12 @@ T = TypeVar("T")
 
 TRACEBACK_CHARACTERS: Final = 3000
 RICH: Final = (Seed("rich", 10**6 * NANO),)
-PATHS: Final = {"chat": CHAT, "messages": MESSAGES}
-ASKS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {"chat": say, "messages": ask}
+PATHS: Final = {"chat": CHAT, "messages": MESSAGES, "responses": "/v1/responses"}
+ASKS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
+    "chat": say,
+    "messages": ask,
+    "responses": responses.ask,
+}
 """The completion path and a request, by the caller's dialect."""
 
 

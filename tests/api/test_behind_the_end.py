@@ -8,13 +8,13 @@ from typing import Final
 
 import pytest
 
-from tests.api import scene
+from tests.api.scene import ASKS, PATHS
 from tests.support import responses
 from tests.support.chat import split_events
 from tests.support.client import Call, Reply, request
 from tests.support.messages import STOP, frame, read_events
 from tests.support.pairs import Caller, Provider, each_pair
-from tests.support.replies import DONE, LAST_CHUNK, Json, chunk, chunked, dumps, sse, stream_head
+from tests.support.replies import DONE, LAST_CHUNK, chunk, chunked, dumps, sse, stream_head
 from tests.support.stage import Stage
 from tests.support.told import USED, Told
 from tests.support.upstream import Step, Wait
@@ -40,14 +40,6 @@ SECOND_END: Final = {
         {"type": "response.completed", "response": responses.make_response()}
     ),
 }
-PATHS: Final = {**scene.PATHS, "responses": "/v1/responses"}
-
-
-def make_ask(caller: str, model: str) -> Json:
-    """Make the caller's request for a stream."""
-    if caller == "responses":
-        return {"model": model, "input": "Say hello.", "stream": True}
-    return scene.ASKS[caller](model, stream=True)
 
 
 @dataclass(slots=True)
@@ -61,7 +53,7 @@ class Conversation:
 
     async def stream(self, ended: asyncio.Event) -> Reply:
         """Ask for a stream; `ended` is set once all of it has come."""
-        await self._send("POST", PATHS[self.caller], make_ask(self.caller, self.model))
+        await self._send("POST", PATHS[self.caller], ASKS[self.caller](self.model, stream=True))
         await self.call.read_head()
         reply = await self.call.read_all()
         ended.set()

@@ -119,12 +119,16 @@ async def leave(call: Call, seen: asyncio.Event) -> None:
     seen.set()
 
 
+FINISHES: Final = (b'"stop"', b"content_block_stop", b"response.output_item.done")
+
+
 def _has_come(body: bytes, ending: Ending) -> bool:
     """Return whether the finish is in the bytes: the choice's end in chat, else the block's."""
     if ending.leaves == "finished":
-        return b'"stop"' in body or b"content_block_stop" in body
+        return any(one in body for one in FINISHES)
     text_has_come = ending.charge.completion or ending.leaves == "during"
-    return (PIECES[-1].encode() if text_has_come else b'"role"') in body
+    begins = (PIECES[-1].encode(),) if text_has_come else (b'"role"', b"response.created")
+    return any(one in body for one in begins)
 
 
 def find_ids(books: Books, model: str) -> list[str]:
@@ -227,8 +231,8 @@ async def check_exchange(exchange: Exchange | None, ending: Ending) -> None:
 
 
 UNREAD_KINDS: Final = {
-    "plain": Kind(("alpha",), 4),
-    "abort": Kind(("alpha",), 2, 'on_disconnect = "abort"'),
+    "plain": Kind(("alpha",), 2 * len(PATHS)),
+    "abort": Kind(("alpha",), len(PATHS), 'on_disconnect = "abort"'),
 }
 
 

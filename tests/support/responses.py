@@ -6,12 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from tests.support.chat import Used
-from tests.support.messages import halve
+from tests.support.messages import halve, read_events
 from tests.support.replies import Json, dumps
 
 UPSTREAM_ID: Final = "resp_upstream0001"
 UPSTREAM_MODEL: Final = "upstream-responses-2026"
 USED: Final = Used(11, 7)
+
+
+def ask(model: str, text: str = "Say hello, please.", **extra: Any) -> Json:
+    """Make a request with one text and extra fields."""
+    return {"model": model, "input": text, "max_output_tokens": 100, **extra}
 
 
 def make_usage(used: Used) -> Json:
@@ -159,3 +164,16 @@ def frame(event: Json) -> bytes:
 
 def frames(events: Iterable[Json]) -> list[bytes]:
     return [frame(event) for event in events]
+
+
+def read_stream(body: bytes, model: str, last: str) -> str:
+    """Check the frame of a stream that the gateway made, and return its text."""
+    events = read_events(body)
+    assert (events[0]["type"], events[-1]["type"]) == ("response.created", last)
+    assert [one["sequence_number"] for one in events] == list(range(len(events)))
+    replies = [one["response"] for one in events if "response" in one]
+    assert {one["id"] for one in replies} == {replies[0]["id"]}
+    if len(replies) > 1:
+        assert {one["model"] for one in replies} <= {model, ""}
+    assert (replies[-1]["error"] is None) is (last != "response.failed")
+    return "".join(one["delta"] for one in events if one["type"] == "response.output_text.delta")
