@@ -5,7 +5,6 @@
     state           the state that requests share, and the record that each one carries
     limits          the rates of keys and accounts
     ended_keys      when a revoked or expired key ended
-    counting        the limits of requests that count tokens
     body            the body: its size, its deadlines, the budget for all bodies
     large_bodies    large ones: bounded, and parsed in a worker thread
     completions     the handler of the completion surfaces

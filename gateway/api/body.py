@@ -57,8 +57,8 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
 def hold_body(call: Call, size: int) -> None:
     """Reserve room for bytes that have arrived, until the request ends.
 
-    Raises Overloaded when there is none, and RateLimited when the account has its share. A request that is alone always
-    has room: else a body within its limit could never be served.
+    Raises Overloaded when there is none, and RateLimited when the account has its share. A request
+    that is alone always has room: else a body within its limit could never be served.
     """
     assert call.key is not None
     gateway, account = call.gateway, call.key.account.id

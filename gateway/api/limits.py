@@ -1,19 +1,27 @@
 """The rates of keys and accounts: requests and tokens per minute as token buckets, and concurrency.
 
-No I/O. A request is counted by its key and by the account above it, and either may refuse it. A bucket holds the amount of one minute and refills evenly. A refusal says when the request will fit.
-Times are seconds of a monotonic clock, passed in.
+No I/O. A request is counted by its key and by the account above it, and either may refuse it. A
+bucket holds the amount of one minute and refills evenly. A refusal says when the request will fit.
+Times are seconds of a monotonic clock, passed in. Counts of tokens have limits of their own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gateway.dialects import RateLimit
-from gateway.errors import RateLimited
+from gateway.errors import Overloaded, RateLimited
 
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""
+MAX_COUNTS: Final = 32
+"""In flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
+MAX_OWN_COUNTS: Final = 8
+"""Requests of one account: an agent counts one conversation at a time."""
 
 
 class Bucket:
@@ -157,3 +165,34 @@ def _keep_tighter(found: dict[str, RateLimit], limit: RateLimit) -> None:
     known = found.get(limit.name)
     if known is None or limit.remaining < known.remaining:
         found[limit.name] = limit
+
+
+class Counting:
+    """The requests that count tokens, in flight, by account id.
+
+    They cost nothing, so neither money nor rates bound them.
+    """
+
+    __slots__ = ("_in_flight",)
+
+    def __init__(self) -> None:
+        self._in_flight: Counter[int] = Counter()
+
+    @contextmanager
+    def admit(self, account_id: int) -> Iterator[None]:
+        """Count one while it lasts. Raises RateLimited, Overloaded."""
+        if self._in_flight[account_id] >= MAX_OWN_COUNTS:
+            raise RateLimited(
+                f"This account may count the tokens of {MAX_OWN_COUNTS} requests at once."
+            )
+        if self._in_flight.total() >= MAX_COUNTS:
+            raise Overloaded(
+                "The gateway counts as many tokens as it may at once. Try again shortly."
+            )
+        self._in_flight[account_id] += 1
+        try:
+            yield
+        finally:
+            self._in_flight[account_id] -= 1
+            if not self._in_flight[account_id]:
+                del self._in_flight[account_id]

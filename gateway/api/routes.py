@@ -32,7 +32,7 @@ from gateway.api.state import Gateway
 from gateway.dialects import CALLERS, COUNTERS, EMBEDDINGS, Caller
 
 Access = Literal["charged", "free", "open"]
-"""Who may use a route: callers with a balance, callers with a key, everybody."""
+"""A route is open to callers with a balance, to callers with a key, or to everybody."""
 
 _ANY_REST: Final = "/{rest:.*}"
 

@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 
-from gateway.api.counting import Counting
 from gateway.api.ended_keys import EndedKeys
 from gateway.api.large_bodies import LargeBodies
-from gateway.api.limits import Rates
+from gateway.api.limits import Counting, Rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.config import Config, Limits
 from gateway.dialects import Caller

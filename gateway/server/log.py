@@ -22,7 +22,7 @@ log = logging.getLogger("gateway.log")
 QUEUE_CHARS: Final = 4 << 20
 """Characters that wait, some 16,000 lines: a minute of a busy gateway."""
 LINE_CHARS: Final = 256
-"""What a line that is still to be made counts for in the queue."""
+"""The place in the queue of a line that is still to be made."""
 FLUSH_SECONDS: Final = 2.0
 """How long the end of the process waits for a reader."""
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"

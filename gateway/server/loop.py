@@ -44,7 +44,7 @@ class Selector(selectors.EpollSelector):
 
 
 _WANTED: Final = {select.EPOLLIN: EVENT_READ, select.EPOLLOUT: EVENT_WRITE}
-"""What an event is for; all others, such as a hang-up, are for who reads and who writes."""
+"""The side that an event wakes; any other event, such as a hang-up, wakes both."""
 
 
 class Loop(asyncio.SelectorEventLoop):

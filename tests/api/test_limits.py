@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api.limits import Bucket, Rates
+from gateway.api.limits import MAX_COUNTS, MAX_OWN_COUNTS, Bucket, Counting, Rates
 from gateway.dialects import CALLERS
-from gateway.errors import RateLimited
+from gateway.errors import Overloaded, RateLimited
 from tests.support.fuzz import fuzz
 
 EPSILON = 1e-6
@@ -236,3 +237,37 @@ def test_an_account_s_tokens_are_counted_once_by_whichever_key() -> None:
     assert (tell(one, 0.0)["x-ratelimit-remaining-tokens"], one.tokens.level(0.0)) == ("5", 990)
     one.take_tokens(988, 60.0)
     assert tell(one, 60.0)["x-ratelimit-limit-tokens"] == "100", "the account has less left"
+
+
+# ---- counts of tokens -----------------------------------------------------------------------------
+
+
+def test_one_account_counts_few_at_once_and_others_go_on() -> None:
+    counting = Counting()
+    with ExitStack() as counts:
+        for _ in range(MAX_OWN_COUNTS):
+            counts.enter_context(counting.admit(1))
+        with pytest.raises(RateLimited), counting.admit(1):
+            pass
+        with counting.admit(2):
+            pass
+    with counting.admit(1):
+        pass
+
+
+def test_all_accounts_together_count_few_at_once() -> None:
+    counting = Counting()
+    with ExitStack() as counts:
+        for account in range(MAX_COUNTS):
+            counts.enter_context(counting.admit(account))
+        with pytest.raises(Overloaded), counting.admit(MAX_COUNTS):
+            pass
+    with counting.admit(MAX_COUNTS):
+        pass
+
+
+def test_a_count_that_fails_gives_its_place_back() -> None:
+    counting = Counting()
+    for _ in range(MAX_COUNTS + 1):
+        with pytest.raises(OSError, match="fails"), counting.admit(1):
+            raise OSError("fails")

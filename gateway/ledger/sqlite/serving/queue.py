@@ -20,7 +20,7 @@ class Queue:
 
     def __init__(self) -> None:
         self._holds: dict[QueuedHold, None] = {}
-        """What the next batches commit, in order."""
+        """The steps of the next batches, in order."""
         self._fresh: list[QueuedHold] = []
         self._older: list[QueuedHold] = []
         """Admissions that linger; some may have been added since."""

@@ -51,7 +51,7 @@ class Writer:
         self._commit_seconds = commit_seconds
         self._give_up_seconds: float | None = None
         self._batch: Sequence[Item] = ()
-        """What is being committed, until `_hang_seconds` at most; then the commit hangs."""
+        """The items of the commit under way; after `_hang_seconds` it hangs."""
         self._hang_seconds = math.inf
         self._ripening: asyncio.TimerHandle | None = None
         self._loop.call_later(POLL_SECONDS, self._run, self._watch)
