@@ -1,14 +1,17 @@
 """An LLM gateway: keys, balances and an exact ledger in front of several upstream providers.
 
     errors  money  prices  usage  times  tasks   leaves: they import no folder
-    addresses  apikeys  request_ids  exit_codes   more leaves
+    addresses  apikeys  request_ids  exit_codes  file_access  version   more leaves
     config/     gateway.toml as records, checked as a whole
     dialects/   the wire formats, without I/O: callers, upstreams, translations, streams
     ledger/     accounts, keys, holds, charges: two contracts and their SQLite implementation
     upstream/   requests to providers: routes, breaker, connections
     api/        `/v1`: from the request of a caller to its reply
+    price_lists/   lists that others publish, compared with gateway.toml
+    alerts/     what is wrong: noticed, queued, delivered to webhooks and a command
     admin/      the operator's verbs, shared by command line and console
     console/    the web page and its JSON API
+    metrics/    what `GET /metrics` tells: counts, times and tokens, for Prometheus
     server/     the process: sockets, signals, draining, systemd, the first start
     cli/        the command line
     app         the application: the API and the console around one `Gateway`
@@ -28,5 +31,6 @@ How a completion is served, such as `POST /v1/chat/completions`:
     api.lifecycle     one table decides who pays for which ending
     api.conclusion    commit the charge, then send the last bytes
 
-Each folder's docstring says what is in it, what it may import and what it offers.
+Each folder's docstring says what is in it, what it may import and what it offers. `docs/` has the
+references: settings, formats, charges, operation, the console's API, measurements.
 """

@@ -15,7 +15,7 @@ from gateway.upstream import DemoForwarder, Forwarder, HttpForwarder, ProviderSt
 
 
 def make_app(gateway: Gateway) -> web.Application:
-    app = web.Application(client_max_size=gateway.config.server.max_body_bytes)
+    app = web.Application()
     add_console(app, gateway)
     add_api(app, gateway)
     return app
@@ -31,8 +31,13 @@ def make_gateway(
     return Gateway(config, ledger, make_routes(config, exchanges), Ticker(), log_call)
 
 
-def make_routes(config: Config, exchanges: Exchanges = EXCHANGES) -> Routes:
-    """Route every model that can be served in some dialect."""
+def make_routes(
+    config: Config, exchanges: Exchanges = EXCHANGES, *, before: Routes | None = None
+) -> Routes:
+    """Route every model that can be served in some dialect.
+
+    Providers of the routes `before` whose settings are the same keep their connections and breakers.
+    """
     servable = {dialect for row in exchanges.values() for dialect in row}
     models = {
         model.id: model
@@ -40,9 +45,16 @@ def make_routes(config: Config, exchanges: Exchanges = EXCHANGES) -> Routes:
         if any(config.providers[route.provider].dialect in servable for route in model.routes)
     }
     used = {route.provider for model in models.values() for route in model.routes}
-    providers = {name: ProviderState(_make_forwarder(config.providers[name])) for name in used}
+    known = {} if before is None else before.providers
+    providers = {name: _make_state(config.providers[name], known.get(name)) for name in used}
     embeddings = {EMBEDDINGS.caller.name: dict.fromkeys(EMBEDDERS, EMBEDDINGS)}
     return Routes(models, providers, {**exchanges, **embeddings})
+
+
+def _make_state(provider: Provider, before: ProviderState | None) -> ProviderState:
+    if before is not None and before.config == provider:
+        return before
+    return ProviderState(_make_forwarder(provider), before)
 
 
 def _make_forwarder(provider: Provider) -> Forwarder:

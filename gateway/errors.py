@@ -1,8 +1,7 @@
 """The errors of the gateway.
 
-The base class of an error says who is to blame: the caller, the account, the upstream or the
-gateway. Each class carries what both dialects need: the status, the `type` and `code` of OpenAI's
-error object, and the `type` of Anthropic's. `dialects` renders them.
+The base class of an error says who is to blame. Each class carries what both dialects need: the
+status, the `type` and `code` of OpenAI's error object, and the `type` of Anthropic's.
 """
 
 from __future__ import annotations
@@ -30,6 +29,8 @@ class GatewayError(Exception):
     """False sends `x-should-retry: false`."""
     next_route: bool = False
     """Whether another route may be tried, as the provider has done no work."""
+    upstream_status: int | None = None
+    """The status of the provider's error reply, if there was one."""
     cause: str = ""
     """The provider's failure, for the log: a status or a kind of failure. Never a text of its own."""
 
@@ -71,16 +72,20 @@ class BadRequest(CallerError):
         """The messages dialect's `details.error_code`, which SDKs act on."""
 
 
-_MODEL_ID: Final = re.compile(r"[\w./:@+-]{1,100}")
+_MODEL_ID: Final = re.compile(r"(?!.*(sk-|[A-Za-z0-9]{24}))[\w./:@+-]{1,100}")
+
+
+def name_model(text: str) -> str:
+    """Return what a caller gave as a model if it can be one, and no key in the wrong field; else ""."""
+    return text if _MODEL_ID.fullmatch(text) else ""
 
 
 class UnknownModel(CallerError):
     chat_code = "model_not_found"
 
-    def __init__(self, model: str) -> None:
-        # It is not named where it may be a key that was pasted into the wrong field.
-        name = f" '{model}'" if _MODEL_ID.fullmatch(model) and "sk-" not in model else ""
-        message = f"The model{name} does not exist here. GET /v1/models lists the models."
+    def __init__(self, model: str, problem: str = "does not exist here.") -> None:
+        name = f" '{model}'" if name_model(model) else ""
+        message = f"The model{name} {problem} GET /v1/models lists the models."
         super().__init__(message, param="model")
 
 
@@ -101,11 +106,12 @@ class InvalidKey(CallerError):
     messages_type = "authentication_error"
     should_retry = False
 
-    def __init__(self, problem: str = "Incorrect API key provided.") -> None:
+    def __init__(
+        self,
+        hint: str = "Its header is 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'.",
+    ) -> None:
         # LiteLLM tells a wrong key from a bad request by the first words, which are OpenAI's.
-        super().__init__(
-            f"{problem} Its header is 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'."
-        )
+        super().__init__(f"Incorrect API key provided. {hint}")
 
 
 class ThreadNotFound(BadRequest):
@@ -148,10 +154,14 @@ class AccountError(GatewayError):
 
 
 class InsufficientBalance(AccountError):
-    """The balance is not positive, or the key's cap is spent."""
+    """The balance is not positive, or the key's cap or budget is spent."""
 
     status, messages_type = 402, "billing_error"
     chat_type = chat_code = "insufficient_quota"
+
+
+class BudgetSpent(InsufficientBalance):
+    """The key's budget is spent until its next period."""
 
 
 class AccountSuspended(AccountError):
@@ -162,7 +172,11 @@ class ModelNotAllowed(AccountError):
     chat_code = "model_not_allowed"
 
     def __init__(self, model: str) -> None:
-        super().__init__(f"This key or its account may not use the model '{model}'.", param="model")
+        super().__init__(
+            f"This key or its account may not use the model '{model}'. GET /v1/models lists those"
+            " that it may.",
+            param="model",
+        )
 
 
 class RateLimited(AccountError):

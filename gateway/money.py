@@ -7,8 +7,9 @@ tokens × price, summed over the classes, and rounded up once per request.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 NANO: Final = 10**9
@@ -19,6 +20,9 @@ SEARCHES_PER_PRICE: Final = 10**3
 """Prices of web searches are per thousand, as providers state them."""
 MAX_AMOUNT_NANO: Final = 10**18
 """A thousand million units. More is a typing error, and SQLite's integers end at nine times that."""
+
+MAX_CHARGED: Final = 10**6
+"""Units that a provider can say it charged for a request. More comes from a broken upstream."""
 
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]{1,18})?")
 
@@ -90,12 +94,40 @@ def parse_amount_nano(text: str) -> int:
     return nano
 
 
+def read_charged_nano(value: object) -> int | None:
+    """Read an amount from parsed JSON, rounded up to a nano-unit; None if it is none that can be.
+
+    A parser has made a binary fraction of it, which `repr` writes with the very digits that were
+    sent, up to 15 of them: amounts below a million are exact.
+    """
+    if type(value) not in (float, int):
+        return None
+    amount = Decimal(repr(value))
+    if not amount.is_finite() or not 0 <= amount <= MAX_CHARGED:
+        return None
+    return int((amount * NANO).to_integral_value(ROUND_CEILING))
+
+
 def format_amount(nano: int) -> str:
     """Return a plain decimal: all significant digits, at least two decimals, no exponent."""
     if nano < 0:
         return f"-{format_amount(-nano)}"
     digits = f"{nano % NANO:09d}".rstrip("0")
     return f"{nano // NANO}.{digits:0<2}"
+
+
+def align_points(cells: Sequence[str]) -> list[str]:
+    """Pad amounts so that their points stand in one column: 0.0004 is not to look like 0.04.
+
+    Other texts, such as "-", are aligned to the right.
+    """
+    decimals = max((len(cell.partition(".")[2]) for cell in cells), default=0)
+    padded = [
+        cell + " " * (decimals - len(cell.partition(".")[2])) if "." in cell else cell
+        for cell in cells
+    ]
+    width = max(map(len, padded), default=0)
+    return [cell.rjust(width) for cell in padded]
 
 
 def describe_amount(name: str, nano: int | None) -> dict[str, object]:
@@ -111,6 +143,15 @@ def describe_tokens(tokens: Tokens) -> dict[str, int]:
         "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
         "output_tokens": tokens.output,
     }
+
+
+def format_tokens(tokens: Tokens) -> str:
+    """Name the token counts for people, so that they add up to what the vendors' SDKs show."""
+    written = tokens.cache_write + tokens.cache_write_1h
+    parts = (("cached", tokens.cached_input), ("written to the cache", written))
+    told = ", ".join(f"{name} {number}" for name, number in parts if number)
+    of_these = f", of these {told}" if told else ""
+    return f"input {tokens.all_input}{of_these}; output {tokens.output}"
 
 
 def describe_price(price: Price) -> dict[str, object]:

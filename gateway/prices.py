@@ -6,7 +6,9 @@ context, service tiers, speed and regions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from gateway.money import FREE, Price, Tokens, compute_cost_nano, describe_price
@@ -151,6 +153,8 @@ class PriceList:
 
 
 FREE_OF_CHARGE: Final = PriceList(FREE)
+NO_COSTS: Final[Mapping[str, PriceList]] = MappingProxyType({})
+"""The costs by provider of a model whose providers' prices are unknown."""
 
 
 def describe_rules(prices: PriceList) -> list[dict[str, object]]:

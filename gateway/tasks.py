@@ -1,10 +1,10 @@
-"""Start background tasks that nobody awaits; log their errors."""
+"""Background tasks that nobody awaits: their errors are logged. How late the event loop is."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 log = logging.getLogger("gateway.tasks")
 
@@ -18,6 +18,15 @@ def spawn(coroutine: Coroutine[object, None, None], *, name: str) -> asyncio.Tas
     _running.add(task)
     task.add_done_callback(_finish)
     return task
+
+
+async def measure_loop_lag(note: Callable[[float], None], tick_seconds: float) -> None:
+    """Tell `note` how many seconds late a sleep of one tick ended, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        await asyncio.sleep(tick_seconds)
+        note(max(loop.time() - began - tick_seconds, 0.0))
 
 
 def _finish(task: asyncio.Task[None]) -> None:

@@ -60,6 +60,8 @@ class Reported:
     terms: Terms = UNSAID
     guessed: bool = False
     """The report leaves out a detail that changes the price; the request's word stands for it."""
+    cost_nano: int | None = None
+    """The amount that the provider says it charged."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class Metered:
     terms: Terms = UNSAID
     unreported: bool = False
     """The reply was complete, and its upstream reported no usage that can be."""
+    reported_cost_nano: int | None = None
+    """The amount that the provider says it charged."""
 
 
 def estimate_tokens(text_bytes: int) -> int:
@@ -125,7 +129,8 @@ def meter(
             tokens, estimated = Tokens(input=expected.input_tokens, output=output), True
         elif output > tokens.output:
             tokens, estimated = replace(tokens, output=output), True
-    return Metered(tokens, estimated or unreported, searches, terms, unreported)
+    estimated |= unreported
+    return Metered(tokens, estimated, searches, terms, unreported, reported.cost_nano)
 
 
 def _find_missing(served: Terms, asked: Terms) -> dict[str, str]:

@@ -21,6 +21,7 @@ from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting 
 from tests.support import config  # noqa: E402
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
+from tests.support.newcomer import start_newcomer  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
 from tests.support.running import Launch, Running  # noqa: E402
 from tests.support.seed import SEEDS, Caller, Seed  # noqa: E402
@@ -141,6 +142,14 @@ def launch(tmp_path: Path, places: config.Places) -> Iterator[Launch]:
     for one in started:
         one.prove_books()
         one.gateway.stop()
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """A gateway in an empty folder with the shipped gateway.toml."""
+    gateway = start_newcomer(tmp_path)
+    yield gateway
+    gateway.stop()
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from gateway.upstream import DemoForwarder, HttpForwarder, Ticker
 from tests.support.settings import load
 
 CONFIG: Final = """
-[server]
-max_body_mb = 3
 [providers.demo]
 dialect = "demo"
 [providers.vendor]
@@ -64,6 +62,19 @@ async def test_one_application_serves_the_api_and_the_console(
     app = make_app(gateway)
     found = await app.router.resolve(make_mocked_request(method, path))
     assert found.http_exception is None
-    assert app._client_max_size == 3 << 20
     assert isinstance(gateway.ticker, Ticker)
     gateway.close()
+
+
+def test_providers_with_the_same_settings_keep_their_state(tmp_path: Path) -> None:
+    """With it their connections, breakers and pauses."""
+    before = make_routes(load(tmp_path, CONFIG))
+    after = make_routes(
+        load(tmp_path, CONFIG.replace("api.example.com", "new.example.com")), before=before
+    )
+    assert after.providers["demo"] is before.providers["demo"]
+    assert after.providers["vendor"] is not before.providers["vendor"]
+    again = make_routes(load(tmp_path, CONFIG), before=before)
+    assert again.providers == before.providers
+    before.close()
+    after.close()

@@ -44,6 +44,7 @@ TABLE = (
     Row(lambda: e.ModelNotFound("m"), 404, INVALID, "model_not_found", "not_found_error", "model"),
     Row(e.InvalidKey, 401, INVALID, "invalid_api_key", "authentication_error", should_retry=False),
     Row(lambda: e.InsufficientBalance(M), 402, "insufficient_quota", "insufficient_quota", "billing_error", should_retry=False),
+    Row(lambda: e.BudgetSpent(M), 402, "insufficient_quota", "insufficient_quota", "billing_error", should_retry=False),
     Row(lambda: e.AccountSuspended(M), 403, INVALID, "account_suspended", "permission_error", should_retry=False),
     Row(lambda: e.ModelNotAllowed("m"), 403, INVALID, "model_not_allowed", "permission_error", "model", should_retry=False),
     Row(lambda: e.NotFound(M), 404, INVALID, "unknown_url", "not_found_error"),

@@ -1,4 +1,4 @@
-"""What `.ci/run` installs: exact versions with hashes, enough for the whole of pyproject.toml."""
+"""The packages that `.ci/run` installs: exact versions with hashes, enough for the whole of pyproject.toml."""
 
 from __future__ import annotations
 

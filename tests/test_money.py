@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -17,9 +18,12 @@ from gateway.money import (
     NANO,
     Price,
     Tokens,
+    align_points,
     compute_cost_nano,
     format_amount,
+    format_tokens,
     parse_amount_nano,
+    read_charged_nano,
 )
 from tests.support.fuzz import fuzz
 
@@ -125,6 +129,48 @@ def test_free_is_free(used: Tokens) -> None:
     assert compute_cost_nano(used, FREE) == 0
 
 
+@fuzz(150)
+@given(st.integers(0, 10**15 - 1))
+def test_a_reported_amount_is_read_with_its_digits(nano: int) -> None:
+    """A parser makes a binary fraction of it; fifteen digits come back as they were sent."""
+    assert read_charged_nano(json.loads(format_amount(nano))) == nano
+
+
+@pytest.mark.parametrize(
+    ("text", "nano"),
+    [
+        ("4.12e-05", 41_200),
+        ("0.0000000001", 1),
+        ("0.0000123456789", 12_346),
+        ("0", 0),
+        ("0.0", 0),
+        ("-0.0", 0),
+        ("3", 3 * NANO),
+        ("1e6", 10**15),
+        ("1e-400", 0),
+        *(
+            (one, None)
+            for one in ("1000000.1", "-0.1", "1e999", "NaN", "null", "true", '"1"', "{}")
+        ),
+    ],
+)
+def test_a_reported_amount_is_rounded_up_to_a_nano_unit(text: str, nano: int | None) -> None:
+    assert read_charged_nano(json.loads(text)) == nano
+
+
+@pytest.mark.parametrize(
+    ("used", "text"),
+    [
+        (Tokens(input=98, cached_input=20, cache_write=3, output=50, cache_write_1h=2),
+         "input 123, of these cached 20, written to the cache 5; output 50"),
+        (Tokens(input=3, cached_input=4), "input 7, of these cached 4; output 0"),
+        (Tokens(output=1), "input 0; output 1"),
+    ],
+)  # fmt: skip
+def test_tokens_in_words_add_up(used: Tokens, text: str) -> None:
+    assert format_tokens(used) == text
+
+
 def test_a_request_price_is_added_even_without_tokens() -> None:
     assert compute_cost_nano(Tokens(), Price(1, 1, 1, 1, request=7)) == 7
 
@@ -134,3 +180,8 @@ def test_a_request_price_is_added_even_without_tokens() -> None:
 def test_total_is_the_sum_of_the_classes(used: Tokens) -> None:
     assert used.total == sum(dataclasses.astuple(used))
     assert Tokens(1, 2, 4, 8, 16).total == 31
+
+
+def test_points_stand_in_one_column() -> None:
+    assert align_points([]) == []
+    assert align_points(["0.0004", "12.50", "-"]) == [" 0.0004", "12.50  ", "      -"]

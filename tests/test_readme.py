@@ -1,137 +1,55 @@
-"""README is held to the code: its configuration reference and its errors."""
+"""README and the documents in gateway/docs are held to the code."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
 import re
+import shlex
+import subprocess
 import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import datetime
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import orjson
 import pytest
 
-from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
-from gateway.config import SETTINGS, load_config
-from gateway.config.reader import Missing
-from gateway.dialects import DEMO, UPSTREAMS
-from gateway.dialects.chat_over_messages import request as to_messages_request
-from gateway.dialects.chat_over_responses import request as to_responses_request
-from gateway.dialects.messages_over_chat import request as to_chat_request
-from gateway.dialects.responses_over_chat import request as from_responses_request
+from gateway.cli.grammar import GROUPS, VERBS
+from gateway.cli.parser import make_parser
+from gateway.config import load_config
 from gateway.errors import GatewayError
-from gateway.exit_codes import ExitCode
+from gateway.ledger import Receipt, describe_receipt
+from gateway.money import NANO, Price, Tokens, compute_cost_nano, format_amount
 from tests import ROOT
+from tests.documents import DOCUMENTS, FOLDER, PARTS, README, find_part
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def describe_settings() -> str:
-    """The configuration reference as README must have it."""
-    lines = ["| table | key | default | meaning |", "|---|---|---|---|"]
-    for table, settings in SETTINGS.items():
-        for key, setting in settings.items():
-            default = "required" if setting.default is Missing.REQUIRED else _show(setting.default)
-            lines.append(f"| `{table}` | `{key}` | {default} | {setting.doc} |")
-    return "\n".join(lines)
+TEXT: Final = README.read_text(encoding="utf-8")
 
 
-def _show(default: object) -> str:
-    if default is None:
-        return "none"
-    text = str(default).lower() if isinstance(default, bool) else str(default)
-    return f"`{text}`"
+@pytest.mark.parametrize("mark", PARTS)
+def test_the_documents_say_what_the_code_says(mark: str) -> None:
+    """`python -m tests.documents` writes what differs."""
+    _, part = find_part(mark)
+    assert part == PARTS[mark]()
 
 
-def test_readme_lists_every_setting() -> None:
-    """The reference between the marks is exactly what the code's table says."""
-    match = re.search(r"<!-- configuration -->\n(.*?)\n?<!-- /configuration -->", README, re.DOTALL)
-    assert match
-    assert match[1] == describe_settings()
+def test_readme_links_every_document_and_the_package_has_them() -> None:
+    """An installation without the repository has the documents of its version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["gateway"]
+    documents = [path for path in DOCUMENTS if path.parent == FOLDER]
+    assert len(documents) >= 5
+    for path in documents:
+        assert f"({path.relative_to(ROOT).as_posix()})" in TEXT
+        inside = path.relative_to(ROOT / "gateway").as_posix()
+        assert any(fnmatch(inside, pattern) for pattern in patterns)
 
 
-_ENDING_NAMES: Final = {
-    frozenset({Ending.COMPLETE}): Ending.COMPLETE.value,
-    frozenset({Ending.ABANDONED}): Ending.ABANDONED.value,
-    frozenset({Ending.UNDELIVERABLE}): Ending.UNDELIVERABLE.value,
-    frozenset(Ending) - {Ending.COMPLETE, Ending.ABANDONED, Ending.UNDELIVERABLE}: "a failure",
-}
-_PHASE_NAMES: Final = {
-    frozenset({Phase.ADMITTED}): "before a provider has the request",
-    frozenset({Phase.ADMITTED, Phase.SENT, Phase.ANSWERED}): "before the caller's first event",
-    frozenset({Phase.SENT, Phase.ANSWERED, Phase.STREAMING}): "once a provider has it",
-    frozenset({Phase.STREAMING}): "after the caller's first event",
-    frozenset(Phase) - {Phase.ENDED}: "at any time",
-}
-_ANSWERS: Final = {frozenset({True}): "yes", frozenset({False}): "no"}
-_CALLERS: Final = {frozenset({True}): "is gone", frozenset({False}): "is there"}
-
-
-def describe_endings() -> str:
-    """The table of endings as README must have it."""
-    lines = [
-        "| ending | the caller | when | delivered | charged | the caller gets |",
-        "|---|---|---|---|---|---|",
-    ]
-    for endings, gone, phases, delivered, charge, last in ENDINGS:
-        cells = (_ENDING_NAMES[endings], _CALLERS[gone], _PHASE_NAMES[phases])
-        told = (_ANSWERS.get(delivered, "either"), charge.value, last.value)
-        lines.append(f"| {' | '.join((*cells, *told))} |")
-    for stream, charge, last in UNCOMMITTED:
-        kind = "a stream" if stream else "a JSON reply"
-        cells = (f"the charge of {kind} cannot be committed", "is there", "at any time")
-        lines.append(f"| {' | '.join((*cells, 'either', charge.value, last.value))} |")
-    return "\n".join(lines)
-
-
-def test_readme_tells_who_pays_when() -> None:
-    """The table of endings between the marks is the one that the code decides by."""
-    match = re.search(r"<!-- endings -->\n(.*?)\n?<!-- /endings -->", README, re.DOTALL)
-    assert match
-    assert match[1] == describe_endings()
-
-
-def describe_billed() -> str:
-    """The table of what changes a provider's bill as README must have it."""
-    lines = [
-        "| at providers of dialect | refused without a price, or unless allowed |",
-        "|---|---|",
-    ]
-    for dialect in (one for one in UPSTREAMS if one != DEMO):
-        names = ", ".join(f"`{name}`" for name in UPSTREAMS[dialect].billed)
-        lines.append(f"| `{dialect}` | {names}, tools that the provider runs |")
-    return "\n".join(lines)
-
-
-def test_readme_tells_what_changes_the_bill() -> None:
-    match = re.search(r"<!-- billed -->\n(.*?)\n?<!-- /billed -->", README, re.DOTALL)
-    assert match
-    assert match[1] == describe_billed()
-
-
-def describe_exit_codes() -> str:
-    """The table of exit codes as README must have it: the comments of the enum's members."""
-    lines = ["| exit code | name | meaning |", "|---|---|---|"]
-    (body,) = ast.parse(inspect.getsource(ExitCode)).body
-    assert isinstance(body, ast.ClassDef)
-    meanings = {}
-    for node, after in itertools.pairwise(body.body):
-        match node, after:
-            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(
-                value=ast.Constant(value=str(text))
-            ):
-                meanings[name] = text
-            case _:
-                pass
-    lines += [f"| {code.value} | {code.name} | {meanings[code.name]} |" for code in ExitCode]
-    return "\n".join(lines)
-
-
-def test_readme_lists_every_exit_code() -> None:
-    match = re.search(r"<!-- exit-codes -->\n(.*?)\n?<!-- /exit-codes -->", README, re.DOTALL)
-    assert match
-    assert match[1] == describe_exit_codes()
+def test_the_command_that_tests_is_near_the_one_that_runs() -> None:
+    section = TEXT.partition("## Run it\n")[2].partition("\n## ")[0]
+    assert "<!-- test-command -->\n```sh\n" in section
 
 
 def test_readme_names_every_error_code() -> None:
@@ -144,68 +62,92 @@ def test_readme_names_every_error_code() -> None:
         code = getattr(kind, "chat_code", None)
         if code is not None:
             seen.add((kind.status, code))
-    table = README.partition("## Errors")[2].partition("##")[0]
+    table = TEXT.partition("## Errors")[2].partition("##")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")]
     for status, code in seen - {(404, "model_not_found")}:
         assert any(str(status) in row.split("|")[1] and f"`{code}`" in row for row in rows), code
 
 
-def test_readme_provider_example_is_valid(tmp_path: Path) -> None:
-    """The TOML under "Add a provider" works beside the shipped file."""
+def test_the_examples_of_toml_are_valid(tmp_path: Path) -> None:
+    """They work beside the shipped file."""
     shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
-    blocks = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
-    assert blocks
+    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
+    blocks = [
+        block for text in texts for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    ]
+    assert len(blocks) >= 3
     for block in blocks:
-        tomllib.loads(block)
         path = tmp_path / "gateway.toml"
-        path.write_text(shipped + "\n" + block)
+        path.write_text(f"{shipped}\n{block}", encoding="utf-8")
         load_config(path, {})
 
 
-@pytest.mark.parametrize(
-    "name", ["serve", "check", "audit", "backup", "unit", "account", "key", "code", "usage"]
-)
-def test_readme_or_help_names_every_verb(name: str) -> None:
+def test_the_copy_of_the_configuration_has_its_database_elsewhere(tmp_path: Path) -> None:
+    """The `sed` of the installation changes the path of the database, and nothing else."""
+    script = re.findall(r"sudo sed -i '(.*?)' /etc/gateway/gateway.toml", TEXT)
+    shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
+    copy = tmp_path / "gateway.toml"
+    copy.write_text(shipped, encoding="utf-8")
+    subprocess.run(["sed", "-i", *script, copy], check=True)
+    changed = set(copy.read_text(encoding="utf-8").splitlines()) - set(shipped.splitlines())
+    assert changed == {'path = "/var/lib/gateway/gateway.db"'}
+    assert load_config(copy, {}).storage.path == Path("/var/lib/gateway/gateway.db")
+
+
+GATEWAY: Final = re.compile(r"(?:^| )(?:\S*bin/gateway|gw) ([^|>]*)")
+"""A command of ours within a line of shell: `.venv/bin/gateway ...`, or the alias `gw ...`."""
+
+
+def find_commands() -> Iterator[list[str]]:
+    blocks = re.findall(r"```(?:sh|crontab)\n(.*?)```", TEXT, re.DOTALL)
+    inline = re.findall(r"`((?:\.venv/bin/gateway|gw) [^`]*)`", TEXT)
+    for line in [*"".join(blocks).splitlines(), *(one.replace("\n", " ") for one in inline)]:
+        if not line.startswith("alias ") and (match := GATEWAY.search(line)):
+            yield shlex.split(match[1], comments=True)
+
+
+def test_the_commands_are_those_of_the_program() -> None:
+    commands = list(find_commands())
+    assert len(commands) >= 20
+    parser = make_parser(VERBS, GROUPS)
+    for words in commands:
+        parser.parse_args(words)
+
+
+@pytest.mark.parametrize("verb", sorted({verb.path.split()[0] for verb in VERBS} - {"serve"}))
+def test_readme_names_every_verb(verb: str) -> None:
     """A verb nobody can find is none."""
-    assert name in README
+    assert verb in {word for words in find_commands() for word in words}
 
 
-def describe_fields() -> str:
-    """The table of top-level fields across dialects as README must have it."""
-    directions = {
-        "chat → messages": (
-            to_messages_request.CARRIED | to_messages_request.PASSED,
-            to_messages_request.DROPPED,
-            set(to_messages_request.REFUSED),
-        ),
-        "chat → responses": (
-            to_responses_request.CARRIED | to_responses_request.PASSED,
-            to_responses_request.DROPPED,
-            set(to_responses_request.REFUSED),
-        ),
-        "messages → chat": (
-            to_chat_request.CARRIED | to_chat_request.PASSED,
-            to_chat_request.DROPPED,
-            set(to_chat_request.REFUSED),
-        ),
-        "responses → chat": (
-            from_responses_request.CARRIED | from_responses_request.PASSED,
-            from_responses_request.DROPPED,
-            set(from_responses_request.REFUSED),
-        ),
-    }
-    lines = [
-        "| fields | carried over | accepted and left out | refused unless at their default |",
-        "|---|---|---|---|",
-    ]
-    for direction, columns in directions.items():
-        cells = (", ".join(f"`{name}`" for name in sorted(column)) for column in columns)
-        lines.append(f"| {direction} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def test_the_receipt_is_whole_and_adds_up() -> None:
+    """The example is what the code makes, and the text around it explains its hold and cost."""
+    _, part = find_part("receipt")
+    shown = orjson.loads(part.removeprefix("```json").removesuffix("```"))
+    receipt = read_receipt(shown)
+    assert shown == orjson.loads(orjson.dumps(describe_receipt(receipt, shown["currency"])))
+    assert shown["cost_nano"] == compute_cost_nano(receipt.tokens, receipt.price)
+    assert shown["hold_nano"] == compute_cost_nano(Tokens(input=32, output=1024), receipt.price)
+    text = " ".join(TEXT.split())
+    assert f"32 × 0.15 + 1,024 × 0.60 per million, {shown['hold']}" in text
+    assert f"2 × 0.15 + 2 × 0.60 per million, {shown['cost']}" in text
+    for nano in (shown["cost_nano"], shown["hold_nano"]):
+        assert format_amount(5 * NANO - nano) in text
 
 
-def test_readme_says_which_fields_cross() -> None:
-    """The table between the marks is exactly what the translators do."""
-    match = re.search(r"<!-- fields -->\n(.*?)\n?<!-- /fields -->", README, re.DOTALL)
-    assert match
-    assert match[1] == describe_fields()
+def read_receipt(shown: dict[str, Any]) -> Receipt:
+    """Read a receipt of a request without corrections, cached tokens and rules."""
+    other = {"price", "price_rule", "tokens", "corrections", "explanation"}
+    same = {one.name for one in fields(Receipt)} & set(shown) - other
+    return Receipt(
+        **{name: shown[name] for name in same},
+        key_id="",
+        price=Price(**{one.name: shown["price"][f"{one.name}_nano"] for one in fields(Price)}),
+        tokens=Tokens(input=shown["input_tokens"], output=shown["output_tokens"]),
+        started_ms=parse_ms(shown["started"]),
+        ended_ms=parse_ms(shown["ended"]),
+    )
+
+
+def parse_ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -2,11 +2,17 @@
 
     accounts   accounts, balances, usage, backups
     keys       keys and their terms
+    budgets    budgets that keys spend from
     codes      top-up codes
+    alerts     alerts as JSON, and an audit that raises one
+    observations   how providers answer, and what was refused
     signin     passwords, sign-in links, sessions
+    moves      a whole ledger to a file and back
+    reload     asks the serving process to read gateway.toml again
+    tokens     tokens of scripts
     checks     checks of names, notes, amounts and dates
     passwords  password hashes
-    views      accounts, keys, entries and codes as JSON objects
+    views      accounts, keys, entries, codes and calls as JSON objects
     csv_text   CSV that a spreadsheet can open safely
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.

@@ -36,9 +36,7 @@ def open_books(path: Path, *, create: bool = False) -> ledger.Books:
     """
     try:
         return ledger.open_books(path, create=create)
-    except ledger.LedgerError as error:
-        if create or path.exists() or isinstance(error, ledger.FilesLost):
-            raise
+    except ledger.LedgerMissing as error:
         raise ledger.NotFound(
             f"there is no database at {path}; 'serve' or 'account add' makes one"
         ) from error
@@ -55,6 +53,11 @@ def add_account(
 ) -> ledger.AccountView:
     """Create an account; `note` is the reason for its credit."""
     require_text("the account's name", name, MAX_NAME_CHARS, "name")
+    if name.startswith(ledger.SCRIPT_ACTOR):
+        raise ledger.Refused(
+            f"an account's name must not begin with '{ledger.SCRIPT_ACTOR}': events name tokens so",
+            field="name",
+        )
     if credit_nano:
         _require_credit(credit_nano, "credit")
     if note:
@@ -156,7 +159,24 @@ def usage(
     """Sum what was charged for requests that ended in [since, until); days are UTC."""
     if by not in get_args(ledger.UsageGroup):
         raise ledger.Refused(f"usage is by {', '.join(get_args(ledger.UsageGroup))}, not by '{by}'")
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise ledger.Refused("the period ends before it begins; change its start or its end")
     return books.usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
+
+
+def usage_with_costs(
+    books: ledger.Books,
+    *,
+    account: str | None = None,
+    by: ledger.UsageGroup = "day",
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> list[tuple[str, ledger.Usage, ledger.ProviderCosts]]:
+    """Sum up usage with what providers bill for it, which only operators may see."""
+    with books.snapshot():
+        rows = usage(books, account=account, by=by, since_ms=since_ms, until_ms=until_ms)
+        costs = books.usage.sum_costs(by, account=account, since_ms=since_ms, until_ms=until_ms)
+    return [(group, sums, costs.get(group, ledger.ProviderCosts())) for group, sums in rows]
 
 
 def back_up(books: ledger.Books, target: Path) -> int:

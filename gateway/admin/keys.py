@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway import apikeys
+from gateway.admin.budgets import require_allowance
 from gateway.admin.checks import (
     MAX_NAME_CHARS,
     name_once,
@@ -18,7 +19,18 @@ from gateway.admin.checks import (
     require_terms,
     require_text,
 )
-from gateway.ledger import Books, KeyChanges, KeyTerms, KeyView, NewKey, Refused, StoredSecret
+from gateway.ledger import (
+    Allowance,
+    Books,
+    KeyChanges,
+    KeyStatus,
+    KeyTerms,
+    KeyView,
+    NewKey,
+    NotFound,
+    Refused,
+    StoredSecret,
+)
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
 """How long a replaced key may go on working: a week is enough to deploy its successor."""
@@ -27,34 +39,80 @@ KEY_ID_BYTES: Final = 8
 """Random bytes of a key's id: 64 bits, so that two ids do not collide."""
 
 NO_TERMS: Final = KeyTerms()
+MAX_NAMED: Final = 10
+"""Keys of one name that a refusal lists, so that it can be read."""
+DEAD: Final[frozenset[KeyStatus]] = frozenset({"revoked", "expired"})
 
 
-def add_key(books: Books, account: str, terms: KeyTerms = NO_TERMS) -> NewKey:
-    """Create a key. Only the returned record contains the secret."""
+def add_key(
+    books: Books, account: str, terms: KeyTerms = NO_TERMS, *, own: Allowance | None = None
+) -> NewKey:
+    """Create a key, with a budget of its own or none. Only the returned record has the secret."""
+    if own is not None:
+        require_allowance(own, "budget_amount")
     if terms.models is not None:
         terms = replace(terms, models=name_once(terms.models))
     _require_terms(terms, books.clock())
     secret, stored = _make_key()
-    return NewKey(books.keys.create(account, terms, stored), secret)
+    return NewKey(books.keys.create(account, terms, stored, own=own), secret)
 
 
 def edit_key(
-    books: Books, key_id: str, changes: KeyChanges, *, account_id: int | None = None
+    books: Books,
+    key_id: str,
+    changes: KeyChanges,
+    *,
+    own: Allowance | None = None,
+    account_id: int | None = None,
 ) -> KeyView:
-    """Change some terms of a live key."""
-    if not changes:
-        raise Refused("nothing to change; give a name, a cap, an expiry or models")
+    """Change some terms of a live key, or the budget of its own."""
+    if own is not None:
+        require_allowance(own, "budget_amount")
+    elif not changes:
+        raise Refused(
+            "nothing to change; give a name, a cap, a budget, an expiry, models or a limit"
+        )
     terms = replace(NO_TERMS, **changes)
     _require_terms(terms, books.clock())
     if terms.models is not None:
         changes = {**changes, "models": name_once(terms.models)}
-    return books.keys.edit(key_id, changes, account_id=account_id)
+    return books.keys.edit(key_id, changes, own=own, account_id=account_id)
+
+
+def find_key_id(books: Books, word: str) -> str:
+    """Return the id of the key that `word` names: its id, or the name that it alone has.
+
+    Ended keys count only where none of the name works, so that a successor keeps the name.
+
+    Raises:
+        NotFound: no key has this id or name.
+        Refused: several keys have the name, or the word is a key itself, which is not repeated.
+    """
+    if apikeys.PREFIX in word:
+        raise Refused(
+            "give the id or the name of the key, not the key itself: `key list` shows them with its"
+            " last characters. Whoever may have seen it here can use it until it is revoked"
+        )
+    try:
+        return books.keys.read(word).id
+    except NotFound:
+        named = [key for key in books.keys.read_all() if key.terms.name == word]
+    if not named:
+        raise NotFound(f"there is no key with the id or name '{word}'; `key list` lists them")
+    now_ms = books.clock()
+    found = [key for key in named if key.status(now_ms) not in DEAD] or named
+    if len(found) == 1:
+        return found[0].id
+    listed = [f"{key.id} of {key.account}" for key in found[:MAX_NAMED]]
+    if len(found) > MAX_NAMED:
+        listed.append(f"{len(found) - MAX_NAMED} more")
+    raise Refused(f"{len(found)} keys are named '{word}'; give the id of one: {', '.join(listed)}")
 
 
 def rotate_key(
     books: Books, key_id: str, *, grace_seconds: int = 0, account_id: int | None = None
 ) -> NewKey:
-    """Replace a key by one with its name, models, limits, expiry and the rest of its cap.
+    """Replace a key by one with its name, models, limits, expiry, budget and the rest of its cap.
 
     The old key works for the grace, and until then may itself spend that rest.
     """

@@ -128,6 +128,15 @@ def open_session_by_password(
     return None if view is None else NewSession(view, token)
 
 
+def open_session_by_header(books: Books, account: str, visitor: Visitor) -> SessionView | None:
+    """Return the session of somebody whom a trusted proxy names; None for an unknown name.
+
+    Its token is given to nobody: the proxy names the account with each request.
+    """
+    _, opening = _prepare(visitor)
+    return books.signins.open_by_header(account, opening)
+
+
 def find_session(books: Books, token: str) -> SessionView | None:
     """Return the session of a token, or None if it has ended."""
     return books.signins.find_session(_digest(token)) if _TOKEN.fullmatch(token) else None

@@ -1,4 +1,4 @@
-"""Accounts, keys, entries, codes and usage as JSON objects.
+"""Accounts, keys, entries, codes, calls and usage as JSON objects.
 
 Every amount is given twice: as a decimal string and, under `…_nano`, in whole nano-units.
 """
@@ -48,12 +48,27 @@ def describe_key(key: ledger.KeyView) -> dict[str, object]:
         **describe(key, "spent_nano", "created_ms"),
         **describe(key.terms, "expires_ms"),
         **describe(key, "revoked_ms", "last_used_ms", "replaced_by"),
+        "budget": None if key.budget is None else _describe_standing(key.budget),
     }
+
+
+def describe_budget(budget: ledger.BudgetView) -> dict[str, object]:
+    return {**_describe_standing(budget), **describe(budget, "account", "keys", "created_ms")}
+
+
+def _describe_standing(budget: ledger.BudgetStanding) -> dict[str, object]:
+    amounts = ("amount_nano", "spent_nano", "remaining_nano")
+    return describe(budget, "id", "name", "period", *amounts, "resets_ms")
 
 
 def describe_entry(entry: ledger.EntryView) -> dict[str, object]:
     amounts = ("amount_nano", "balance_after_nano")
     return describe(entry, "id", "account", "kind", *amounts, "request_id", "note", "created_ms")
+
+
+def describe_event(event: ledger.EventView) -> dict[str, object]:
+    members = ("id", "at_ms", "actor", "action", "account", "target", "detail", "address")
+    return describe(event, *members)
 
 
 def describe_code(code: ledger.CodeView, now_ms: int) -> dict[str, object]:
@@ -79,12 +94,66 @@ def describe_detail(detail: ledger.AccountDetail) -> dict[str, object]:
     }
 
 
+def describe_token(token: ledger.TokenView, now_ms: int) -> dict[str, object]:
+    """Return a token without its secret."""
+    return {
+        **describe(token, "id"),
+        **describe(token.terms, "name", "role"),
+        **describe(token, "display"),
+        "status": token.status(now_ms),
+        **describe(token, "created_ms", "created_by"),
+        **describe(token.terms, "expires_ms"),
+        **describe(token, "revoked_ms", "last_used_ms"),
+    }
+
+
 def describe_usage(usage: ledger.Usage) -> dict[str, object]:
     return {
         "requests": usage.requests,
         **describe_tokens(usage.tokens),
         **describe_amount("cost", usage.cost_nano),
     }
+
+
+def describe_costs(costs: ledger.ProviderCosts) -> dict[str, object]:
+    """Return what providers bill, for operators alone; null where nothing is known of it."""
+    return {
+        **describe_amount("provider_cost", costs.cost_nano if costs.known else None),
+        **describe_amount("margin", costs.margin_nano if costs.known else None),
+        "costed_requests": costs.known,
+        **describe_amount("reported_cost", costs.reported_nano if costs.reported else None),
+        **describe_amount("reported_excess", costs.difference_nano if costs.compared else None),
+        "reported_requests": costs.reported,
+    }
+
+
+def describe_call(call: ledger.CallView) -> dict[str, object]:
+    return {
+        **describe(call, "request_id", "account", "started_ms", "ended_ms", "model", "provider"),
+        "key": call.key_id,
+        **describe(call, "key_name", "key_display", "state", "outcome"),
+        "outcome_label": ledger.ENDINGS[call.outcome].label,
+        **describe(call, "status", "stream"),
+        **describe_tokens(call.tokens),
+        **describe(call, "cost_nano", "estimated"),
+        "first_byte_ms": call.first_byte_ms,
+        "total_ms": call.total_ms,
+    }
+
+
+def describe_failure(failure: ledger.UpstreamFailure) -> dict[str, object]:
+    return describe(failure, "at_ms", "request_id", "status", "reason", "url")
+
+
+def describe_call_detail(
+    detail: ledger.CallDetail, currency: str, *, for_operator: bool
+) -> dict[str, object]:
+    key = {"key": detail.key.id, "key_name": detail.key.name, "key_display": detail.key.display}
+    receipt = ledger.describe_receipt(detail.receipt, currency)
+    members = {"account": detail.account, **key, **receipt}
+    if for_operator:
+        members["failures"] = [describe_failure(one) for one in detail.failures]
+    return members
 
 
 def describe_audit(report: ledger.AuditReport) -> dict[str, object]:

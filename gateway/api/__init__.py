@@ -5,6 +5,7 @@
     state           the state that requests share, and the record that each one carries
     limits          the rates of keys and accounts
     ended_keys      when a revoked or expired key ended
+    unknown_models  why there is no such model, and what may have been meant
     body            the body: its size, its deadlines, the budget for all bodies
     large_bodies    large ones: bounded, and parsed in a worker thread
     completions     the handler of the completion surfaces
@@ -18,7 +19,9 @@
     json_reply      a JSON reply, which leaves in one write and counts until its caller has it
     sink            the caller's side of a reply
     error_replies   errors as responses
+    other_paths     what to use instead of a path that nobody has
     count_tokens, models, own_key, receipts, health   the other endpoints
+    observations    counts for operators: refusals, and how providers answered
     access_log      the log line of each request
 
 May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
@@ -28,6 +31,8 @@ from gateway.api.access_log import AccessLog as AccessLog
 from gateway.api.json_reply import SERVER as SERVER
 from gateway.api.middleware import Handler as Handler
 from gateway.api.middleware import make_front as make_front
+from gateway.api.missing_usage import MissingUsage as MissingUsage
+from gateway.api.other_paths import explain_path as explain_path
 from gateway.api.routes import add_api as add_api
 from gateway.api.state import Call as Call
 from gateway.api.state import Gateway as Gateway

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import orjson
 
 from gateway.api.state import Call
+from gateway.config import Config
 from gateway.money import format_amount
 
 FLUSH_SECONDS: Final = 0.1
@@ -39,6 +40,10 @@ class AccessLog:
         self._out = out
         self._ended: list[_Ended] = []
         self._timer: asyncio.TimerHandle | None = None
+
+    def go_by(self, config: Config) -> None:
+        """Write the lines that are made from now on in the shape that is set."""
+        self._format = _FORMATS[config.server.log]
 
     def write(self, call: Call, status: int) -> None:
         key = call.key
@@ -73,6 +78,8 @@ def describe_call(
     facts |= call.console
     if key is not None:
         facts |= {"account": account, "key": key.id}
+    if call.error_code is not None:
+        facts["code"] = call.error_code
     if call.model:
         facts |= {
             "model": call.model,
@@ -84,6 +91,8 @@ def describe_call(
             "output": tokens.output,
             "cost": format_amount(call.cost_nano),
         }
+    elif call.asked_model:
+        facts["model"] = call.asked_model
     if call.failed:
         facts["failed"] = call.failed
     if call.first_byte_ms is not None:

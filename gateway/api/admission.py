@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.large_bodies import check_elements, is_large
-from gateway.api.middleware import catch_up, check_standing
+from gateway.api.middleware import catch_up, check_balance, check_standing
 from gateway.api.state import Call
+from gateway.api.unknown_models import find_problem
 from gateway.config import Model
 from gateway.dialects import (
     EMBEDDINGS,
@@ -22,9 +24,19 @@ from gateway.dialects import (
     ModelKind,
     ReplyContext,
 )
-from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
+from gateway.errors import (
+    BadRequest,
+    ModelNotAllowed,
+    UnknownModel,
+    UpstreamUnavailable,
+    name_model,
+)
 from gateway.times import unix_ms
 from gateway.upstream import Candidate
+
+AFFINITY_CHARS: Final = 256
+"""Characters of a caller's name for a conversation that count: each key of the provider is hashed with it,
+on the event loop, and a body may be a name of many MiB."""
 
 
 @dataclass(slots=True)
@@ -51,6 +63,13 @@ class Completion:
     bill: Bill
     large: bool
     """Whether the request is written in the thread for large bodies."""
+
+    @property
+    def affinity(self) -> str:
+        """The conversation that the caller names, or else the caller: what a prompt cache goes by."""
+        assert self.call.key is not None
+        named = self.request.body.get("prompt_cache_key")
+        return named[:AFFINITY_CHARS] if isinstance(named, str) and named else self.call.key.id
 
     async def prepare(self, candidate: Candidate) -> Prepared:
         """Write the upstream's request. Raises UpstreamUnavailable if the route cannot carry it."""
@@ -90,7 +109,8 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     candidates, first = await gateway.large_bodies.run(choose, large=large)
     call.provider = candidates[0].provider.name
     assert call.key is not None
-    check_standing(call.key, unix_ms())  # again: the body may have taken minutes to arrive
+    key = check_standing(call.key, unix_ms())  # again: the body may have taken minutes to arrive
+    check_balance(call, key)
     bill = Bill(call, request, model, first.context.expected)
     return Completion(call, request, model, candidates, first, http.headers, bill, large)
 
@@ -105,14 +125,16 @@ def parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
 async def find_model(call: Call, model_id: str, kind: ModelKind = "chat") -> Model:
     """Find the model that a request names. Raises UnknownModel, ModelNotAllowed, BadRequest."""
     gateway, key = call.gateway, call.key
+    call.asked_model = name_model(model_id)
+    assert key is not None
+    if model_id in gateway.routes.models and not key.allows(model_id):
+        await catch_up(gateway.ledger)
+    # After the wait: no reload may come between the model and the routes that are found for it.
     model = gateway.routes.models.get(model_id)
     if model is None:
-        raise UnknownModel(model_id)
-    assert key is not None
+        raise UnknownModel(model_id, find_problem(gateway, key, model_id))
     if not key.allows(model.id):
-        await catch_up(gateway.ledger)
-        if not key.allows(model.id):
-            raise ModelNotAllowed(model.id)
+        raise ModelNotAllowed(model.id)
     if model.kind != kind:
         raise _refuse_kind(model)
     return model

@@ -18,9 +18,10 @@ from functools import lru_cache
 from gateway.api.state import Call
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
-from gateway.ledger import Admission, Hold, Outcome, Settlement
+from gateway.errors import BudgetSpent
+from gateway.ledger import Admission, Hold, Outcome, Settlement, refuse_spent
 from gateway.money import Tokens, compute_cost_nano
-from gateway.prices import AppliedPrice, Asked
+from gateway.prices import AppliedPrice, Asked, PriceList
 from gateway.times import unix_ms
 from gateway.usage import (
     IMPLAUSIBLE_FACTOR,
@@ -85,18 +86,23 @@ def expect_tokens(input_tokens: int, output_tokens: int, asked: Asked) -> Tokens
 class Charge:
     """A cost and its reasons: an audit computes it again from them."""
 
-    tokens: Tokens
-    web_searches: int
+    metered: Metered
     applied: AppliedPrice
-    estimated: bool
     cost_nano: int
 
 
 def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
     """Price what was metered."""
-    tokens, searches = metered.tokens, metered.web_searches
-    cost_nano = compute_cost_nano(tokens, applied.price, searches)
-    return Charge(tokens, searches, applied, metered.estimated, cost_nano)
+    cost_nano = compute_cost_nano(metered.tokens, applied.price, metered.web_searches)
+    return Charge(metered, applied, cost_nano)
+
+
+def maybe_find_cost_nano(metered: Metered, costs: PriceList | None) -> int | None:
+    """Return what a provider bills for what was metered; None if its costs are unknown."""
+    if costs is None:
+        return None
+    price = costs.find(metered.tokens, metered.terms).price
+    return compute_cost_nano(metered.tokens, price, metered.web_searches)
 
 
 class Bill:
@@ -134,8 +140,11 @@ class Bill:
         )
         try:
             self._hold: Hold = self._ledger.hold(call.key, admission)
-        except Exception:
+        except Exception as error:
             call.rates.correct_tokens(self._expected_tokens, 0)
+            if isinstance(error, BudgetSpent) and call.key.budget is not None:
+                currency = call.gateway.config.billing.currency
+                raise refuse_spent(call.key.budget, currency) from None
             raise
         call.balance_nano = available
 
@@ -172,20 +181,24 @@ class Bill:
         """Note that the ledger withdrew a charge that it could not commit in time."""
         call = self._call
         call.outcome, call.status = outcome, status
-        call.tokens, call.cost_nano = Tokens(), 0
+        call.tokens, call.cost_nano, call.estimated = Tokens(), 0, False
 
     def _price(self, metered: Metered) -> Charge:
         return make_charge(metered, self._model.prices.find(metered.tokens, metered.terms))
 
     def _resolve(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
         call = self._call
+        costs = self._model.costs.get(call.provider)
         if charge is None:
-            charge = Charge(Tokens(), 0, self._held.applied, estimated=False, cost_nano=0)
+            charge = Charge(Metered(Tokens(), estimated=False), self._held.applied, 0)
+            costs = None
+        metered = charge.metered
         if call.outcome is None:
             call.outcome, call.status = outcome, status
-            call.tokens, call.cost_nano = charge.tokens, charge.cost_nano
+            call.tokens, call.cost_nano = metered.tokens, charge.cost_nano
+            call.estimated = metered.estimated
             if call.rates is not None:
-                call.rates.correct_tokens(self._expected_tokens, charge.tokens.total)
+                call.rates.correct_tokens(self._expected_tokens, metered.tokens.total)
         return self._ledger.settle(
             self._hold,
             Settlement(
@@ -193,15 +206,17 @@ class Bill:
                 provider=call.provider,
                 attempts=call.attempts,
                 status=status,
-                tokens=charge.tokens,
-                web_searches=charge.web_searches,
+                tokens=metered.tokens,
+                web_searches=metered.web_searches,
                 price=charge.applied.price,
                 price_rule=charge.applied.rule,
                 cost_nano=charge.cost_nano,
-                estimated=charge.estimated,
+                estimated=metered.estimated,
                 first_byte_ms=call.first_byte_ms,
                 ended_ms=unix_ms(),
                 # Of a JSON reply nothing is delivered before its charge; see `UNCOMMITTED`.
                 withdraw_if_late=not self._hold.admission.stream,
+                provider_cost_nano=maybe_find_cost_nano(metered, costs),
+                reported_cost_nano=metered.reported_cost_nano,
             ),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import sys
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -48,7 +49,9 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
             raise _too_large(most)
         hold_body(call, len(body))
     else:
+        began = time.monotonic()
         body = await _read_slowly(http, call, most)
+        call.waited_seconds += time.monotonic() - began
     if len(body) > LARGE_BYTES:
         hold_body(call, PARSED_FACTOR * len(body))
     return body

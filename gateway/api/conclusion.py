@@ -30,10 +30,11 @@ async def conclude(
         try:
             await settled
         except GatewayError as failure:
-            error = error or failure
             verdict = lose_charge(verdict, failure.status, stream=work.request.stream)
             if verdict.charge is Charge.NOTHING:
+                error = failure  # another one might say that the reply was charged
                 work.bill.note_withdrawal(verdict.outcome, failure.status)
+            error = error or failure
     match verdict.last:
         case Last.REPLY:
             assert pipeline is not None

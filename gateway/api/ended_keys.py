@@ -41,9 +41,9 @@ class EndedKeys:
 def refuse_ended(key: EndedKey) -> InvalidKey:
     """Make the refusal of a key that has ended."""
     if key.revoked_ms is not None:
-        return InvalidKey(_PROBLEM.format(f"was revoked {format_moment(key.revoked_ms)}"))
+        return InvalidKey(_HINT.format(f"was revoked on {format_moment(key.revoked_ms)}"))
     assert key.expires_ms is not None
-    return InvalidKey(_PROBLEM.format(f"expired {format_moment(key.expires_ms)}"))
+    return InvalidKey(_HINT.format(f"expired on {format_moment(key.expires_ms)}"))
 
 
-_PROBLEM: Final = "Incorrect API key provided: it {} UTC."
+_HINT: Final = "This key {} UTC. Make another in the console under Keys."

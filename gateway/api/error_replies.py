@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import NoReturn
 
 from aiohttp import web
 
+from gateway.api.observations import find_code
+from gateway.api.other_paths import explain_path
 from gateway.api.state import Call
 from gateway.errors import BodyTooLarge, GatewayError, MethodNotAllowed, NotFound
 
 
 def render_error(call: Call, error: GatewayError) -> web.Response:
     """Render an error reply; the call notes its code for the log line."""
-    call.error_code = error.code
+    call.error_code = find_code(error)
     response = web.Response(
         body=call.dialect.render_error(error, call.request_id),
         status=error.status,
@@ -32,13 +34,13 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
     return response
 
 
-async def refuse_path(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
-    """Handle a path that nobody has."""
-    raise NotFound(
-        "Unknown URL. This gateway serves POST /v1/chat/completions, POST /v1/responses, "
-        "POST /v1/messages, POST /v1/embeddings and GET /v1/models; paths have no trailing slash. "
-        "An OpenAI SDK's base address ends in /v1, an Anthropic SDK's does not."
-    )
+def refuse_path(served: Collection[str]) -> Callable[[web.Request, Call], Awaitable[NoReturn]]:
+    """Make the handler of the paths that nobody has. `served` are the others."""
+
+    async def refuse(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
+        raise NotFound(explain_path(http.path, served))
+
+    return refuse
 
 
 def refuse_method(allow: str) -> Callable[[web.Request, Call], Awaitable[NoReturn]]:

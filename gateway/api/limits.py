@@ -67,6 +67,8 @@ class Rates:
     """The account's, for a key."""
     terms: object = None
     """The terms that the limits were made from: other terms, other limits."""
+    defaults: object = None
+    """The configuration they were made from, for a key."""
     requests: Bucket | None = None
     tokens: Bucket | None = None
     concurrency: int = 0

@@ -20,6 +20,7 @@ from gateway.api.body import release_body
 from gateway.api.ended_keys import refuse_ended
 from gateway.api.error_replies import render_error
 from gateway.api.limits import Rates
+from gateway.api.observations import note_refusal
 from gateway.api.state import Call, Gateway, make_headers
 from gateway.dialects import CALLERS, Caller
 from gateway.errors import (
@@ -34,7 +35,8 @@ from gateway.errors import (
     Overloaded,
     RateLimited,
 )
-from gateway.ledger import EndedKey, Key, Ledger
+from gateway.ledger import EndedKey, Key, Ledger, refuse_spent
+from gateway.money import format_amount
 from gateway.request_ids import make_request_id
 from gateway.times import unix_ms
 
@@ -56,27 +58,33 @@ def make_front(
     handler: Handler,
     callers: Iterable[Caller] = CALLERS.values(),
     *,
+    surface: str,
     logged: bool = True,
 ) -> WebHandler:
     """Wrap a handler in the outermost layer, which gives each request an id and answers every error.
 
     `callers`: those who use the path. Whose `marker` a request has is answered in their dialect, any
-    other request in the first one's. `logged`: each request gets a line in the log.
+    other request in the first one's. `surface`: the path in metrics. `logged`: in log and metrics.
     """
     first, *others = callers
 
     async def front(http: web.Request) -> web.StreamResponse:
         now_ms = unix_ms()
         caller = _choose(http, first, others) if others else first
-        call = Call(gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms)
+        call = Call(gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms, surface)
         try:
             check_framing(http)
             response = await handler(http, call)
         except GatewayError as error:
             response = render_error(call, error)
+            note_refusal(call, error)
         except Exception:
             log.exception("%s: internal error", call.request_id)
             response = render_error(call, InternalError())
+        except asyncio.CancelledError:  # the gateway stops
+            if logged:
+                gateway.log_call(call, call.status or Overloaded.status)
+            raise
         if not response.prepared:
             response.headers.update(make_headers(call))
         if logged:
@@ -125,8 +133,8 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     InsufficientBalance, and then counts nothing.
     """
     gateway = call.gateway
-    key = gateway.ledger.find_key(apikeys.digest(secret))
-    key = call.key = check_standing(key, call.started_ms)
+    call.key = gateway.ledger.find_key(apikeys.digest(secret))  # a refusal has an account, too
+    key = check_standing(call.key, call.started_ms)
     if gateway.draining:
         raise Overloaded(RESTARTING)
     if gateway.in_flight >= gateway.config.server.max_in_flight:
@@ -136,7 +144,7 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     rates = call.rates = gateway.find_rates(key, now)
     rates.check(now)
     if for_money:
-        check_balance(key)  # before the body is read; the hold checks again
+        check_balance(call, key)  # before the body is read; the hold checks again
     rates.admit()
     return rates
 
@@ -189,7 +197,10 @@ def read_key(http: web.Request) -> str:
     if found:
         return found.pop()
     if apikeys.PREFIX in http.query_string:
-        raise InvalidKey("API keys are not read from the address, where logs keep them.")
+        raise InvalidKey(
+            "It is in the address, where logs keep it: send it in the header Authorization or"
+            " x-api-key."
+        )
     return ""
 
 
@@ -207,12 +218,20 @@ def check_standing(key: Key | None, now_ms: int) -> Key:
     return key
 
 
-def check_balance(key: Key) -> None:
-    """Raise InsufficientBalance when the account's balance or the key's cap is used up."""
+def check_balance(call: Call, key: Key) -> None:
+    """Raise InsufficientBalance when the account's balance, the key's cap or budget is used up."""
+    config, cap_nano = call.gateway.config, key.terms.cap_nano
+    currency, console = config.billing.currency, f"{config.server.public_url or ''}/console"
     if key.account.balance_nano <= 0:
         raise InsufficientBalance(
-            "The account's balance is not positive. Top it up in the console under Billing."
+            f"The balance is {format_amount(key.account.balance_nano)} {currency}. Top it up in the"
+            f" console under Billing ({console}/billing), or ask whoever runs this gateway."
         )
-    cap_nano = key.terms.cap_nano
     if cap_nano is not None and key.spent_nano >= cap_nano:
-        raise InsufficientBalance("This key has spent its cap. Raise the cap or use another key.")
+        raise InsufficientBalance(
+            f"This key has spent {format_amount(key.spent_nano)} {currency} and may spend"
+            f" {format_amount(cap_nano)} {currency}. Raise its cap in the console under Keys"
+            f" ({console}/keys), or use another key."
+        )
+    if key.budget is not None and key.budget.is_spent(call.started_ms):
+        raise refuse_spent(key.budget, currency)

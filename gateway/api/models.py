@@ -6,6 +6,7 @@ import orjson
 from aiohttp import web
 
 from gateway.api.state import Call
+from gateway.api.unknown_models import find_problem
 from gateway.config import Model
 from gateway.dialects import Json, ListedModel
 from gateway.errors import ModelNotFound
@@ -22,7 +23,8 @@ async def retrieve_model(http: web.Request, call: Call) -> web.Response:
     wanted = http.match_info["model"]
     model = call.gateway.routes.models.get(wanted)
     if model is None or not _may(call, model):
-        raise ModelNotFound(wanted)
+        assert call.key is not None
+        raise ModelNotFound(wanted, find_problem(call.gateway, call.key, wanted))
     return _reply(call.dialect.show_model(_list(model)))
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.api.state import Call, find_limits
 from gateway.config import Config, Limits
-from gateway.ledger import Key, Spent, Terms
+from gateway.ledger import BudgetStanding, Key, Spent, Terms
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso
 
@@ -17,12 +17,12 @@ from gateway.times import DAY_MS, format_iso
 async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
     assert call.key is not None
     spent = await call.gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
-    body = describe_own_key(call.key, spent, call.gateway.config)
+    body = describe_own_key(call.key, spent, call.gateway.config, call.started_ms)
     return web.Response(body=orjson.dumps(body), content_type="application/json")
 
 
-def describe_own_key(key: Key, spent: Spent, config: Config) -> dict[str, Any]:
-    """Make the JSON of a key: null means no limit, no cap, all models; days are UTC."""
+def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dict[str, Any]:
+    """Make the JSON of a key: null means no limit, cap or budget, all models; days are UTC."""
     account = key.account
     rest_nano = None if key.terms.cap_nano is None else max(key.terms.cap_nano - key.spent_nano, 0)
     return {
@@ -35,12 +35,24 @@ def describe_own_key(key: Key, spent: Spent, config: Config) -> dict[str, Any]:
         **describe_amount("cap", key.terms.cap_nano),
         **describe_amount("cap_remaining", rest_nano),
         **describe_amount("spent", key.spent_nano),
+        "budget": None if key.budget is None else _describe_budget(key.budget.show(now_ms)),
         **describe_amount("spent_today", spent.today_nano),
         **describe_amount("spent_7d", spent.week_nano),
         **describe_amount("spent_30d", spent.month_nano),
         **describe_amount("balance", account.balance_nano),
         **describe_amount("held", account.held_nano),
         **describe_amount("available", account.available_nano),
+    }
+
+
+def _describe_budget(budget: BudgetStanding) -> dict[str, Any]:
+    return {
+        "name": budget.name,
+        "period": budget.period,
+        **describe_amount("amount", budget.amount_nano),
+        **describe_amount("spent", budget.spent_nano),
+        **describe_amount("remaining", budget.remaining_nano),
+        "resets": format_iso(budget.resets_ms),
     }
 
 

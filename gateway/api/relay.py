@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, assert_never
 
-from gateway.api.admission import Completion
+from gateway.api.admission import Completion, Prepared
 from gateway.api.conclusion import conclude, conclude_at_once, is_mid_event, settle
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import (
@@ -27,6 +28,7 @@ from gateway.api.lifecycle import (
     Verdict,
     find_ending,
 )
+from gateway.api.observations import note_upstream_call
 from gateway.api.sink import Sink
 from gateway.dialects import Pipeline
 from gateway.errors import GatewayError, InternalError
@@ -129,19 +131,35 @@ class Relay:
             provider.config,
             on_sent=partial(life.advance, Phase.SENT),
             on_refused=partial(life.advance, Phase.ADMITTED),
+            is_wanted=lambda: not life.caller_gone,
+            affinity=work.affinity,
         )
         try:
-            prepared, headers = await work.prepare(candidate), work.pick_headers(candidate)
-            answer = await provider.forwarder.open(
-                candidate.exchange, prepared.data, headers, self._attempt
+            await self._send(candidate, await work.prepare(candidate), self._attempt)
+        finally:
+            self._attempt = None
+
+    async def _send(self, candidate: Candidate, prepared: Prepared, attempt: Attempt) -> None:
+        """Send the request and pass on the reply; the result is counted for operators."""
+        work, life = self._work, self._life
+        headers = work.pick_headers(candidate)
+        began = time.monotonic()
+        try:
+            answer = await candidate.provider.forwarder.open(
+                candidate.exchange, prepared.data, headers, attempt
             )
             life.advance(Phase.ANSWERED)
             self._delivery = Delivery(
                 work, self._sink, life, candidate, answer, prepared.context, self._leave
             )
             await self._delivery.run()
+        except BaseException as error:
+            note_upstream_call(work.call, candidate, error)
+            raise
+        else:
+            note_upstream_call(work.call, candidate, None)
         finally:
-            self._attempt = None
+            work.call.waited_seconds += time.monotonic() - began
 
     def tick(self, now: float) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""

@@ -34,6 +34,8 @@ from gateway.dialects import CALLERS, COUNTERS, EMBEDDINGS, Caller
 Access = Literal["charged", "free", "open"]
 """A route is open to callers with a balance, to callers with a key, or to everybody."""
 
+OTHER_PATHS: Final = "_other"
+"""The surface of all paths that nobody has."""
 _ANY_REST: Final = "/{rest:.*}"
 
 
@@ -44,6 +46,11 @@ class Route:
     access: Access
     handler: Handler
     callers: tuple[Caller, ...]
+
+    @property
+    def surface(self) -> str:
+        """The path in metrics: without the version and what varies."""
+        return self.path.removeprefix("/v1").strip("/").partition("/{")[0]
 
     def wrap(self) -> Handler:
         """Return the handler within the check of the caller that the route needs."""
@@ -56,12 +63,14 @@ def add_api(
     app: web.Application, gateway: Gateway, callers: Mapping[str, Caller] = CALLERS
 ) -> None:
     """Add everything but the console, and the refusal of all paths that nobody has."""
-    for route in make_routes(callers):
+    routes = make_routes(callers)
+    for route in routes:
         _add_route(app.router, gateway, route)
+    refuse = refuse_path([route.path for route in routes])
     for one in callers.values():
-        front = make_front(gateway, refuse_path, (one,))
+        front = make_front(gateway, refuse, (one,), surface=OTHER_PATHS)
         app.router.add_route(hdrs.METH_ANY, f"/v1{one.path}{_ANY_REST}", front)
-    front = make_front(gateway, refuse_path, callers.values())
+    front = make_front(gateway, refuse, callers.values(), surface=OTHER_PATHS)
     app.router.add_route(hdrs.METH_ANY, _ANY_REST, front)
 
 
@@ -96,5 +105,11 @@ def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Route) -> Non
         (route.method, route.wrap()),
         (hdrs.METH_ANY, refuse_method(route.method)),
     ):
-        front = make_front(gateway, handler, route.callers, logged=route.access != "open")
+        front = make_front(
+            gateway,
+            handler,
+            route.callers,
+            surface=route.surface,
+            logged=route.access != "open",
+        )
         resource.add_route(method, front, expect_handler=expect)

@@ -10,7 +10,7 @@ from gateway.api.ended_keys import EndedKeys
 from gateway.api.large_bodies import LargeBodies
 from gateway.api.limits import Counting, Rates
 from gateway.api.missing_usage import MissingUsages
-from gateway.config import Config, Limits
+from gateway.config import Config, Limits, Reload
 from gateway.dialects import Caller
 from gateway.ledger import Key, Ledger, Outcome, Terms
 from gateway.money import Tokens, format_amount
@@ -28,10 +28,14 @@ class Call:
     """Monotonic seconds."""
     started_ms: int
     """Wall clock, Unix milliseconds."""
+    surface: str = ""
+    """The part of the application that the path belongs to."""
     key: Key | None = None
     rates: Rates | None = None
     balance_nano: int | None = None
     """The available balance when the hold was taken."""
+    asked_model: str = ""
+    """The model that was named, if that can be one; `model` is one that the caller may use."""
     model: str = ""
     provider: str = ""
     attempts: int = 0
@@ -42,10 +46,13 @@ class Call:
     status: int | None = None
     """The status in the ledger: what the caller got, or would have got if it had stayed."""
     error_code: str | None = None
-    """The `code` of an error reply."""
+    """The code of an error reply, see `observations.find_code`."""
     tokens: Tokens = field(default_factory=Tokens)
     cost_nano: int = 0
+    estimated: bool = False
     first_byte_ms: int | None = None
+    waited_seconds: float = 0.0
+    """The time in which the caller's body, or a provider, was waited for."""
     body_bytes: int = 0
     """The request's part of the budget for bodies."""
     console: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +86,13 @@ class Gateway:
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     ended_keys: EndedKeys = field(default_factory=EndedKeys)
+    last_reload: Reload | None = None
+    """How the configuration was last read again; None: not since the start."""
+
+    def go_by(self, config: Config, routes: Routes) -> None:
+        """Serve by another configuration from now on; requests in flight keep what they began with."""
+        before, self.config, self.routes = self.routes, config, routes
+        before.close(but=routes)
 
     def close(self) -> None:
         """Close what is open to the outside, at the very end."""
@@ -86,11 +100,12 @@ class Gateway:
         self.large_bodies.close()
 
     def find_rates(self, key: Key, now: float) -> Rates:
-        """Return the key's rates, and above them its account's, with the limits of their terms."""
+        """Return the key's rates, and above them its account's, with the limits in force."""
         rates = key.rates
         if (
             isinstance(rates, Rates)
             and rates.terms is key.terms
+            and rates.defaults is self.config
             and rates.above is not None
             and rates.above.terms is key.account.terms
         ):
@@ -109,6 +124,7 @@ class Gateway:
         ):
             rates.set_limits(**asdict(find_limits(terms, defaults)), now=now)
             rates.terms = terms
+        own.defaults = config
         return own
 
 

@@ -20,6 +20,10 @@ IDEMPOTENCY_KEY: Final = arg(
 )
 MODELS: Final = "the only models it may use (default: all)"
 
+_TIME: Final = "7d or 24h ago, today, yesterday, 2026-11-01, or 2026-11-01T18:00 (UTC)"
+SINCE: Final = arg("--since", "TIME", read.start, f"only from this time on: {_TIME}")
+UNTIL: Final = arg("--until", "TIME", read.end, "only before this time; a day is included")
+
 
 def make_limits(make: Callable[..., Argument]) -> tuple[Argument, ...]:
     """Make the options of what an account or a key may use, with `arg` or `edit`."""
@@ -39,7 +43,7 @@ ACCOUNT_VERBS: Final[tuple[Verb, ...]] = (
         ("account add alice --credit 20 --rpm 600", "account add admin --operator"),
         (
             arg("name", "NAME", read.word, "a name that is not yet taken"),
-            arg("--credit", "AMOUNT", read.amount_or_zero, "the first balance", default=0),
+            arg("--credit", "AMOUNT", read.amount_or_zero, "the balance to begin with", default=0),
             flag("--operator", "make it an operator's account"),
             *make_limits(arg),
             JSON,
@@ -47,7 +51,7 @@ ACCOUNT_VERBS: Final[tuple[Verb, ...]] = (
     ),
     Verb(
         "account edit",
-        "Change an account's limits, which its keys cannot exceed together, or its role.",
+        "Change what all keys of an account may use together, or its role.",
         accounts.account_edit,
         (
             "account edit alice --concurrency 20 --models gpt-5.4-nano,demo/echo",
@@ -84,7 +88,7 @@ ACCOUNT_VERBS: Final[tuple[Verb, ...]] = (
         ),
         (
             ACCOUNT_NAME,
-            arg("amount", "AMOUNT", read.amount_above_zero, "such as 5 or 0.25"),
+            arg("amount", "AMOUNT", read.amount_above_zero, "how much to add, such as 5 or 0.25"),
             arg("--note", "TEXT", read.word, "the reason, kept with the entry"),
             IDEMPOTENCY_KEY,
             JSON,
@@ -101,7 +105,7 @@ ACCOUNT_VERBS: Final[tuple[Verb, ...]] = (
         ),
         (
             ACCOUNT_NAME,
-            arg("amount", "±AMOUNT", read.amount, "added: 0.25 or -0.5"),
+            arg("amount", "±AMOUNT", read.amount, "how much to add, or to take: 0.25 or -0.5"),
             arg("--note", "TEXT", read.word, "the reason", required=True),
             arg("--request", "ID", read.word, "the interrupted request that this settles"),
             IDEMPOTENCY_KEY,
@@ -124,7 +128,8 @@ ACCOUNT_VERBS: Final[tuple[Verb, ...]] = (
     ),
     Verb(
         "account passwd",
-        "Set an account's password for the console and end its sessions.",
+        "Set an account's password for the console: ask for it twice, or read a line of stdin."
+        " Its sessions end.",
         signin.account_passwd,
         ("account passwd alice", "account passwd alice < password.txt"),
         (ACCOUNT_NAME,),

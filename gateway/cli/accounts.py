@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gateway.admin import accounts, views
 from gateway.cli.command import Command
-from gateway.cli.keys import warn_of_unknown_models
+from gateway.cli.keys import read_term_changes, warn_of_unknown_models
 from gateway.cli.tables import ACCOUNTS, page_account
-from gateway.ledger import AccountView, EntryView, TermChanges, Terms
+from gateway.ledger import AccountView, EntryView, Terms
 from gateway.money import format_amount
+from gateway.times import format_moment
 
 
 def account_add(command: Command) -> None:
@@ -27,16 +28,7 @@ def account_add(command: Command) -> None:
 
 def account_edit(command: Command) -> None:
     options = command.options
-    warn_of_unknown_models(command)
-    changes: TermChanges = {}
-    if hasattr(options, "rpm"):
-        changes["requests_per_minute"] = options.rpm
-    if hasattr(options, "tpm"):
-        changes["tokens_per_minute"] = options.tpm
-    if hasattr(options, "concurrency"):
-        changes["concurrency"] = options.concurrency
-    if hasattr(options, "models"):
-        changes["models"] = options.models
+    changes = read_term_changes(command)
     operator = None if options.role is None else options.role == "operator"
     with command.forbid() as books:
         account = accounts.edit_account(books, options.name, changes, operator=operator)
@@ -112,5 +104,11 @@ def _tell_account(command: Command, account: AccountView, done: str) -> None:
 def _tell_entry(command: Command, entry: EntryView) -> None:
     command.show(views.describe_entry(entry))
     amount = format_amount(entry.amount_nano)
+    if entry.is_repeated:
+        command.say(
+            f"Account {entry.account}: {entry.kind} {amount} was already posted on"
+            f" {format_moment(entry.created_ms)} UTC with this idempotency key; nothing added."
+        )
+        return
     balance = command.format_money(entry.balance_after_nano)
     command.say(f"Account {entry.account}: {entry.kind} {amount}; its balance is {balance}.")

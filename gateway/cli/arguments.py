@@ -11,9 +11,10 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args
 
 from gateway.admin import checks
+from gateway.ledger import Allowance, Period
 from gateway.money import parse_amount_nano
 from gateway.times import DAY_MS, to_unix_ms, unix_ms
 
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 """Seconds of each unit that a duration can have."""
+_DAYS_AGO: Final = {"today": 0, "yesterday": 1}
+"""How many days ago a day that has a word for a name began."""
 _DURATION = re.compile(r"([0-9]{1,10})([smhdw])")
 
 
@@ -49,11 +52,33 @@ def amount_or_zero(text: str) -> int:
     return nano
 
 
+def allowance(text: str) -> Allowance:
+    """Parse an amount for each period: `10/month`."""
+    amount_text, _, period = text.rpartition("/")
+    for known in get_args(Period):
+        if known == period:
+            return Allowance(amount_above_zero(amount_text), known)
+    periods = ", ".join(f"10/{known}" for known in get_args(Period))
+    raise ArgumentTypeError(f"'{text}' is not an amount and a period; write one like {periods}")
+
+
+def budget(text: str) -> Allowance | str:
+    """Parse a key's budget: an allowance of its own, or the name of a shared one."""
+    return allowance(text) if "/" in text else word(text)
+
+
 def count(text: str) -> int:
     """Parse a whole number, 0 or more."""
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > checks.MAX_COUNT:
         raise ArgumentTypeError(f"'{text}' is not a whole number from 0 to {checks.MAX_COUNT}")
     return int(text)
+
+
+def count_above_zero(text: str) -> int:
+    number = count(text)
+    if number == 0:
+        raise ArgumentTypeError(f"'{text}' is not above 0")
+    return number
 
 
 def model_list(text: str) -> tuple[str, ...]:
@@ -100,25 +125,34 @@ def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
     """Parse the end of something: a duration from now, or a time in the future."""
     now = clock_ms()
     is_duration = text == "0" or _DURATION.fullmatch(text)
-    ends = now + duration_seconds(text) * 1000 if is_duration else start(text)
+    ends = now + duration_seconds(text) * 1000 if is_duration else _read_moment(text)[0]
     if ends <= now:
         raise ArgumentTypeError(f"'{text}' is not in the future")
     return ends
 
 
-def start(text: str) -> int:
-    """Parse a time; a bare date means 00:00 UTC."""
-    return _read_moment(text)[0]
+def start(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
+    """Parse the start of a period: `7d` ago, `yesterday`, or a time; of a day, 00:00 UTC."""
+    return _read_bound(text, clock_ms())[0]
 
 
-def end(text: str) -> int:
-    """Parse an exclusive upper bound; a bare date includes the whole day."""
-    moment, whole_day = _read_moment(text)
-    return moment + DAY_MS if whole_day else moment
+def end(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
+    """Parse the end of a period, which is not part of it; a day is included as a whole."""
+    moment, is_day = _read_bound(text, clock_ms())
+    return moment + DAY_MS if is_day else moment
 
 
-def _read_moment(text: str) -> tuple[int, bool]:
-    """Parse a time, and say whether it was written as a bare date."""
+def _read_bound(text: str, now_ms: int) -> tuple[int, bool]:
+    """Parse a time that may be relative to now, and say whether it is a whole day."""
+    if text in _DAYS_AGO:
+        return now_ms - now_ms % DAY_MS - _DAYS_AGO[text] * DAY_MS, True
+    if _DURATION.fullmatch(text):
+        return now_ms - duration_seconds(text) * 1000, False
+    return _read_moment(text, "7d, 24h, today, yesterday, ")
+
+
+def _read_moment(text: str, also: str = "") -> tuple[int, bool]:
+    """Parse a time, and say whether it is a bare date; `also` are other words that would do."""
     try:
         day = date.fromisoformat(text)
         return to_unix_ms(datetime(day.year, day.month, day.day, tzinfo=UTC)), True
@@ -128,6 +162,6 @@ def _read_moment(text: str) -> tuple[int, bool]:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise ArgumentTypeError(
-            f"'{text}' is not a date; write 2026-12-31 or 2026-12-31T18:00 (UTC)"
+            f"'{text}' is no time; write {also}2026-12-31 or 2026-12-31T18:00 (UTC)"
         ) from error
     return to_unix_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), False

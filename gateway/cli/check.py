@@ -1,18 +1,22 @@
-"""`check`: summarise the configuration, for people and as JSON."""
+"""`check`: summarise the configuration, warn of its prices, and look at its providers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
 from gateway.apikeys import find_last4
 from gateway.cli.output import Column, render_fields, render_table
 from gateway.cli.tables import limits_of
-from gateway.config import Config, Limits, Model, Provider, Server
-from gateway.ledger import Terms
-from gateway.money import Price, describe_price, format_amount
-from gateway.prices import describe_rules
+from gateway.config import SETTINGS, Config, Limits, Model, Provider, Server, quote_key
+from gateway.ledger import LedgerError, Terms, check_ledger
+from gateway.money import Price, Tokens, describe_price, format_amount
+from gateway.prices import PriceList, PriceRule, describe_rules
+from gateway.prices import Terms as BillTerms
+from gateway.server import find_listen_problem
+from gateway.upstream import Finding, look_at_all
 
 _PRICES: Final = {
     "input": "INPUT",
@@ -41,7 +45,7 @@ def describe_config(config: Config) -> dict[str, object]:
                 "name": provider.name,
                 "dialect": provider.dialect,
                 "base_url": provider.base_url or None,
-                "key": mask_key(provider.api_key) or None,
+                "key": mask_keys(provider.api_keys) or None,
                 "on": provider.off is None,
                 "off_because": provider.off,
             }
@@ -94,7 +98,7 @@ def _table_providers(config: Config) -> str:
     return render_table(
         columns,
         [
-            (provider.name, provider.dialect, mask_key(provider.api_key) or "-", _state(provider))
+            (provider.name, provider.dialect, mask_keys(provider.api_keys) or "-", _state(provider))
             for provider in config.providers.values()
         ],
     )
@@ -132,7 +136,9 @@ def _is_on(config: Config, model: Model) -> bool:
 
 
 def _state(provider: Provider) -> str:
-    return "on" if provider.off is None else f"off: {provider.off}"
+    if provider.off is not None:
+        return f"off: {provider.off}"
+    return "; ".join(("on", *(f"a key is missing: {reason}" for reason in provider.lacking)))
 
 
 def listen_address(config: Config) -> str:
@@ -152,6 +158,68 @@ def warn_of_exposure(server: Server) -> str | None:
     )
 
 
-def mask_key(secret: str) -> str:
-    """Return the last characters of a provider's key, to tell keys apart; "" if there is no key."""
-    return f"…{find_last4(secret) or ''}" if secret else ""
+def find_obstacle(config: Config) -> str | None:
+    """Return what would keep `serve` from starting; None if nothing would.
+
+    The address is not looked at while a gateway serves from the database, as that one has it.
+    """
+    try:
+        is_served = check_ledger(config.storage.path)
+    except LedgerError as error:
+        return str(error)
+    return None if is_served else find_listen_problem(config.server)
+
+
+def mask_keys(secrets: Sequence[str]) -> str:
+    """Return the last characters of a provider's keys, to tell them apart; "" if there is none."""
+    return ", ".join(f"…{find_last4(secret) or ''}" for secret in secrets)
+
+
+def look(config: Config) -> list[Finding]:
+    return asyncio.run(look_at_all(config))
+
+
+def describe_findings(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    return [{**asdict(one), "usable": one.is_usable} for one in findings]
+
+
+def page_findings(findings: Sequence[Finding]) -> str:
+    """Return the findings as text for people."""
+    if not findings:
+        return "No provider is on that could be asked."
+    columns = (Column("PROVIDER"), Column("ASKED"), Column("FOUND"))
+    return render_table(columns, [(one.provider, one.url, one.words) for one in findings])
+
+
+def list_losses(config: Config) -> Iterator[str]:
+    """Yield a warning for each model, provider and rule with a price below its cost."""
+    for model in config.models.values():
+        for provider, costs in model.costs.items():
+            yield from dict.fromkeys(_compare(model, provider, costs))
+
+
+def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
+    """Compare the prices of what each rule of either side is about, and of what none is."""
+    for rule in (None, *model.prices.rules, *costs.rules):
+        tokens, terms = _satisfy(rule)
+        price, cost = model.prices.find(tokens, terms), costs.find(tokens, terms)
+        below = [
+            f"{name} {format_amount(ours)} < {format_amount(theirs)}"
+            for name in SETTINGS["models.ID.price"]
+            if (ours := getattr(price.price, name)) < (theirs := getattr(cost.price, name))
+        ]
+        if below:
+            when = f" when {rule.why}" if rule else ""
+            yield (
+                f"Warning: [models.{quote_key(model.id, always=True)}]: its price is below its cost"
+                f" at {provider}{when}: {', '.join(below)}."
+            )
+
+
+def _satisfy(rule: PriceRule | None) -> tuple[Tokens, BillTerms]:
+    """Make a request that a rule applies to, or one that no rule is about."""
+    if rule is None:
+        return Tokens(), BillTerms()
+    above = 0 if rule.input_above is None else rule.input_above + 1
+    terms = BillTerms(rule.service_tier or "", rule.speed or "", rule.inference_geo or "")
+    return Tokens(input=above), terms

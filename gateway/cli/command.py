@@ -12,7 +12,7 @@ from gateway.admin import accounts
 from gateway.cli.output import Json, Output
 from gateway.cli.tables import Columns, render
 from gateway.config import Config
-from gateway.ledger import Books, CodeStatus, UsageGroup
+from gateway.ledger import CLI, Actor, Allowance, Books, CodeStatus, OutcomeFilter, UsageGroup
 from gateway.money import format_amount
 
 Row = TypeVar("Row")
@@ -29,11 +29,19 @@ class Options:
 
     config: str | None
     json: bool
+    live: bool
     # What the verb is applied to.
     account: str | None
     id: str
     name: str
+    token: str
     file: Path
+    allowance: Allowance | None
+    budget: Allowance | str | None
+    key: str
+    key_id: str | None
+    model: str | None
+    provider: str | None
     # Amounts are nano-units, times are Unix milliseconds, and durations are seconds.
     amount: int
     cap: int | None
@@ -46,15 +54,20 @@ class Options:
     batch: bool
     by: UsageGroup
     concurrency: int | None
+    container: bool
     count: int
     csv: bool
+    http_status: int | None
     idempotency_key: str | None
+    limit: int
     models: tuple[str, ...] | None
     note: str | None
     operator: bool
+    outcome: OutcomeFilter | None
     request: str | None
     role: Role | None
     rpm: int | None
+    search: str | None
     socket: bool
     status: CodeStatus | None
     tpm: int | None
@@ -67,13 +80,17 @@ class Command:
     options: Options
     config: Config
     output: Output
+    actor: Actor = CLI
+    """The one under whose name changes are kept as events."""
 
     @property
     def currency(self) -> str:
         return self.config.billing.currency
 
     def open_books(self, *, create: bool = False) -> Books:
-        return accounts.open_books(self.config.storage.path, create=create)
+        books = accounts.open_books(self.config.storage.path, create=create)
+        books.actor = self.actor
+        return books
 
     @contextmanager
     def forbid(self) -> Iterator[Books]:
@@ -104,3 +121,16 @@ class Command:
     ) -> None:
         """Write rows to stdout: as JSON if it was asked for, else as a table."""
         self.show([describe(row) for row in rows], render(columns, rows, self.currency))
+
+    def show_latest(
+        self,
+        what: str,
+        rows: Sequence[Row],
+        describe: Callable[[Row], dict[str, object]],
+        columns: Columns[Row],
+    ) -> None:
+        """Write as many rows as `--limit` allows, and say so if there are more."""
+        shown = rows[: self.options.limit]
+        self.show_list(shown, describe, columns)
+        if len(rows) > len(shown):
+            self.say(f"These are the latest {len(shown)} {what}; --limit N shows more.")

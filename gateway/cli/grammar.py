@@ -1,20 +1,26 @@
 """The command line's grammar: every verb with its arguments, help and examples.
 
-Those of accounts are in `account_grammar`.
+Those of accounts, of keys and codes, of budgets, and of tokens are in the modules of these names.
 """
 
 from __future__ import annotations
 
 from typing import Final, get_args
 
+from gateway.cli import alerts, calls, moves, observations, price_lists, verbs
 from gateway.cli import arguments as read
-from gateway.cli import codes, keys, verbs
-from gateway.cli.account_grammar import ACCOUNT_VERBS, JSON, MODELS, make_limits
-from gateway.cli.parser import Verb, arg, choice, edit, flag
+from gateway.cli.account_grammar import ACCOUNT_VERBS, JSON, SINCE, UNTIL
+from gateway.cli.budget_grammar import BUDGET_VERBS
+from gateway.cli.key_grammar import CODE_VERBS, KEY_VERBS
+from gateway.cli.parser import Verb, arg, choice, flag
+from gateway.cli.token_grammar import TOKEN_VERBS
+from gateway.config import load_config, load_storage
 from gateway.exit_codes import ExitCode
-from gateway.ledger import CodeStatus, UsageGroup
+from gateway.ledger import ENDINGS, UsageGroup
 
-KEY_ID: Final = arg("id", "ID", read.word, "the key's id, as shown by `key list`")
+ACCOUNT: Final = arg("--account", "NAME", read.word, "only this account")
+LIMIT: Final = arg("--limit", "N", read.count_above_zero, "the most to list", default=50)
+_PRICE_LIST: Final = arg("file", "FILE", read.new_file, "the price list that you downloaded")
 
 
 VERBS: Final[tuple[Verb, ...]] = (
@@ -23,177 +29,202 @@ VERBS: Final[tuple[Verb, ...]] = (
         "Run the gateway. This is the default verb.",
         verbs.serve,
         ("serve", "serve --config /etc/gateway.toml"),
-        reads_keys=True,
+        load=load_config,
     ),
     Verb(
         "check",
         f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
         verbs.check,
-        ("check", "check --json --config /etc/gateway.toml"),
+        ("check", "check --live", "check --json --config /etc/gateway.toml"),
+        (
+            flag(
+                "--live",
+                "also ask each provider for its list of models, and say what is wrong;"
+                f" exits {ExitCode.FAILED} if one cannot be used",
+            ),
+            JSON,
+        ),
+        load=load_config,
+    ),
+    Verb(
+        "reload",
+        "Make the serving process read the configuration again. It checks the whole file before anything"
+        " changes, with the variables of its own environment, and says what changed, or why nothing did."
+        f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves.",
+        verbs.reload,
+        ("reload", "reload --config /etc/gateway.toml --json"),
         (JSON,),
-        reads_keys=True,
+        load=load_storage,
     ),
     Verb(
         "audit",
-        "Check that balances equal the sums of their entries and requests. "
-        f"Exits {ExitCode.AUDIT_MISMATCH} if one does not.",
+        "Run the full audit: check that balances equal the sums of all entries and requests. "
+        f"Exits {ExitCode.AUDIT_MISMATCH} if they do not.",
         verbs.audit,
         ("audit", "audit --json"),
         (JSON,),
     ),
     Verb(
+        "events",
+        "List who did what, apart from requests: the latest first.",
+        verbs.events,
+        ("events --since 24h", "events --search alice --limit 200", "events --search key.revoke"),
+        (
+            arg(
+                "--search", "TEXT", read.word, "only where actor, action, account or target has it"
+            ),
+            SINCE,
+            LIMIT,
+            JSON,
+        ),
+    ),
+    Verb(
         "backup",
-        "Copy the database to a new private file. The gateway may be running.",
+        "Copy the database to a new file, for its owner alone. The gateway may be running.",
         verbs.backup,
         ("backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json"),
         (arg("file", "FILE", read.new_file, "the new file; must not exist"), JSON),
     ),
     Verb(
+        "export",
+        "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
+        " of holders' webhooks."
+        f" Exits {ExitCode.AUDIT_MISMATCH} if the books do not add up.",
+        moves.export_ledger,
+        ("export ledger.jsonl",),
+        (arg("file", "FILE", read.new_file, "the new file; must not exist"), JSON),
+    ),
+    Verb(
+        "import",
+        "Make a new database of an exported file."
+        f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up.",
+        moves.import_ledger,
+        ("import ledger.jsonl", "import ledger.jsonl --config /etc/gateway.toml"),
+        (arg("file", "FILE", read.new_file, "a file that `export` wrote"), JSON),
+    ),
+    Verb(
         "unit",
         "Print the systemd unit of this installation, and on stderr how to install it.",
         verbs.unit,
-        ("unit > gateway.service", "unit --socket > gateway.socket"),
         (
+            "unit > gateway.service",
+            "unit --socket > gateway.socket",
+            "unit --container > gateway.container",
+        ),
+        either=(
             flag(
                 "--socket", "print the socket unit, which queues callers while the service restarts"
             ),
+            flag("--container", "print the unit of a container, for Podman's Quadlet"),
         ),
     ),
     *ACCOUNT_VERBS,
+    *KEY_VERBS,
+    *BUDGET_VERBS,
+    *CODE_VERBS,
+    *TOKEN_VERBS,
     Verb(
-        "key add",
-        "Make a key and print it on stdout. It is shown only once.",
-        keys.key_add,
-        (
-            "key add alice --name laptop",
-            "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
-            "KEY=$(python -m gateway key add alice)",
-        ),
-        (
-            arg("account", "ACCOUNT", read.word, "the account that pays"),
-            arg("--name", "NAME", read.word, "a name to tell keys apart"),
-            arg(
-                "--expires",
-                "TIME",
-                read.expiry,
-                "when it expires: 30d, 12h, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-            ),
-            *make_limits(arg),
-            arg(
-                "--cap",
-                "AMOUNT",
-                read.amount_above_zero,
-                "the most it may ever spend (default: the account's balance)",
-            ),
-            JSON,
-        ),
+        "price check",
+        "Compare the prices with a list: the JSON of genai-prices, or LiteLLM's map. "
+        f"Exits {ExitCode.FAILED} if one drifts.",
+        price_lists.price_check,
+        ("price check data.json", "price check model_prices_and_context_window.json --json"),
+        (_PRICE_LIST, JSON),
     ),
     Verb(
-        "key edit",
-        "Change a key. Options that are left out change nothing.",
-        keys.key_edit,
-        ("key edit ID --cap 20 --expires 90d", "key edit ID --models none --cap none"),
-        (
-            KEY_ID,
-            edit("--name", "NAME", read.word, "a name to tell keys apart"),
-            edit("--cap", "AMOUNT", read.amount_above_zero, "the most it may ever spend"),
-            edit("--expires", "TIME", read.expiry, "when it expires: 30d, 12h or 2026-12-31"),
-            edit("--models", "A,B", read.model_list, MODELS),
-            JSON,
-        ),
-    ),
-    Verb(
-        "key list",
-        "List keys, without their secrets.",
-        keys.key_list,
-        ("key list", "key list alice --json"),
-        (
-            arg("account", "ACCOUNT", read.word, "list only the keys of this account", nargs="?"),
-            JSON,
-        ),
-    ),
-    Verb(
-        "key rotate",
-        "Replace a key and print the new one on stdout. It is shown only once.",
-        keys.key_rotate,
-        ("key rotate ID", "key rotate ID --grace 24h"),
-        (
-            KEY_ID,
-            arg(
-                "--grace",
-                "TIME",
-                read.duration_seconds,
-                "how long the old key still works: 0, 1h, 24h or 7d",
-                default=0,
-            ),
-            JSON,
-        ),
-    ),
-    Verb(
-        "key revoke", "Revoke a key for good.", keys.key_revoke, ("key revoke ID",), (KEY_ID, JSON)
-    ),
-    Verb(
-        "code make",
-        "Make top-up codes and print them on stdout, one per line. They are shown only once.",
-        codes.code_make,
-        (
-            "code make --amount 5 --count 20 --expires 90d > codes.txt",
-            'code make --amount 25 --note "spring course"',
-        ),
-        (
-            arg(
-                "--amount",
-                "AMOUNT",
-                read.amount_above_zero,
-                "the value of each code",
-                required=True,
-            ),
-            arg("--count", "N", read.count, "the number of codes", default=1),
-            arg(
-                "--expires",
-                "TIME",
-                read.expiry,
-                "when they expire: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-            ),
-            arg("--note", "TEXT", read.word, "their purpose, shown in lists"),
-            JSON,
-        ),
-    ),
-    Verb(
-        "code list",
-        "List codes, without their secrets.",
-        codes.code_list,
-        ("code list", "code list --status open --json"),
-        (choice("--status", get_args(CodeStatus), "list only codes with this status"), JSON),
-    ),
-    Verb(
-        "code void",
-        "Void a code, or all open codes of a batch.",
-        codes.code_void,
-        ("code void ID", "code void --batch ID"),
-        (
-            arg("id", "ID", read.word, "the id, as shown by `code list`"),
-            flag("--batch", "ID is the id of a batch"),
-            JSON,
-        ),
+        "price propose",
+        "Print prices of a list as TOML to paste, with the old ones in comments. Changes nothing.",
+        price_lists.price_propose,
+        ("price propose data.json",),
+        (_PRICE_LIST, JSON),
     ),
     Verb(
         "usage",
-        "Sum up requests, tokens and cost.",
+        "Sum up the requests, tokens and cost of all accounts or of one.",
         verbs.usage,
-        ("usage", "usage --account alice --by model", "usage --since 2026-11-01 --csv > usage.csv"),
         (
-            arg("--account", "A", read.word, "only this account"),
-            choice("--by", get_args(UsageGroup), "one line per day, model or key", default="day"),
-            arg("--since", "D", read.start, "the first date (UTC)"),
-            arg("--until", "D", read.end, "the last date (UTC), included"),
+            "usage --since 7d",
+            "usage --by account --since today",
+            "usage --account alice --by model --since yesterday",
+            "usage --since 2026-11-01 --until 2026-11-30 --csv > usage.csv",
+        ),
+        (
+            ACCOUNT,
+            choice("--by", get_args(UsageGroup), "one line for each", default="day"),
+            SINCE,
+            UNTIL,
         ),
         either=(JSON, flag("--csv", "write CSV to stdout")),
+    ),
+    Verb(
+        "calls",
+        "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
+        calls.list_calls,
+        (
+            "calls --outcome failed --since yesterday",
+            "calls --account alice --status 502 --limit 5 --json",
+        ),
+        (
+            ACCOUNT,
+            arg("--key", "ID", read.word, "only this key, by its id", dest="key_id"),
+            arg("--model", "M", read.word, "only this model"),
+            arg("--provider", "P", read.word, "only this provider"),
+            choice("--outcome", ("failed", *ENDINGS), "only calls that ended so"),
+            arg("--status", "N", read.count, "only this status of the reply", dest="http_status"),
+            SINCE,
+            UNTIL,
+            LIMIT,
+            JSON,
+        ),
+    ),
+    Verb(
+        "receipt",
+        "Show how one call ended, what it used, and what it cost.",
+        calls.show_receipt,
+        ("receipt req_0123456789abcdef", "receipt req_0123456789abcdef --json"),
+        (arg("id", "ID", read.word, "the request id, from the reply's x-request-id"), JSON),
+    ),
+    Verb(
+        "providers",
+        "Show how the providers answer: calls, failures and the last error.",
+        observations.providers,
+        ("providers", "providers --json"),
+        (JSON,),
+    ),
+    Verb(
+        "alerts list",
+        "List the latest alerts to the operator, and whether they were delivered.",
+        alerts.list_alerts,
+        ("alerts list", "alerts list --limit 5 --json"),
+        (arg("--limit", "N", read.count_above_zero, "the most to list", default=20), JSON),
+    ),
+    Verb(
+        "alerts test",
+        "Send a test to the webhook and the command under [alerts], and say how it went.",
+        alerts.send_test,
+        ("alerts test", "alerts test --json"),
+        (JSON,),
+        load=load_config,
+    ),
+    Verb(
+        "refusals",
+        "Show which requests were refused, for whom and why.",
+        observations.refusals,
+        ("refusals", "refusals --account alice --since yesterday"),
+        (
+            ACCOUNT,
+            SINCE,
+            JSON,
+        ),
     ),
 )
 
 GROUPS: Final = {
     "account": "Manage accounts and their balances.",
     "key": "Manage the keys of accounts.",
+    "budget": "Manage budgets, which begin anew each day, week or month.",
+    "price": "Compare the prices with a list that others publish.",
+    "alerts": "Look at alerts, and try where they go.",
     "code": "Manage top-up codes; each can be redeemed once.",
+    "token": "Manage tokens, by which scripts use the console's API.",
 }

@@ -13,13 +13,15 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, TextIO
 
+from gateway.cli.actor import find_actor
 from gateway.cli.command import Command
 from gateway.cli.grammar import GROUPS, VERBS
 from gateway.cli.output import Output
 from gateway.cli.parser import PROGRAM, parse
-from gateway.config import ConfigError, load_config
+from gateway.config import ConfigError
 from gateway.exit_codes import ExitCode
 from gateway.ledger import LedgerError, NotFound, Refused
+from gateway.version import find_version
 
 FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (NotFound, ExitCode.NOT_FOUND),
@@ -55,12 +57,16 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
         options = parse(words, VERBS, GROUPS)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
+    if options.version:
+        output.print(f"gateway {find_version()}")
+        return ExitCode.OK
     path = Path(options.config or environ.get("GATEWAY_CONFIG") or DEFAULT_CONFIG)
     try:
-        config = load_config(path, environ, read_keys=options.verb.reads_keys)
-        code = options.verb.run(Command(options, config, output))
+        config = options.verb.load(path, environ)
+        code = options.verb.run(Command(options, config, output, find_actor(environ)))
     except tuple(kind for kind, _ in FAILURES) as error:
-        output.say(f"{PROGRAM}: {error}")
+        for line in str(error).splitlines():
+            output.say(f"{PROGRAM}: {line}")
         return next(code for kind, code in FAILURES if isinstance(error, kind))
     return code or ExitCode.OK
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from gateway.admin import csv_text
+from gateway.money import align_points
 
 Json = dict[str, object] | list[dict[str, object]]
 
@@ -36,7 +37,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; `right` aligns it to the right, as for numbers."""
+    """A column of a table; `right` is for numbers, whose points stand under each other."""
 
     title: str
     right: bool = False
@@ -44,8 +45,12 @@ class Column:
 
 def render_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> str:
     """Render rows under their titles, aligned, without trailing spaces."""
-    lines = [[column.title for column in columns]]
-    lines += [[csv_text.printable(cell) for cell in row] for row in rows]
+    body = [[csv_text.printable(cell) for cell in row] for row in rows]
+    for index, column in enumerate(columns):
+        if column.right:
+            for line, cell in zip(body, align_points([line[index] for line in body]), strict=True):
+                line[index] = cell
+    lines = [[column.title for column in columns], *body]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     return "\n".join(
         "  ".join(

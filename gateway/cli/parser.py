@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict, Unpack
+from functools import partial
+from pathlib import Path
+from typing import Final, NoReturn, TypedDict, Unpack
 
 from gateway.cli.arguments import clearable
 from gateway.cli.command import Command, Options
+from gateway.config import Config, load_config
 
 PROGRAM: Final = "python -m gateway"
+WITHOUT_KEYS: Final = partial(load_config, read_keys=False)
+"""Reads the configuration where the providers' keys may be unreadable."""
 
 
 class Parsing(TypedDict, total=False):
@@ -27,6 +32,7 @@ class Presence(TypedDict, total=False):
     """Parameters of `add_argument`: whether the argument may be left out."""
 
     default: object
+    dest: str
     nargs: str
     required: bool
 
@@ -44,6 +50,9 @@ class VerbOptions(Options):
     """The parsed arguments with their verb."""
 
     verb: Verb
+    parser: Parser
+    version: bool
+    """Whether only the version is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +67,8 @@ class Verb:
     arguments: tuple[Argument, ...] = ()
     either: tuple[Argument, ...] = ()
     """Arguments that exclude each other."""
-    reads_keys: bool = False
-    """Whether it needs the providers' keys. Other verbs also run where the keys are unreadable."""
+    load: Callable[[Path, Mapping[str, str]], Config] = WITHOUT_KEYS
+    """Reads what it needs of the configuration."""
 
 
 def arg(
@@ -87,7 +96,7 @@ def choice(name: str, words: Sequence[str], what: str, **presence: Unpack[Presen
 
 def edit(name: str, metavar: str, read: Callable[[str], object], what: str) -> Argument:
     """Make an option that changes or clears a value; if left out, it is absent from the options."""
-    what = f"{what}; `none` clears it"
+    what = f"{what}; `none` restores the default"
     return arg(name, metavar, clearable(read), what, default=argparse.SUPPRESS)
 
 
@@ -109,7 +118,20 @@ class Parser(argparse.ArgumentParser):
 
 def parse(words: Sequence[str], verbs: Sequence[Verb], groups: Mapping[str, str]) -> VerbOptions:
     """Parse a command line. Raises SystemExit when argparse has written the error or the help."""
-    return make_parser(verbs, groups).parse_args(words, VerbOptions())
+    options, unknown = make_parser(verbs, groups).parse_known_args(words, VerbOptions())
+    if unknown:
+        _refuse(options, unknown[0])
+    return options
+
+
+def _refuse(options: VerbOptions, word: str) -> NoReturn:
+    """Refuse an argument that the verb does not have; argparse would show the usage of all verbs."""
+    import difflib  # 0.2 MiB, for errors only
+
+    known = [one.name for one in (*options.verb.arguments, *options.verb.either)]
+    close = difflib.get_close_matches(word.partition("=")[0], known, n=1)
+    advice = f"did you mean {close[0]}?" if close else "see --help"
+    options.parser.error(f"unknown argument {word}; {advice}")
 
 
 def make_parser(verbs: Sequence[Verb], groups: Mapping[str, str]) -> Parser:
@@ -122,7 +144,8 @@ def make_parser(verbs: Sequence[Verb], groups: Mapping[str, str]) -> Parser:
         "An LLM gateway: keys, balances and an exact ledger in front of upstream providers.",
         ("serve", "account add alice --credit 20", "key add alice", "usage --by model"),
     )
-    root.set_defaults(verb=verbs[0])
+    root.set_defaults(verb=verbs[0], parser=root)
+    root.add_argument("--version", action="store_true", help="print the version and exit")
     _add_config(root, default=None)
     top = root.add_subparsers(title="verbs", metavar="VERB")
     parents = {"": top}
@@ -159,7 +182,7 @@ def _add_verb(parent: argparse._SubParsersAction[Parser], name: str, verb: Verb)
         group = parser.add_mutually_exclusive_group()
         for argument in verb.either:
             group.add_argument(argument.name, **argument.parsing, **argument.presence)
-    parser.set_defaults(verb=verb)
+    parser.set_defaults(verb=verb, parser=parser)
 
 
 def _add_config(parser: Parser, default: str | None) -> None:

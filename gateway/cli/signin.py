@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from getpass import getpass
 
+from gateway.addresses import make_tunnel_command
 from gateway.admin import signin
 from gateway.cli.command import Command
 from gateway.ledger import Refused
@@ -25,13 +27,17 @@ def account_passwd(command: Command) -> None:
 
 def account_signin_link(command: Command) -> None:
     """Make a sign-in link and print only its URL to stdout."""
-    base_url = signin.find_base_url(command.config.server)
+    server = command.config.server
+    base_url = signin.find_base_url(server)
+    tunnel = make_tunnel_command(server.host, server.port, os.environ)
     with command.open_books() as books:
         link = signin.make_signin_link(books, command.options.name)
     command.say(
         f"This link signs in as {command.options.name} once, until"
         f" {format_moment(link.expires_ms)} UTC. Earlier links no longer work."
     )
+    if tunnel is not None and server.public_url is None:
+        command.say(f"To open it on another machine, type there: {tunnel}")
     command.output.print(link.url(base_url))
 
 

@@ -6,15 +6,20 @@ import pwd
 import shlex
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import gateway
 from gateway.config import Config, Server
 from gateway.ledger import Refused
-from gateway.server import NAME, Installation
+from gateway.server import CONTAINER_CONFIG, CONTAINER_STATE, IMAGE, NAME, Installation
 
 UNIT_FOLDER: Final = "/etc/systemd/system"
+USER_UNIT_FOLDER: Final = "~/.config/systemd/user"
+QUADLET_FOLDER: Final = "~/.config/containers/systemd"
+CONFIG_FOLDER: Final = Path("/etc/gateway")
+"""The proposed folder of a configuration that no upgrade touches."""
 PACKAGE_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 
 
@@ -66,17 +71,48 @@ def explain(place: Installation) -> str:
         f"  {command} unit --socket | sudo tee {UNIT_FOLDER}/{NAME}.socket",
         "  sudo systemctl daemon-reload",
         f"  sudo systemctl enable --now {NAME}.socket {NAME}.service",
+        f"To read gateway.toml again: sudo systemctl reload {NAME}.service",
         f"To restart without refusing requests: sudo systemctl restart {NAME}.service",
         f"To stop for good: sudo systemctl disable --now {NAME}.socket {NAME}.service",
     ]
     return "\n".join(lines)
 
 
-def warn(service: str, place: Installation) -> str | None:
-    """Return a note on a user the operator may not have intended; None if there is nothing to note."""
-    if "\nDynamicUser=yes\n" not in service:
-        return None
-    return (
-        f"Note: systemd creates {place.database.parent} and a user for it when the service starts. Run"
-        " the other commands with sudo after that."
-    )
+def explain_container(config: Config) -> Iterator[str]:
+    """Yield the commands that build the image and start the container, and what to set before."""
+    path = shlex.quote(str(config.path.absolute()))
+    command = f"{shlex.quote(sys.executable)} -m gateway --config {path} unit"
+    yield "To run the container as your own user, now and at every boot, with Podman 4.5 or newer:"
+    yield f"  podman build -t {IMAGE} .          # in the clone, with README's Containerfile"
+    yield f"  mkdir -p {QUADLET_FOLDER} {USER_UNIT_FOLDER}"
+    yield f"  {command} --container > {QUADLET_FOLDER}/{NAME}.container"
+    yield f"  {command} --socket > {USER_UNIT_FOLDER}/{NAME}.socket"
+    yield "  systemctl --user daemon-reload"
+    yield f"  systemctl --user enable --now {NAME}.socket"
+    yield f"  systemctl --user start {NAME}.service"
+    yield "  loginctl enable-linger            # it runs while you are not signed in"
+    yield f"To read gateway.toml again: systemctl --user reload {NAME}.service, if your editor writes into the"
+    yield "  file. The container keeps the one that it started with: if another replaced it, restart."
+    yield f"Commands: podman exec {NAME} gateway --config {CONTAINER_CONFIG} account list"
+    if not config.storage.path.is_relative_to(CONTAINER_STATE):
+        yield (
+            f'Note: set [storage] path = "{CONTAINER_STATE / config.storage.path.name}" in'
+            f" {config.path}: only that folder is kept when the container ends."
+        )
+
+
+def note(service: str, place: Installation) -> Iterator[str]:
+    """Yield what the operator may not have intended about the service."""
+    if place.config.resolve().with_name("pyproject.toml").exists():
+        copy = CONFIG_FOLDER / place.config.name
+        yield (
+            f"Note: {place.config} comes with the program, and an upgrade would overwrite what you set"
+            f" there. Serve from a copy: sudo install -D -m 0644 {shlex.quote(str(place.config))}"
+            f" {copy}, set [storage] path in it to {place.database}, and print the units again with"
+            f" --config {copy}."
+        )
+    if "\nDynamicUser=yes\n" in service:
+        yield (
+            f"Note: systemd creates {place.database.parent} and a user for it when the service"
+            " starts. Run the other commands with sudo after that."
+        )

@@ -1,24 +1,41 @@
 """Read gateway.toml into frozen records, checked as a whole.
 
     settings   the table of all keys: reader, meaning, default
+    model_settings   the part of models and prices
     records    the configuration as records
     load       makes the records; the rules that involve several keys
+    providers  the providers: their addresses, their keys resolved
+    changes    two configurations compared: what a reload changes, and what it cannot
+    alerts     where alerts go, with their secrets looked up
     prices     the prices of a model, and their rules
-    values     readers of values with special rules: addresses, headers, routes, secrets
-    reader     reads TOML into typed values; errors name the place and the rule
+    values     readers of values with special rules: addresses, headers, routes
+    secrets    where a secret is, and its look-up
+    reader     reads TOML into typed values
+    problems   the errors: each names its place and the rule, and all are told at once
 
 May import: the leaves, `dialects` (for the names of what changes a bill).
 """
 
+from gateway.config.changes import describe_changes as describe_changes
+from gateway.config.changes import keep_fixed as keep_fixed
 from gateway.config.load import load_config as load_config
-from gateway.config.reader import ConfigError as ConfigError
+from gateway.config.load import load_storage as load_storage
+from gateway.config.model_settings import MAX_PRICE as MAX_PRICE
+from gateway.config.prices import drop_defaults as drop_defaults
+from gateway.config.prices import fill_defaults as fill_defaults
+from gateway.config.problems import ConfigError as ConfigError
+from gateway.config.reader import quote_key as quote_key
+from gateway.config.reader import show as show
+from gateway.config.records import Alerts as Alerts
 from gateway.config.records import Billing as Billing
 from gateway.config.records import Config as Config
 from gateway.config.records import Limits as Limits
 from gateway.config.records import Model as Model
 from gateway.config.records import Provider as Provider
+from gateway.config.records import Reload as Reload
 from gateway.config.records import Route as Route
 from gateway.config.records import Server as Server
 from gateway.config.records import Storage as Storage
 from gateway.config.settings import SETTINGS as SETTINGS
 from gateway.config.values import Network as Network
+from gateway.config.values import check_webhook as check_webhook

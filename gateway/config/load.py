@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.config.prices import NO_OUTPUT, read_price_list
-from gateway.config.reader import (
-    ConfigError,
-    Place,
-    parse_toml,
-    quote_key,
-    read_table,
-    show,
-    suggest,
-)
+from gateway.config.alerts import NO_ALERTS, read_alerts
+from gateway.config.prices import NO_OUTPUT, read_costs, read_price_list
+from gateway.config.problems import ConfigError, Place, Problems
+from gateway.config.providers import Resolved, read_provider
+from gateway.config.reader import parse_table, parse_toml, quote_key, read_table, show, suggest
 from gateway.config.records import (
     Billing,
     Config,
+    Console,
     Limits,
+    Metrics,
     Model,
     Provider,
     Route,
     Server,
     Storage,
 )
+from gateway.config.secrets import resolve_secret
 from gateway.config.settings import SETTINGS
-from gateway.config.values import check_model_id, check_proxy, resolve_secret
-from gateway.dialects import DEMO, EMBEDDERS, UPSTREAMS
+from gateway.config.values import check_model_id
+from gateway.dialects import EMBEDDERS, UPSTREAMS
+from gateway.prices import PriceList
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The output limit of a model without one of its own: the largest that vendors offer."""
@@ -42,22 +43,65 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
     is for operators' verbs, which may run without the server's variables and credentials.
 
     Raises:
-        ConfigError: describes the first error in the file.
+        ConfigError: has all errors of the file, in its order.
     """
+    return _read_config(path, parse_toml(path), environ, read_keys=read_keys)
+
+
+def load_storage(path: Path, environ: Mapping[str, str]) -> Config:
+    """Read where the database is and leave the rest at its defaults: it may be broken.
+
+    Raises:
+        ConfigError: the file cannot be read, or its table [storage] is wrong.
+    """
+    table = parse_table(path, "storage")
+    return _read_config(path, {"storage": table}, environ, read_keys=False)
+
+
+def _read_config(
+    path: Path, raw: Mapping[str, Any], environ: Mapping[str, str], *, read_keys: bool
+) -> Config:
     file = str(path)
     folder = path.absolute().parent
-    root = _read_root(file, parse_toml(path))
+    problems = Problems(raw)
+    root = _read_root(file, raw, problems)
 
-    def resolve(value: str | None) -> tuple[str, str | None]:
+    def resolve(value: str | None) -> Resolved:
         if value is None:
             return "", None
         if not read_keys:
             return "", "its key was not looked up"
         return resolve_secret(value, folder, environ)
 
-    providers = {n: _read_provider(file, n, raw, resolve) for n, raw in root["providers"].items()}
-    models = {n: _read_model(file, n, raw, providers) for n, raw in root["models"].items()}
-    _check_limits(file, root["models"], models, providers)
+    providers: dict[str, Provider] = {}
+    for name, table in root["providers"].items():
+        with problems.collect("providers"):
+            providers[name] = read_provider(file, name, table, resolve)
+    models: dict[str, Model] = {}
+    for name, table in root["models"].items():
+        with problems.collect("models"):
+            models[name] = _read_model(file, name, table, root["providers"], providers)
+    with problems.collect("models"):
+        _check_limits(file, root["models"], models, providers)
+    with problems.collect("console"):
+        _check_console(file, root)
+    alerts = NO_ALERTS
+    if "alerts" in root:
+        with problems.collect("alerts"):
+            look_up = partial(resolve_secret, folder=folder, environ=environ) if read_keys else None
+            alerts = read_alerts(Place(file, "[alerts]"), root["alerts"], look_up)
+    problems.raise_all()
+    config = _make_config(path, folder, root, providers, models)
+    return dataclasses.replace(config, alerts=alerts)
+
+
+def _make_config(
+    path: Path,
+    folder: Path,
+    root: Mapping[str, dict[str, Any]],
+    providers: Mapping[str, Provider],
+    models: Mapping[str, Model],
+) -> Config:
     billing, limits, server = root["billing"], root["limits"], Server(**root["server"])
     return Config(
         path=path,
@@ -68,11 +112,24 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
             low_balance_nano=billing.pop("low_balance"),
             **billing,
         ),
+        console=Console(**root["console"]),
         account_limits=_find_account_limits(limits.pop("account_in_flight"), server),
         limits=Limits(**limits),
+        metrics=Metrics(**root["metrics"]),
+        alerts=NO_ALERTS,
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
     )
+
+
+def _check_console(file: str, root: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse a header that nobody is trusted to send. A table with an error of its own is absent."""
+    header = root.get("console", {}).get("identity_header")
+    if header is not None and root.get("server", {}).get("trusted_proxies") == ():
+        raise Place(file, "[console]").error(
+            "identity_header",
+            "needs trusted_proxies under [server]: the header counts only if one of them sends it",
+        )
 
 
 def _find_account_limits(share: int | None, server: Server) -> Limits:
@@ -81,79 +138,67 @@ def _find_account_limits(share: int | None, server: Server) -> Limits:
     return Limits(requests_per_minute=0, tokens_per_minute=0, concurrency=most)
 
 
-_SECTIONS = ("server", "storage", "billing", "limits")
+_SECTIONS = ("server", "storage", "billing", "console", "limits", "metrics", "alerts")
 _COLLECTIONS = ("providers", "models")
-_SECRETS = ("api_key", "proxy")
-"""The keys of a provider that may name a variable or a file."""
 
 
-def _read_root(file: str, raw: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _read_root(file: str, raw: Mapping[str, Any], problems: Problems) -> dict[str, dict[str, Any]]:
     """Read the fixed tables; return the named ones (providers, models) unread."""
     for name, value in raw.items():
-        if name not in (*_SECTIONS, *_COLLECTIONS):
-            kind = "table" if isinstance(value, dict) else "key"
-            shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)
-            known = suggest(name, (*_SECTIONS, *_COLLECTIONS))
-            raise ConfigError(f"{file}: {shown}: unknown {kind}; {known}")
-        if not isinstance(value, dict):
-            raise ConfigError(f"{file}: {name}: must be a table, not {show(value)}")
-    sections = {
-        name: read_table(Place(file, f"[{name}]"), raw.get(name, {}), SETTINGS[name])
-        for name in _SECTIONS
-    }
-    return sections | {name: raw.get(name, {}) for name in _COLLECTIONS}
+        with problems.collect(name):
+            _check_root_name(file, name, value)
+    # A misnamed table may be meant to hold the providers, without which each model looks wrong.
+    root = {name: {} if problems else raw.get(name, {}) for name in _COLLECTIONS}
+    for name in _SECTIONS:
+        table = raw.get(name, {})
+        if isinstance(table, dict):
+            with problems.collect(name):
+                root[name] = read_table(Place(file, f"[{name}]"), table, SETTINGS[name])
+    return root
 
 
-def _read_provider(
-    file: str, name: str, raw: object, resolve: Callable[[str | None], tuple[str, str | None]]
-) -> Provider:
-    """Read a provider. `resolve` returns a secret, or "" and why the provider is off without it."""
-    place = Place(file, f"[providers.{quote_key(name)}]")
-    if not name.isprintable() or not name.strip() or "/" in name:
-        raise place.error("", "a provider's name must be printable text without a slash")
-    settings = read_table(place, raw, SETTINGS["providers.NAME"])
-    if settings["dialect"] == DEMO:
-        for key in ("base_url", *_SECRETS):
-            if settings[key] is not None:
-                raise place.error(key, "must be left out: the demo provider is built in")
-        settings["base_url"] = ""
-    elif settings["base_url"] is None:
-        raise place.error(
-            "base_url", "is missing; it is " + SETTINGS["providers.NAME"]["base_url"].doc
-        )
-    off = None
-    for key in _SECRETS:
-        try:
-            settings[key], reason = resolve(settings[key])
-            if key == "proxy" and settings[key]:
-                check_proxy(settings[key])
-        except ValueError as error:
-            raise place.error(key, str(error)) from error
-        off = off or reason
-    return Provider(name=name, off=off, **settings)
+def _check_root_name(file: str, name: str, value: object) -> None:
+    """Refuse a name that the file cannot have at its top."""
+    if name not in (*_SECTIONS, *_COLLECTIONS):
+        kind = "table" if isinstance(value, dict) else "key"
+        shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)
+        known = suggest(name, (*_SECTIONS, *_COLLECTIONS))
+        raise ConfigError(f"{file}: {shown}: unknown {kind}; {known}")
+    if not isinstance(value, dict):
+        raise ConfigError(f"{file}: {name}: must be a table, not {show(value)}")
 
 
-def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, Provider]) -> Model:
-    place = Place(file, f"[models.{quote_key(model_id, always=True)}]")
+_PRICES: Final = ("price", "price_when", "cost", "cost_when")
+
+
+def _read_model(
+    file: str, model_id: str, raw: object, names: Iterable[str], providers: Mapping[str, Provider]
+) -> Model:
+    """Read a model. `names`: all providers of the file; `providers`: those without errors."""
+    place, problems = Place(file, f"[models.{quote_key(model_id, always=True)}]"), Problems()
     try:
         check_model_id(model_id)
     except ValueError as error:
         raise place.error("", str(error)) from error
     _check_quoting(place, model_id, raw)
-    settings = read_table(place, raw, SETTINGS["models.ID"])
-    routes = tuple(Route(*pair) for pair in settings.pop("routes"))
+    settings = read_table(place, raw, SETTINGS["models.ID"], problems)
+    routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
     for route in routes:
-        if route.provider not in providers:
-            known = suggest(route.provider, providers)
-            raise place.error(
-                "routes", f"there is no [providers.{quote_key(route.provider)}]; {known}"
-            )
-    embeds, limit = settings["kind"] == "embedding", settings.pop("max_output_tokens")
+        with problems.collect():
+            _check_route(place, route, names)
+    embeds, limit = settings.get("kind") == "embedding", settings.pop("max_output_tokens", None)
     if embeds:
-        _check_embedding(place, limit, routes, providers)
-    prices = read_price_list(
-        place, settings.pop("price"), settings.pop("price_when"), has_output=not embeds
-    )
+        with problems.collect():
+            _check_embedding(place, limit, routes, providers)
+    prices: PriceList | None = None
+    price, rules, cost, cases = (settings.pop(name, None) for name in _PRICES)
+    if "kind" in settings and price is not None:
+        with problems.collect():
+            prices = read_price_list(place, price, rules, has_output=not embeds)
+    with problems.collect():
+        costs = read_costs(place, cost, cases, routes, has_output=not embeds)
+    problems.raise_all()
+    assert prices is not None
     owner = settings.pop("owned_by") or routes[0].provider.lower()
     return Model(
         id=model_id,
@@ -161,8 +206,15 @@ def _read_model(file: str, model_id: str, raw: object, providers: Mapping[str, P
         routes=routes,
         max_output_tokens=0 if embeds else limit or MAX_OUTPUT_TOKENS,
         prices=prices,
+        costs=costs,
         **settings,
     )
+
+
+def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
+    if route.provider not in names:
+        known = suggest(route.provider, names)
+        raise place.error("routes", f"there is no [providers.{quote_key(route.provider)}]; {known}")
 
 
 def _check_embedding(
@@ -172,8 +224,9 @@ def _check_embedding(
     if limit is not None:
         raise place.error("max_output_tokens", NO_OUTPUT)
     for route in routes:
-        if providers[route.provider].dialect not in EMBEDDERS:
-            known = " or ".join(sorted(EMBEDDERS))
+        provider = providers.get(route.provider)
+        if provider is not None and provider.dialect not in EMBEDDERS:
+            known = " or ".join(EMBEDDERS)
             raise place.error("routes", f"embeddings need a provider of dialect {known}")
         if route.upstream_model != routes[0].upstream_model:
             raise place.error(
@@ -194,7 +247,11 @@ def _check_limits(
         f"[models.{quote_key(model.id, always=True)}]"
         for model in models.values()
         if "max_output_tokens" not in raw[model.id]
-        and any(UPSTREAMS[providers[one.provider].dialect].requires_limit for one in model.routes)
+        and any(
+            UPSTREAMS[providers[one.provider].dialect].requires_limit
+            for one in model.routes
+            if one.provider in providers
+        )
     ]
     if lacking:
         raise ConfigError(

@@ -1,14 +1,18 @@
-"""The prices of a model in gateway.toml: the table `price`, and the rules `price_when`."""
+"""The prices of a model in gateway.toml: `price` with its rules, and its providers' `cost`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.config.reader import Place, read_table, show
+from gateway.config.problems import Place, Problems
+from gateway.config.reader import read_table, show, suggest
+from gateway.config.records import Route
 from gateway.config.settings import SETTINGS
-from gateway.money import Price
-from gateway.prices import CONDITIONS, FREE_OF_CHARGE, PriceList, PriceRule
+from gateway.money import FREE, Price
+from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 
 HOUR_FACTOR: Final = (8, 5)
 """Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
@@ -20,52 +24,114 @@ def read_price_list(
     place: Place, price: object, rules: object, *, has_output: bool = True
 ) -> PriceList:
     """Read a model's prices; one that makes embeddings has no output. Raises ConfigError."""
-    if not isinstance(rules, list):
-        raise place.error("price_when", f"must be an array of tables, not {show(rules)}")
     if price == "free":
         if rules:
             raise place.error("price_when", "must be left out where the model is free")
         return FREE_OF_CHARGE
-    base = _read_price(place, price, None, has_output=has_output)
-    read = (
-        _read_rule(place, number, raw, base, has_output=has_output)
-        for number, raw in enumerate(rules)
-    )
-    return PriceList(base, tuple(read))
+    base = _read_price(place, "price", price, None, has_output=has_output)
+    read = _read_rules(place, "price", rules, base, has_output=has_output)
+    return PriceList(base, tuple(rule for _, rule in read))
+
+
+def read_costs(
+    place: Place, cost: object, rules: object, routes: Sequence[Route], *, has_output: bool
+) -> Mapping[str, PriceList]:
+    """Read what each provider bills for a model; empty if that is unknown. Raises ConfigError."""
+    providers = dict.fromkeys(route.provider for route in routes)
+    if cost is None:
+        if rules:
+            raise place.error("cost_when", "needs a cost beside it, for all that no rule is about")
+        return NO_COSTS
+    base = FREE
+    if cost != "free":
+        base = _read_price(place, "cost", cost, None, has_output=has_output)
+    told = _read_rules(place, "cost", rules, base, has_output=has_output)
+    for number, (name, _) in enumerate(told):
+        if name is not None and name not in providers:
+            problem = f"is no provider of the model's routes; {suggest(name, providers)}"
+            raise place.error(f"cost_when[{number}].provider", problem)
+    return MappingProxyType({name: _pick_costs(name, base, told) for name in providers})
+
+
+def _pick_costs(
+    provider: str, base: Price, told: Sequence[tuple[str | None, PriceRule]]
+) -> PriceList:
+    """Pick one provider's costs: a rule without further conditions is its base, and the last one."""
+    rules: list[PriceRule] = []
+    for name, rule in told:
+        if name not in (None, provider):
+            continue
+        if not rule.why:
+            return PriceList(rule.price, tuple(rules))
+        rules.append(rule)
+    return PriceList(base, tuple(rules))
+
+
+def _read_rules(
+    place: Place, key: str, rules: object, base: Price, *, has_output: bool
+) -> list[tuple[str | None, PriceRule]]:
+    """Read the rules of a price or a cost, each with the provider that it names."""
+    if not isinstance(rules, list):
+        raise place.error(f"{key}_when", f"must be an array of tables, not {show(rules)}")
+    found, problems = [], Problems()
+    for number, raw in enumerate(rules):
+        with problems.collect():
+            found.append(_read_rule(place, key, number, raw, base, has_output=has_output))
+    problems.raise_all()
+    return found
 
 
 def _read_rule(
-    place: Place, number: int, raw: object, base: Price, *, has_output: bool
-) -> PriceRule:
-    within = replace(place, within=f"price_when[{number}].")
-    settings = read_table(within, raw, SETTINGS["models.ID.price_when"])
-    price = _read_price(within, settings.pop("price"), base, has_output=has_output)
+    place: Place, key: str, number: int, raw: object, base: Price, *, has_output: bool
+) -> tuple[str | None, PriceRule]:
+    within = replace(place, within=f"{key}_when[{number}].")
+    settings = read_table(within, raw, SETTINGS[f"models.ID.{key}_when"])
+    price = _read_price(within, key, settings.pop(key), base, has_output=has_output)
     if all(value is None for value in settings.values()):
-        names = ", ".join(("input_above", *CONDITIONS))
-        raise within.error("price", f"needs a condition beside it: {names}")
-    return PriceRule(price, **settings)
+        raise within.error(key, f"needs a condition beside it: {', '.join(settings)}")
+    provider = settings.pop("provider", None)
+    return provider, PriceRule(price, **settings)
 
 
-def _read_price(place: Place, raw: object, base: Price | None, *, has_output: bool) -> Price:
+def _read_price(
+    place: Place, key: str, raw: object, base: Price | None, *, has_output: bool
+) -> Price:
     """Read a price. Fees that a rule's price leaves out are those of the base price."""
     if not isinstance(raw, dict):
         wanted = "{ input = 0.15, output = 0.60 }" + ("" if base else ' or "free"')
-        raise place.error("price", f"must be {wanted}, not {show(raw)}")
-    within = replace(place, within=f"{place.within}price.")
+        raise place.error(key, f"must be {wanted}, not {show(raw)}")
+    within = replace(place, within=f"{place.within}{key}.")
     amounts: dict[str, Any] = read_table(within, raw, SETTINGS["models.ID.price"])
     if has_output is (amounts["output"] is None):
         needed = f"is missing; it is {SETTINGS['models.ID.price']['output'].doc}"
         raise within.error("output", needed if has_output else NO_OUTPUT)
     amounts["output"] = amounts["output"] or 0
-    for key, origin in _DEFAULTS:
-        if amounts[key] is None:
-            amounts[key] = amounts[origin]
+    fill_defaults(amounts)
+    for name in ("request", "web_search"):
+        if amounts[name] is None:
+            amounts[name] = 0 if base is None else getattr(base, name)
+    if base is None and not any(amounts.values()):
+        raise place.error(key, f'has only zeros; write {key} = "free" for a free model')
+    return Price(**amounts)
+
+
+def fill_defaults(amounts: dict[str, Any]) -> None:
+    """Put the defaults in the place of prices of caches that are None."""
+    for name, origin in _DEFAULTS:
+        if amounts[name] is None:
+            amounts[name] = amounts[origin]
     if amounts["cache_write_1h"] is None:
         times, over = HOUR_FACTOR
         amounts["cache_write_1h"] = -(-amounts["cache_write"] * times // over)
-    for key in ("request", "web_search"):
-        if amounts[key] is None:
-            amounts[key] = 0 if base is None else getattr(base, key)
-    if base is None and not any(amounts.values()):
-        raise place.error("price", 'has only zeros; write price = "free" for a free model')
-    return Price(**amounts)
+
+
+def drop_defaults(price: Price) -> dict[str, int | None]:
+    """Return the amounts of a price, with None for those that `fill_defaults` would put there."""
+    full = asdict(price)
+    kept: dict[str, int | None] = dict(full)
+    for name in ("cached_input", "cache_write", "cache_write_1h"):
+        filled = {**full, name: None}
+        fill_defaults(filled)
+        if filled[name] == full[name]:
+            kept[name] = None
+    return kept

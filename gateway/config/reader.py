@@ -15,6 +15,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.config.problems import ConfigError, Place, Problems
+from gateway.file_access import READ, find_obstacle
 from gateway.money import NANO
 
 if TYPE_CHECKING:
@@ -35,10 +37,6 @@ _MAX_DIGITS: Final = 15
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-class ConfigError(Exception):
-    """The configuration is invalid. The message names file, table and key and says what to do."""
-
-
 class Missing(Enum):
     """Marks a setting without a default, which must be in the file."""
 
@@ -55,42 +53,51 @@ class Setting:
     """A TOML value, read like one from the file; None if the value may be absent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a file, for errors."""
-
-    file: str
-    table: str = ""
-    within: str = ""
-    """The key of an inline table, with a trailing dot."""
-
-    def error(self, key: str, problem: str) -> ConfigError:
-        """Return the error to raise for `key`; an empty key means the table itself."""
-        named = " ".join(part for part in (self.table, self.within + key) if part)
-        return ConfigError(
-            f"{self.file}: {named}: {problem}" if named else f"{self.file}: {problem}"
-        )
-
-
 def parse_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file, with fractions as Decimal.
 
     Raises:
         ConfigError: the file is missing, unreadable or not TOML.
     """
+    return _parse(path, _read_text(path))
+
+
+def parse_table(path: Path, name: str) -> object:
+    """Parse one table of a TOML file that may be broken elsewhere; {} if there is no such table.
+
+    Raises:
+        ConfigError: the file is missing or unreadable, or the table's own lines are not TOML.
+    """
+    text = _read_text(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+        root = _parse(path, text)
+    except ConfigError:
+        heading = rf"^[ \t]*\[[ \t]*{re.escape(name)}[ \t]*\]"
+        found = re.search(rf"{heading}.*\n(?:(?![ \t]*\[).*\n?)*", text, re.MULTILINE)
+        root = _parse(path, found[0]) if found else {}
+    return root.get(name, {})
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path}: there is no such file. Name yours with --config FILE or in GATEWAY_CONFIG, "
             "or copy the gateway.toml that comes with the gateway."
         ) from error
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        reason = find_obstacle(path, READ) or error.strerror
+        raise ConfigError(f"{path}: cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: must be UTF-8 text; the byte at {error.start} is not"
         ) from error
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise ConfigError(f"{path}: is not valid TOML: {_describe_syntax(error)}") from error
 
@@ -116,18 +123,30 @@ def quote_key(name: str, *, always: bool = False) -> str:
     return name if bare else json.dumps(name, ensure_ascii=False)
 
 
-def read_table(place: Place, raw: object, settings: Mapping[str, Setting]) -> dict[str, Any]:
+def read_table(
+    place: Place,
+    raw: object,
+    settings: Mapping[str, Setting],
+    problems: Problems | None = None,
+) -> dict[str, Any]:
     """Read all values of a table, with defaults; the result has the keys of `settings`.
 
+    If `problems` is given, it takes the errors of keys, and the result lacks those keys.
+
     Raises:
-        ConfigError: not a table, an unknown key, a missing key, or a value its reader refuses.
+        ConfigError: not a table, unknown keys, missing keys, or values their readers refuse.
     """
     if not isinstance(raw, dict):
         raise place.error("", f"must be a table, not {show(raw)}")
-    for key in raw:
-        if key not in settings:
-            raise place.error(quote_key(key), f"unknown key; {suggest(key, settings)}")
-    return {key: _read_setting(place, key, raw, setting) for key, setting in settings.items()}
+    values, found = {}, Problems() if problems is None else problems
+    for key in dict.fromkeys((*raw, *settings)):  # in the order of the file
+        with found.collect():
+            if key not in settings:
+                raise place.error(quote_key(key), f"unknown key; {suggest(key, settings)}")
+            values[key] = _read_setting(place, key, raw, settings[key])
+    if problems is None:
+        found.raise_all()
+    return values
 
 
 def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Setting) -> Any:

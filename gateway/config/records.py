@@ -10,7 +10,7 @@ from typing import Literal
 
 from gateway.config.values import Network
 from gateway.dialects import MaxTokensField, ModelKind, Reasoning
-from gateway.prices import FREE_OF_CHARGE, PriceList
+from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,12 @@ class Billing:
 
 
 @dataclass(frozen=True, slots=True)
+class Console:
+    identity_header: str | None
+    """The header by which a trusted proxy names the account that it has signed in."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Defaults for keys, or for accounts, without limits of their own; 0 means unlimited."""
 
@@ -61,14 +67,49 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Metrics:
+    listen: tuple[str, int] | None
+    """Host and port; None means off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alerts:
+    """Where alerts go; without a webhook and a command there are none."""
+
+    webhook: str = field(repr=False)
+    """An address, perhaps with a secret in it; "" for none."""
+    webhook_secret: str = field(repr=False)
+    command: tuple[str, ...]
+    holder_webhooks: Literal["public", "any", "off"]
+    backup_days: int
+
+    @property
+    def channels(self) -> tuple[Literal["webhook", "command"], ...]:
+        """The ways to the operator."""
+        found: tuple[Literal["webhook", "command"], ...] = ()
+        if self.webhook:
+            found += ("webhook",)
+        if self.command:
+            found += ("command",)
+        return found
+
+    @property
+    def takes_holders(self) -> bool:
+        """Whether holders may name webhooks of their own."""
+        return bool(self.channels) and self.holder_webhooks != "off"
+
+
+@dataclass(frozen=True, slots=True)
 class Provider:
     name: str
     dialect: str
     """A key of `dialects.UPSTREAMS`."""
     base_url: str
     """The address without a trailing slash; "" for demo."""
-    api_key: str = field(repr=False)
-    """The resolved key; "" if the provider needs none."""
+    api_keys: tuple[str, ...] = field(repr=False)
+    """The resolved keys; none if the provider needs none, or is off."""
+    lacking: tuple[str, ...]
+    """The reasons why keys are missing of a provider that has others."""
     off: str | None
     """The reason why the provider is off; None means on."""
     connect_timeout: float
@@ -108,10 +149,26 @@ class Model:
     allow: frozenset[str]
     """Fields and tools that callers may send although it has no price and may change the provider's bill."""
     kind: ModelKind = "chat"
+    costs: Mapping[str, PriceList] = field(default_factory=lambda: NO_COSTS)
+    """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
 
     @property
     def free(self) -> bool:
         return self.prices is FREE_OF_CHARGE
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """The result of reading the file again while serving."""
+
+    at_ms: int
+    """When it was begun, in Unix milliseconds."""
+    ok: bool
+    """False means that the file was refused and nothing changed."""
+    words: str
+    """The changes, or the error. Never a secret."""
+    restart_for: tuple[str, ...] = ()
+    """The keys whose values in the file take effect at the next start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +177,11 @@ class Config:
     server: Server
     storage: Storage
     billing: Billing
+    console: Console
     limits: Limits
     account_limits: Limits
+    metrics: Metrics
+    alerts: Alerts
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
 
@@ -132,6 +192,13 @@ class Config:
             for model in self.models.values()
             if any(route.provider == provider.name for route in model.routes)
         ]
+
+    def upstream_models_of(self, provider: Provider) -> list[str]:
+        """Return the provider's names of the models that are routed to it."""
+        routes = (route for model in self.models.values() for route in model.routes)
+        return list(
+            dict.fromkeys(one.upstream_model for one in routes if one.provider == provider.name)
+        )
 
     def active_models(self) -> dict[str, Model]:
         """Return the models with a provider that is on, their routes cut down to such providers."""

@@ -1,6 +1,6 @@
 """All keys of gateway.toml: reader, meaning and default.
 
-A key without a default is required. A test compares README's configuration reference with this
+A key without a default is required. A test compares the reference in docs/configuration.md with this
 table.
 """
 
@@ -10,14 +10,11 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from gateway.config import reader as read
-from gateway.config import values
+from gateway.config import secrets, values
+from gateway.config.model_settings import MODEL_SETTINGS, token_count
 from gateway.config.reader import Setting
-from gateway.dialects import UPSTREAMS, MaxTokensField, ModelKind, Reasoning
+from gateway.dialects import UPSTREAMS, MaxTokensField
 
-MAX_PRICE: Final = 1_000_000
-"""Units per million tokens. With `usage.MAX_PLAUSIBLE_TOKENS` each cost fits SQLite's integers."""
-MAX_TOKENS: Final = 100_000_000
-"""Tokens of a model's input or output, fifty times the largest model of today."""
 MAX_CREDIT: Final = 1_000_000_000
 """Units of currency, the most that the ledger takes at once."""
 _MAX_COUNT: Final = 1_000_000_000
@@ -25,14 +22,12 @@ _MAX_COUNT: Final = 1_000_000_000
 
 _timeout = read.seconds()
 _count = read.integer(0, _MAX_COUNT)
-_tokens = read.integer(1, MAX_TOKENS)
-_price = read.nano_units(MAX_PRICE)
-_word = read.matching(r"[A-Za-z0-9_.-]{1,40}", "a word")
-
 SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "server": {
         "host": Setting(read.text, "the address to listen on", "127.0.0.1"),
-        "port": Setting(read.integer(0, 65535), "the port to listen on; 0 = any free port", 8080),
+        "port": Setting(
+            read.integer(0, values.MAX_PORT), "the port to listen on; 0 = any free port", 8080
+        ),
         "max_body_mb": Setting(read.integer(1, 1024), "the largest request body, in MiB", 32),
         "max_in_flight": Setting(
             read.integer(1, 1_000_000), "requests in flight; above it: 503 with Retry-After", 1000
@@ -81,7 +76,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             "USD",
         ),
         "hold_output_tokens": Setting(
-            _tokens, "output tokens that a hold covers if max_tokens is larger or absent", 1024
+            token_count, "output tokens that a hold covers if max_tokens is larger or absent", 1024
         ),
         "demo_credit": Setting(
             read.nano_units(MAX_CREDIT),
@@ -95,6 +90,14 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "top_up_text": Setting(
             read.text, "text of yours on how to get credit, shown in the console", None
+        ),
+    },
+    "console": {
+        "identity_header": Setting(
+            values.identity_header,
+            "the header in which a proxy of trusted_proxies names the account that it has signed in,"
+            ' such as "Remote-User"',
+            None,
         ),
     },
     "limits": {
@@ -114,6 +117,42 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             None,
         ),
     },
+    "metrics": {
+        "listen": Setting(
+            values.address,
+            'the address of GET /metrics for Prometheus, such as "127.0.0.1:9090"; it asks for no'
+            " password",
+            None,
+        ),
+    },
+    "alerts": {
+        "webhook": Setting(
+            secrets.secret,
+            "the address that alerts are posted to, env:NAME or file:PATH; without a webhook and a"
+            " command there are no alerts",
+            None,
+        ),
+        "webhook_secret": Setting(
+            secrets.secret,
+            "signs what is posted: env:NAME, file:PATH or the secret itself; required with webhook",
+            None,
+        ),
+        "command": Setting(
+            values.words,
+            'a program and its arguments, such as ["/usr/local/bin/page", "ops"]: it gets an alert'
+            " as JSON on its standard input",
+            [],
+        ),
+        "holder_webhooks": Setting(
+            read.choice("public", "any", "off"),
+            "webhooks that holders name in the console, with alerts on: to public addresses by https"
+            " alone, to any address, or none",
+            "public",
+        ),
+        "backup_days": Setting(
+            read.integer(0, 3650), "an alert when the last backup is older; 0 = none", 0
+        ),
+    },
     "providers.NAME": {
         "dialect": Setting(
             read.choice(*UPSTREAMS),
@@ -124,8 +163,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             values.base_url, "the address up to and including /v1; leave out for demo", None
         ),
         "api_key": Setting(
-            values.secret,
-            "env:NAME, file:PATH or the key itself; leave out for a server that needs none",
+            secrets.secrets,
+            "env:NAME, file:PATH or the key itself, or an array of several keys to share the requests;"
+            " leave out for a server that needs none",
             None,
         ),
         "connect_timeout": Setting(_timeout, "seconds to connect", 5),
@@ -161,84 +201,11 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "headers": Setting(values.headers, "extra request headers", {}),
         "proxy": Setting(
-            values.secret,
+            secrets.secret,
             'an HTTP proxy that connects to it (CONNECT): "http://[user:password@]host:port",'
             " env:NAME or file:PATH",
             None,
         ),
     },
-    "models.ID": {
-        "owned_by": Setting(
-            read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"),
-            "its owner in the models list; default: the first route's provider",
-            None,
-        ),
-        "kind": Setting(
-            read.choice(*get_args(ModelKind)),
-            "chat, or embedding: a model for /v1/embeddings, of chat providers or the demo; its"
-            " routes name one upstream model, as vectors of two models do not mix",
-            "chat",
-        ),
-        "routes": Setting(values.routes, 'an array of "provider/upstream model", tried in order'),
-        "max_output_tokens": Setting(
-            _tokens,
-            "the most tokens it can write; required with a messages provider, which refuses a"
-            " request for more than its model can; default for others: 128000; leave out for"
-            " embeddings",
-            None,
-        ),
-        "max_input_tokens": Setting(
-            _tokens, "the most tokens it can read, of embeddings: in each input", 2_000_000
-        ),
-        "reasoning": Setting(
-            read.choice(*get_args(Reasoning)),
-            "how a reasoning effort is translated from the other dialect; default: effort for"
-            " messages providers, none (left out) for chat providers",
-            None,
-        ),
-        "created": Setting(read.integer(0, 2**40), "Unix seconds; 0 = unknown", 0),
-        "price": Setting(read.untyped, 'a table of prices per million tokens, or "free"'),
-        "price_when": Setting(read.untyped, "rules: prices under conditions", []),
-        "allow": Setting(
-            values.billed_names,
-            "what callers may send although it has no price here and may change the bill",
-            [],
-        ),
-    },
-    "models.ID.price": {
-        "input": Setting(_price, "the price of a million input tokens"),
-        "cached_input": Setting(
-            _price, "the price of a million input tokens read from a cache; default: input", None
-        ),
-        "cache_write": Setting(
-            _price, "the price of a million input tokens written to a cache; default: input", None
-        ),
-        "cache_write_1h": Setting(
-            _price,
-            "the price of a million input tokens written to a cache for an hour;"
-            " default: 1.6 × cache_write",
-            None,
-        ),
-        "output": Setting(
-            _price, "the price of a million output tokens; required but for embeddings", None
-        ),
-        "request": Setting(
-            _price, "the price of a request, in addition to its tokens; default: 0", None
-        ),
-        "web_search": Setting(
-            _price, "the price of a thousand web searches; without it they are refused", None
-        ),
-    },
-    "models.ID.price_when": {
-        "input_above": Setting(
-            read.integer(0, MAX_TOKENS), "more tokens of input than this, cached ones too", None
-        ),
-        "service_tier": Setting(values.service_tier, 'the tier, such as "priority"', None),
-        "speed": Setting(_word, 'the speed, such as "fast"', None),
-        "inference_geo": Setting(_word, 'the region, such as "us"', None),
-        "price": Setting(
-            read.untyped,
-            "as the model's own; `request` and `web_search` default to those of the model",
-        ),
-    },
+    **MODEL_SETTINGS,
 }

@@ -18,7 +18,7 @@ from gateway.dialects import BILLED_NAMES
 from gateway.prices import name_tier
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 MAX_MODEL_ID_CHARS: Final = 200
 """Characters of a model's id, which stands in each log line and in each row of the ledger."""
@@ -47,13 +47,17 @@ RESERVED_HEADERS: Final = frozenset(
 )
 """Headers that the gateway sets itself, or that would break the framing of its requests."""
 
+MAX_PORT: Final = 65535
+"""The largest number of a TCP port: it has 16 bits."""
+OTHERS_HEADERS: Final = frozenset(
+    {"forwarded", "idempotency-key", "origin", "sec-fetch-site", "user-agent", "x-forwarded-for"}
+)
+"""Further headers that the console reads, so that none of them can name an account."""
+
 Network = IPv4Network | IPv6Network
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
-_SECRET = re.compile(r"[\x21-\x7e]+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_VARIABLE_USE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _URL = re.compile(r"[\x21-\x7e]+")
 
 
@@ -112,6 +116,26 @@ def origin(value: object) -> str:
     port = "" if parts.port in (None, default) else f":{parts.port}"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}{port}"
+
+
+def address(value: object) -> tuple[str, int]:
+    """Read a host and a port to listen on; an IPv6 address stands in brackets."""
+    host, colon, port = text(value).rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if is_bracketed else host
+    is_number = port.isascii() and port.isdigit() and 0 < int(port[:6]) <= MAX_PORT
+    if not colon or not host or not is_number or (":" in host) is not is_bracketed:
+        raise ValueError(f'must be host and port such as "127.0.0.1:9090", not {show(value)}')
+    return host, int(port)
+
+
+def identity_header(value: object) -> str:
+    """Read the name of a header that says who somebody is."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,63}", value):
+        raise ValueError(f'must be a header\'s name such as "Remote-User", not {show(value)}')
+    if value.lower() in RESERVED_HEADERS | OTHERS_HEADERS:
+        raise ValueError(f"must be a header that names an account; {value} has another meaning")
+    return value
 
 
 def networks(value: object) -> tuple[Network, ...]:
@@ -182,59 +206,28 @@ def check_model_id(model_id: str) -> None:
         raise ValueError("a model id must have no control characters")
 
 
-def secret(value: object) -> str:
-    """Read the place of a secret (`env:`, `file:`) or the secret itself, without resolving it."""
-    if not isinstance(value, str):
-        raise ValueError('must be a text: "env:NAME", "file:PATH" or the value itself')  # noqa: TRY004 - a reader's one error
-    if not value:
-        raise ValueError("must not be empty; leave it out where none is needed")
-    kind, colon, rest = value.partition(":")
-    if colon and kind == "env" and not _VARIABLE.fullmatch(rest):
-        raise ValueError('must name an environment variable: "env:NAME"')
-    if colon and kind == "file" and not rest.strip():
-        raise ValueError('must name a file: "file:PATH"')
-    return value
+def words(value: object) -> tuple[str, ...]:
+    """Read a command as a list of words."""
+    if not isinstance(value, list):
+        raise ValueError(f'must be an array such as ["/usr/local/bin/page"], not {show(value)}')  # noqa: TRY004 - a reader's one error
+    return tuple(text(word) for word in value)
 
 
-def resolve_secret(value: str, folder: Path, environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the secret and None, or "" and the reason why the provider is off."""
-    kind, _, rest = value.partition(":")
-    if kind == "env" and rest:
-        found = environ.get(rest, "").strip()
-        if not found:
-            return "", f"the environment variable {rest} is not set"
-        return _check_secret(found, f"the environment variable {rest}"), None
-    if kind == "file" and rest:
-        path = folder / expand_variables(rest, environ)
-        return _check_secret(_read_secret(path), f"the file {path}"), None
-    return _check_secret(value, "it"), None
+def check_webhook(value: str) -> None:
+    """Raise ValueError if the value is no address of a webhook; it may have a query.
 
-
-def expand_variables(path: str, environ: Mapping[str, str]) -> str:
-    """Replace `$NAME` and `${NAME}`, so that systemd's $CREDENTIALS_DIRECTORY can be used."""
-
-    def expand(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        if not environ.get(name):
-            raise ValueError(f"needs the environment variable {name}, which is not set")
-        return environ[name]
-
-    return _VARIABLE_USE.sub(expand, path)
-
-
-def _read_secret(path: Path) -> str:
+    The message never repeats the value, which may hold a secret.
+    """
+    problem = 'must be an address such as "https://hooks.example.com/gateway"'
     try:
-        return path.read_text(encoding="utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"cannot be read from {path}: the file is not UTF-8 text") from error
-    except OSError as error:
-        raise ValueError(f"cannot be read from {path}: {error.strerror}") from error
-
-
-def _check_secret(secret: str, holder: str) -> str:
-    if not _SECRET.fullmatch(secret):
-        raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")
-    return secret
+        parts = urlsplit(value)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError(problem) from None  # its text may repeat the secret
+    if not _URL.fullmatch(value) or "\\" in value or "@" in parts.netloc or parts.fragment:
+        raise ValueError(f"{problem}, without a user name, password or fragment")
+    if parts.scheme not in {"http", "https"} or port == 0 or not host or not _is_host(host):
+        raise ValueError(problem)
 
 
 def billed_names(value: object) -> frozenset[str]:

@@ -1,7 +1,8 @@
-"""The console: a JSON API under /console/api (API.md) and the page that is its first user.
+"""The console: a JSON API under /console/api and the page that is its first user.
 
     routes              every route of the API and of the page
-    dispatch            a request's checks in order: origin, session, role, body; then its handler
+    dispatch            a request's checks in order: origin, caller, role, body; then its handler
+    callers             who sends a request: a session, a token, or a name that a proxy vouches for
     state               what all requests share, and the records of one request
     api/                the handlers
     fields  paging      a request's fields and query, lists in pages
@@ -16,7 +17,7 @@
     process_state       failures, event loop lag and the last audit of this process
     pages  static/      the page's files
 
-Other folders import from here. May import: the leaves, `config`, `ledger`, `admin`, `api`.
+Other folders import from here. May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `alerts`, `api`.
 """
 
 from gateway.console.routes import add_console as add_console

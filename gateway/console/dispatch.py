@@ -1,4 +1,4 @@
-"""Dispatch console requests: check origin, session, role and body, call the handler, reply.
+"""Dispatch console requests: check origin, caller, role and body, call the handler, reply.
 
 All routes of the API are reached through `make_handler`; anything that is not in the table of
 routes is refused. A route that needs no session says so with the role `none`. Errors are JSON.
@@ -13,21 +13,31 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.admin import signin
 from gateway.api import Call, Gateway, Handler
 from gateway.console import origin
-from gateway.console.browser import API_HEADERS, read_session_token, write_session_cookie
+from gateway.console.browser import API_HEADERS, write_session_cookie
+from gateway.console.callers import find_caller, read_tokens
 from gateway.console.refusals import (
     ConsoleError,
     internal_error,
+    not_for_token,
     not_found,
     not_signed_in,
     phrase,
+    signed_in_by_proxy,
     unavailable,
 )
-from gateway.console.state import Answer, ConsoleRequest, ConsoleState, Route, find_local
+from gateway.console.state import Answer, Caller, ConsoleRequest, ConsoleState, Route, find_local
 from gateway.errors import RESTARTING
-from gateway.ledger import Actor, Conflict, FilesLost, LedgerError, NotFound, Refused, SessionView
+from gateway.ledger import (
+    Conflict,
+    FilesLost,
+    LedgerError,
+    NotFound,
+    Refused,
+    SessionView,
+    TokenView,
+)
 
 log = logging.getLogger("gateway.console")
 
@@ -108,7 +118,7 @@ async def _serve(
     if gateway.draining:
         raise unavailable(RESTARTING)
     is_change = http.method not in _SAFE
-    if is_change:
+    if is_change and not read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway)
     request = await _admit(http, call, route, console)
     if is_change and route.role != "none":
@@ -122,9 +132,14 @@ async def _serve(
 
 
 def _limit_changes(request: ConsoleRequest) -> None:
-    """Count a change, so that no holder can fill the disk. Raises ConsoleError."""
-    account = request.account
-    wait_seconds = 0 if account.operator else request.console.changes.take(account.id)
+    """Count a change, so that no holder and no script can fill the disk. Raises ConsoleError."""
+    console = request.console
+    if request.token is not None:
+        wait_seconds = console.token_changes.take(request.token.id)
+    elif request.account.operator:
+        wait_seconds = 0
+    else:
+        wait_seconds = console.changes.take(request.account.id)
     if wait_seconds:
         raise ConsoleError(
             429,
@@ -148,20 +163,27 @@ def _check_origin(http: web.Request, gateway: Gateway) -> None:
 async def _admit(
     http: web.Request, call: Call, route: Route, console: ConsoleState
 ) -> ConsoleRequest:
-    """Find the session, check the role and read the body. Raises ConsoleError."""
-    session: SessionView | None = None
-    token = read_session_token(http, call.gateway.config.server)
-    if token is not None:
-        session = await console.books_thread.run(
-            Actor("nobody", call.console["address"]),
-            lambda books: signin.find_session(books, token),
-        )
-    if route.role != "none" and session is None:
-        raise not_signed_in()
-    if route.role == "operator" and (session is None or not session.account.operator):
-        raise not_found()
+    """Find the caller, check the role and read the body. Raises ConsoleError."""
+    caller = await find_caller(http, call, console)
+    _check_role(route, caller)
     body = b"" if http.method in _SAFE else await _read_body(http)
-    return ConsoleRequest(http, call, console, session, body)
+    return ConsoleRequest(http, call, console, caller, body)
+
+
+def _check_role(route: Route, caller: Caller) -> None:
+    match caller:
+        case TokenView() if caller.terms.role not in route.tokens:
+            raise not_for_token(
+                f"This token has the role {caller.terms.role}, which may not do this."
+            )
+        case SessionView(by_proxy=True) if route.role == "none":
+            raise signed_in_by_proxy()
+        case SessionView() if route.role == "operator" and not caller.account.operator:
+            raise not_found()
+        case None if route.role != "none":
+            raise not_signed_in()
+        case _:
+            pass
 
 
 async def _read_body(http: web.Request) -> bytes:
@@ -228,6 +250,7 @@ def _render_error(call: Call, error: ConsoleError) -> web.Response:
         content_type="application/json",
         headers=API_HEADERS,
     )
+    response.headers.update(error.headers)
     if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if error.status in {408, 413}:

@@ -11,7 +11,7 @@ import orjson
 
 from gateway.admin import checks
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
-from gateway.ledger import MAX_INTEGER
+from gateway.ledger import LIMITS, MAX_INTEGER, NotFound, TermChanges
 from gateway.money import parse_amount_nano
 from gateway.times import DAY_MS, to_unix_ms
 
@@ -23,7 +23,7 @@ MAX_NAME_CHARS: Final = 100
 """Characters of an unknown field's name that the error repeats."""
 
 MAX_DIGITS: Final = len(str(MAX_INTEGER)) - 1
-"""Digits of a number in a query: always below the largest of SQLite's integers."""
+"""Digits of a number in a query or a path: always below the largest of SQLite's integers."""
 
 
 class Fields:
@@ -49,6 +49,9 @@ class Fields:
     def boolean(self, name: str) -> bool | None:
         return self._take_typed(name, bool, "true or false")
 
+    def need_choice(self, name: str, words: Sequence[Word]) -> Word:
+        return _choose(name, self.need_text(name), words)
+
     def integer(self, name: str, least: int, most: int) -> int | None:
         value = self._take(name)
         if value is None:
@@ -60,8 +63,15 @@ class Fields:
     def need_integer(self, name: str, least: int, most: int) -> int:
         return _need(name, self.integer(name, least, most))
 
-    def limit(self, name: str) -> int | None:
-        return self.integer(name, 0, checks.MAX_COUNT)
+    def terms(self) -> TermChanges:
+        """Read the terms that are named; null sets the default."""
+        changes: TermChanges = {}
+        if self.has("models"):
+            changes["models"] = self.texts("models")
+        for name in LIMITS:
+            if self.has(name):
+                changes[name] = self.integer(name, 0, checks.MAX_COUNT)
+        return changes
 
     def amount_nano(self, name: str) -> int | None:
         """Read a decimal string such as "0.25" or "-5" as nano-units."""
@@ -120,11 +130,7 @@ class Query:
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}") or None
 
     def choice(self, name: str, words: Sequence[Word], default: Word) -> Word:
-        value = self.text(name) or default
-        for word in words:
-            if word == value:
-                return word
-        raise invalid_field(name, f"'{name}' must be one of {', '.join(words)}.")
+        return _choose(name, self.text(name) or default, words)
 
     def optional_choice(self, name: str, words: Sequence[Word]) -> Word | None:
         return None if self.text(name) is None else self.choice(name, words, words[0])
@@ -169,6 +175,24 @@ def parse_moment_ms(name: str, value: str) -> int:
             )
         moment = moment.replace(tzinfo=UTC)
     return to_unix_ms(moment)
+
+
+def read_id(text: str, what: str) -> int:
+    """Read a number from a path. Raises NotFound if it is malformed.
+
+    Leading zeros are refused: idempotency keys are stored by path, so each thing needs one path.
+    """
+    is_id = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+    if not is_id or text.startswith("0"):
+        raise NotFound(f"there is no such {what}")
+    return int(text)
+
+
+def _choose(name: str, value: str, words: Sequence[Word]) -> Word:
+    for word in words:
+        if word == value:
+            return word
+    raise invalid_field(name, f"'{name}' must be one of {', '.join(words)}.")
 
 
 def _need(name: str, value: T | None) -> T:

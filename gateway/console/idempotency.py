@@ -60,7 +60,8 @@ def _run(
         raise ConsoleError(
             409,
             "idempotency_conflict",
-            "This form was sent before with other values. Reload the page and fill it in again.",
+            "This was sent before with other values, under the same Idempotency-Key. In the console, reload"
+            " the page and fill in the form again; in a script, take another Idempotency-Key.",
         ) from error
     if not is_repeated:
         return fresh[0]
@@ -83,4 +84,5 @@ def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
             f"The header {HEADER} must be printable ASCII of at most {checks.MAX_IDEMPOTENCY_KEY_CHARS} characters.",
         )
     body_hash = hashlib.sha256(request.body).digest()
-    return RepeatableRequest(request.account.id, request.http.path, key, body_hash)
+    caller = request.token.actor if request.token else str(request.account.id)
+    return RepeatableRequest(caller, request.http.path, key, body_hash)

@@ -90,7 +90,7 @@ def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequenc
     A UNIX socket has no address: its client is a proxy on this machine, which is trusted.
     """
     peer = _parse(remote)
-    if remote and (peer is None or not _is_trusted(peer, trusted_proxies)):
+    if remote and (peer is None or not _is_within(peer, trusted_proxies)):
         return remote if peer is None else str(peer)
     nearest = LOCAL if peer is None else str(peer)
     found = nearest
@@ -99,12 +99,18 @@ def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequenc
         if address is None:
             return nearest
         found = str(address)
-        if not _is_trusted(address, trusted_proxies):
+        if not _is_within(address, trusted_proxies):
             break
     return found
 
 
-def _is_trusted(address: IPv4Address | IPv6Address, networks: Sequence[Network]) -> bool:
+def is_trusted(peer: str, networks: Sequence[Network]) -> bool:
+    """Return whether a connection comes from one of the networks; a UNIX socket's does not."""
+    address = _parse(peer)
+    return address is not None and _is_within(address, networks)
+
+
+def _is_within(address: IPv4Address | IPv6Address, networks: Sequence[Network]) -> bool:
     return any(address in network for network in networks)
 
 

@@ -18,7 +18,9 @@ from typing import Final
 
 from aiohttp import ETag, hdrs, web
 
+from gateway.api import explain_path
 from gateway.console.browser import SECURITY_HEADERS
+from gateway.errors import NotFound
 
 HOME: Final = "/console/"
 PATHS: Final = (
@@ -27,13 +29,17 @@ PATHS: Final = (
     "/console/usage",
     "/console/billing",
     "/console/activity",
+    "/console/activity/{id:[^/]+}",
     "/console/models",
     "/console/settings",
     "/console/signin",
     "/console/accounts",
     "/console/accounts/{name:[^/]+}",
     "/console/codes",
+    "/console/costs",
+    "/console/tokens",
     "/console/providers",
+    "/console/refusals",
     "/console/health",
     "/console/audit",
 )
@@ -45,6 +51,7 @@ TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".json": "application/json",
 }
 OK: Final = 200
 """The status of a page, and the only one for which a browser's copy counts."""
@@ -83,6 +90,14 @@ async def redirect_home(request: web.Request) -> web.Response:
     del request
     headers = {hdrs.LOCATION: HOME, **SECURITY_HEADERS}
     return web.Response(status=308, headers=headers)
+
+
+async def redirect_browser(request: web.Request) -> web.Response:
+    """Lead a browser at the root to the console; others get the API's 404."""
+    if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+        raise NotFound(explain_path(request.path))
+    headers = {hdrs.LOCATION: HOME, hdrs.VARY: hdrs.ACCEPT, **SECURITY_HEADERS}
+    return web.Response(status=303, headers=headers)
 
 
 async def show_page(request: web.Request) -> web.Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Final
 
 from gateway.api import Call
 from gateway.ledger import AuditReport
+from gateway.tasks import measure_loop_lag
 from gateway.times import unix_ms
 
 MAX_ERRORS: Final = 20
@@ -79,12 +79,11 @@ class ProcessState:
             )
 
     async def measure_loop_lag(self) -> None:
-        """Measure how late a short sleep ends, until cancelled."""
-        loop = asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            await asyncio.sleep(self._tick_seconds)
-            now = loop.time()
-            self._lags.append((now, max(now - began - self._tick_seconds, 0.0)))
-            while self._lags[0][0] < now - LAG_WINDOW_SECONDS:
-                self._lags.popleft()
+        """Measure how late the event loop is, until cancelled."""
+        await measure_loop_lag(self._note_lag, self._tick_seconds)
+
+    def _note_lag(self, seconds: float) -> None:
+        now = time.monotonic()
+        self._lags.append((now, seconds))
+        while self._lags[0][0] < now - LAG_WINDOW_SECONDS:
+            self._lags.popleft()

@@ -20,6 +20,7 @@ class ConsoleError(Exception):
     retry_after_seconds: int | None = None
     more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further members of the error object."""
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def describe(self, request_id: str) -> dict[str, Any]:
         error: dict[str, Any] = {"message": self.message, "code": self.code}
@@ -41,6 +42,22 @@ def not_found(what: str = "page") -> ConsoleError:
 def not_signed_in() -> ConsoleError:
     message = "You are not signed in, or your session has ended. Sign in again."
     return ConsoleError(401, "not_signed_in", message)
+
+
+def invalid_token(code: str, message: str) -> ConsoleError:
+    return ConsoleError(401, code, message, headers={"WWW-Authenticate": "Bearer"})
+
+
+def not_for_token(message: str) -> ConsoleError:
+    return ConsoleError(403, "token_not_allowed", f"{message} Sign in as an operator for it.")
+
+
+def signed_in_by_proxy() -> ConsoleError:
+    message = (
+        "The proxy in front of this gateway signs you in and out, with a password of its own. Use"
+        " its page for this."
+    )
+    return ConsoleError(409, "signed_in_by_proxy", message)
 
 
 def unavailable(message: str) -> ConsoleError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -47,16 +48,17 @@ def _note_errors(
 
 
 def _add_api(router: web.UrlDispatcher, gateway: Gateway, console: ConsoleState) -> None:
+    front = partial(make_front, gateway, surface="console")
     by_path: dict[str, list[Route]] = defaultdict(list)
     for route in ROUTES:
         by_path[route.path].append(route)
     for path, routes in by_path.items():
         resource = router.add_resource(path)
         for route in routes:
-            resource.add_route(route.method, make_front(gateway, make_handler(route, console)))
+            resource.add_route(route.method, front(make_handler(route, console)))
         allowed = ", ".join(route.method for route in routes)
-        resource.add_route(hdrs.METH_ANY, make_front(gateway, refuse_method(allowed)))
-    router.add_route(hdrs.METH_ANY, f"{API_PREFIX}/{{rest:.*}}", make_front(gateway, refuse_path))
+        resource.add_route(hdrs.METH_ANY, front(refuse_method(allowed)))
+    router.add_route(hdrs.METH_ANY, f"{API_PREFIX}/{{rest:.*}}", front(refuse_path))
 
 
 def _ignore_call(show: Callable[[web.Request], Awaitable[web.Response]]) -> Handler:
@@ -68,6 +70,9 @@ def _ignore_call(show: Callable[[web.Request], Awaitable[web.Response]]) -> Hand
 
 def _add_pages(router: web.UrlDispatcher, gateway: Gateway) -> None:
     """Add the page, which is not logged: showing it takes two dozen files."""
+    router.add_get(
+        "/", make_front(gateway, _ignore_call(pages.redirect_browser), surface="console")
+    )
     handlers = {
         "/console": pages.redirect_home,
         "/console/static/{file}": pages.show_file,
@@ -76,8 +81,8 @@ def _add_pages(router: web.UrlDispatcher, gateway: Gateway) -> None:
     }
     for path, handler in handlers.items():
         resource = router.add_resource(path)
-        show = make_front(gateway, _ignore_call(handler), logged=False)
+        front = partial(make_front, gateway, surface="console", logged=False)
+        show = front(_ignore_call(handler))
         for method in (hdrs.METH_GET, hdrs.METH_HEAD):
             resource.add_route(method, show)
-        refuse = make_front(gateway, refuse_method("GET, HEAD"), logged=False)
-        resource.add_route(hdrs.METH_ANY, refuse)
+        resource.add_route(hdrs.METH_ANY, front(refuse_method("GET, HEAD")))

@@ -14,8 +14,8 @@ from gateway.console.fields import Fields, Query
 from gateway.console.origin import read_local
 from gateway.console.password_hashing import PasswordHasher
 from gateway.console.process_state import ProcessState
-from gateway.console.throttle import SignInThrottle, Tries
-from gateway.ledger import AccountView, Actor, Books, SessionView
+from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
+from gateway.ledger import AccountView, Actor, Books, SessionView, TokenRole, TokenView
 
 T = TypeVar("T")
 
@@ -28,7 +28,19 @@ PASSWORD_TRIES: Final = 10
 MAX_CHANGES: Final = 600
 """Changes per holder and hour, ten a minute: each leaves rows that are never deleted."""
 
+MAX_TOKEN_CHANGES: Final = 6000
+"""Changes per token and hour, a hundred a minute: two thousand sales of account, key and credit."""
+
 Role = Literal["none", "any", "operator"]
+Caller = SessionView | TokenView | None
+"""The sender of a request: a person, a script, or nobody who is known."""
+
+OPERATORS: Final[frozenset[TokenRole]] = frozenset({"operator"})
+SHOPS: Final[frozenset[TokenRole]] = frozenset({"operator", "accounts"})
+READERS: Final[frozenset[TokenRole]] = frozenset({"operator", "read"})
+EVERY_TOKEN: Final = SHOPS | READERS
+NO_TOKEN: Final[frozenset[TokenRole]] = frozenset()
+"""The roles of tokens that may call a route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,9 @@ class ConsoleState:
     password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
     changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
     """Changes by holders. They are limited as each leaves rows that are never deleted."""
+    token_changes: Tries = field(default_factory=lambda: Tries(MAX_TOKEN_CHANGES, TRIES_SECONDS))
+    token_tries: Tries = field(default_factory=lambda: Tries(ADDRESS_TRIES, ADDRESS_SECONDS))
+    """Wrong tokens, by address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +84,7 @@ class ConsoleRequest:
     """The request as aiohttp has it."""
     call: Call
     console: ConsoleState
-    session: SessionView | None
+    caller: Caller
     body: bytes = field(repr=False)
 
     @property
@@ -82,8 +97,16 @@ class ConsoleRequest:
         return self.call.console["address"]
 
     @property
+    def session(self) -> SessionView | None:
+        return self.caller if isinstance(self.caller, SessionView) else None
+
+    @property
+    def token(self) -> TokenView | None:
+        return self.caller if isinstance(self.caller, TokenView) else None
+
+    @property
     def account(self) -> AccountView:
-        """The account that is signed in; only for routes that need a session."""
+        """The account that is signed in; only for routes that are closed to tokens."""
         assert self.session is not None
         return self.session.account
 
@@ -101,9 +124,18 @@ class ConsoleRequest:
         return self.http.match_info[name]
 
     async def run(self, function: Callable[[Books], T]) -> T:
-        """Run `function` in the books' thread, as the account that is signed in."""
-        name = self.session.account.name if self.session else "nobody"
-        return await self.console.books_thread.run(Actor(name, self.address), function)
+        """Run `function` in the books' thread, as the account that is signed in or the token."""
+        actor = Actor(self._actor_name(), self.address)
+        return await self.console.books_thread.run(actor, function)
+
+    def _actor_name(self) -> str:
+        match self.caller:
+            case TokenView() as token:
+                return token.actor
+            case SessionView() as session:
+                return session.account.name
+            case None:
+                return "nobody"
 
 
 Handler = Callable[[ConsoleRequest], Awaitable[Answer | web.StreamResponse]]
@@ -111,12 +143,13 @@ Handler = Callable[[ConsoleRequest], Awaitable[Answer | web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method and path, the role it needs, and its handler."""
+    """A method and path, the role it needs, its handler, and the tokens that may call it."""
 
     method: Literal["GET", "POST", "PATCH", "DELETE"]
     path: str
     role: Role
     handler: Handler
+    tokens: frozenset[TokenRole] = NO_TOKEN
 
 
 def find_local(request: web.Request) -> tuple[str, int] | None:

@@ -101,7 +101,7 @@ class SignInThrottle:
 
     def take(self, name: str, address: str) -> int:
         """Count a try and return 0, or return the seconds to wait. A try is failed until `succeed`."""
-        now, key, place = self._clock(), _key(name), _network_of(address)
+        now, key, place = self._clock(), _key(name), network_of(address)
         known = self._names.get(key)
         if known is not None and now - known.last >= FORGET_SECONDS:
             known = None
@@ -115,7 +115,7 @@ class SignInThrottle:
     def succeed(self, name: str, address: str) -> None:
         """Record that the password was right: reset the name, and take the try off the address."""
         self.clear(name)
-        self._addresses.give_back(_network_of(address))
+        self._addresses.give_back(network_of(address))
 
     def clear(self, name: str) -> None:
         """Reset a name whose owner is signed in."""
@@ -123,7 +123,7 @@ class SignInThrottle:
 
     def take_note(self, kind: str, address: str) -> bool:
         """Return whether to record a failure of this kind, whoever was meant."""
-        place = kind, _network_of(address)
+        place = kind, network_of(address)
         if self._address_notes.wait_seconds(place) or self._kind_notes.wait_seconds(kind):
             return False
         self._address_notes.take(place)
@@ -153,7 +153,7 @@ def _key(name: str) -> bytes:
     return hashlib.blake2b(name.encode(), digest_size=16).digest()
 
 
-def _network_of(address: str) -> str:
+def network_of(address: str) -> str:
     """Return the /64 network of an IPv6 address, as one client has all of it; else the address."""
     try:
         parsed = ip_address(address)

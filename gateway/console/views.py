@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.admin import views
-from gateway.ledger import CallView, KeyView
-from gateway.money import describe_amount, describe_tokens
+from gateway.ledger import KeyView
+from gateway.money import describe_amount
 
 SPENT_DAYS: Final = 30
 """Days of `spent_30d`, today included."""
@@ -21,16 +21,4 @@ def describe_listed_key(
         **views.describe_key(key),
         **describe_amount("spent_30d", spent_30d_nano.get(key.id, 0)),
         "status": key.status(now_ms),
-    }
-
-
-def describe_call(call: CallView) -> dict[str, object]:
-    return {
-        **views.describe(call, "request_id", "started_ms", "ended_ms", "model", "provider"),
-        "key": call.key_id,
-        **views.describe(call, "key_name", "key_display", "state", "outcome", "status", "stream"),
-        **describe_tokens(call.tokens),
-        **views.describe(call, "cost_nano", "estimated"),
-        "first_byte_ms": call.first_byte_ms,
-        "total_ms": call.total_ms,
     }

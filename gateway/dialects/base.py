@@ -219,6 +219,10 @@ class Upstream(Protocol):
         """The path behind the provider's base URL, with its slash."""
 
     @property
+    def models_path(self) -> str:
+        """The path of the provider's list of models, with a query where that is needed."""
+
+    @property
     def default_reasoning(self) -> Reasoning:
         """How its models take a reasoning effort, unless the configuration says otherwise."""
 

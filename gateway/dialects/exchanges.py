@@ -191,7 +191,7 @@ class Counter:
     exchange: Exchange
     """With an upstream that counts by itself."""
     frame: Json
-    """What a reply has besides the count."""
+    """The fields that a reply has besides the count."""
 
 
 COUNT_TOKENS: Final = Exchange(
@@ -208,5 +208,5 @@ COUNTERS: Final = (
 
 EMBEDDINGS: Final = Exchange(EmbeddingsCaller(), EmbeddingsUpstream(), max_elements=MAX_REPLY_BYTES)
 """The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""
-EMBEDDERS: Final = frozenset(name for name, one in UPSTREAMS.items() if one.name == PIVOT)
-"""The dialects of the providers that serve it, as keys of `UPSTREAMS`."""
+EMBEDDERS: Final = ("chat", "responses", DEMO)
+"""The dialects of the providers that serve it, as keys of `UPSTREAMS`: OpenAI's, under one base URL."""

@@ -21,7 +21,7 @@ Reasoning = Literal["effort", "budget", "none"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 """A chat upstream's name for the output limit."""
 ModelKind = Literal["chat", "embedding"]
-"""What a model makes: the reply to a conversation, or vectors."""
+"""A model makes the reply to a conversation, or vectors."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Inputs:
 
     count: int
     tokens: int
-    """Of all together: counted in arrays of tokens, estimated in texts."""
+    """The tokens of all inputs: counted in arrays of tokens, estimated in texts."""
 
 
 @dataclass(slots=True)
@@ -39,15 +39,15 @@ class CompletionRequest:
 
     body: Json
     model: str
-    stream: bool
-    wants_usage: bool
+    stream: bool = False
+    wants_usage: bool = False
     """The caller asked for the usage chunk of a stream."""
-    n: int
-    max_tokens: int | None
+    n: int = 1
+    max_tokens: int | None = None
     """The largest limit that the caller gave; 0 is none."""
-    base64_chars: int
+    base64_chars: int = 0
     """The part of the body that is the content of files: all else is text."""
-    file_tokens: int
+    file_tokens: int = 0
     """The estimate for pictures, recordings and documents."""
     inputs: Inputs | None = None
     """None for a conversation."""

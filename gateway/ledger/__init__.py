@@ -1,9 +1,16 @@
 """Accounts, keys, holds and charges. No other folder knows how they are stored.
 
     base             the contract of a serving ledger, its records and errors
-    books            the contract of the operator's books
+    errors           errors of a ledger as a whole
+    books            the contract of the operator's books; call_books, key_books and signin_books
+                     are parts of it
     records          records and errors that several parts of the books share
-    key_records  code_records  usage_records   those of one part each
+    key_records  budget_records  code_records  call_records  token_records  usage_records
+                     those of one part each
+    alert_records    alerts, which are queued until they are delivered
+    receipts         receipts as JSON, and the words for how a request ended
+    observations     refusals and calls to providers, which are counted beside the books
+    periods          days, weeks and months, for budgets
     sqlite/          the implementation: one SQLite file, one writer; README.md has its rules
 
 The life of money:
@@ -19,60 +26,97 @@ The life of money:
     9. The operator credits and corrects through the books, in entries of the same table.
     10. The audit proves that each balance is the sum of its entries.
 
+A key's cap and budget are checked by the same hold and added to by the same commit.
+
 Other folders import from here, never from the modules. May import: the leaves.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from gateway.ledger.alert_records import Alert as Alert
+from gateway.ledger.alert_records import AlertView as AlertView
+from gateway.ledger.alert_records import Channel as Channel
+from gateway.ledger.alert_records import Due as Due
+from gateway.ledger.alert_records import Hook as Hook
+from gateway.ledger.alert_records import make_alert_id as make_alert_id
+from gateway.ledger.alert_records import write_alert as write_alert
 from gateway.ledger.base import COMMIT_SECONDS as COMMIT_SECONDS
 from gateway.ledger.base import Account as Account
 from gateway.ledger.base import Admission as Admission
 from gateway.ledger.base import Correction as Correction
-from gateway.ledger.base import EndedKey as EndedKey
-from gateway.ledger.base import FilesLost as FilesLost
 from gateway.ledger.base import Hold as Hold
 from gateway.ledger.base import Key as Key
 from gateway.ledger.base import Ledger as Ledger
-from gateway.ledger.base import LedgerError as LedgerError
-from gateway.ledger.base import LedgerLocked as LedgerLocked
-from gateway.ledger.base import LedgerMismatch as LedgerMismatch
 from gateway.ledger.base import Outcome as Outcome
 from gateway.ledger.base import Receipt as Receipt
 from gateway.ledger.base import Settlement as Settlement
 from gateway.ledger.base import Spent as Spent
 from gateway.ledger.books import Books as Books
+from gateway.ledger.budget_records import Allowance as Allowance
+from gateway.ledger.budget_records import Budget as Budget
+from gateway.ledger.budget_records import BudgetChanges as BudgetChanges
+from gateway.ledger.budget_records import BudgetStanding as BudgetStanding
+from gateway.ledger.budget_records import BudgetView as BudgetView
+from gateway.ledger.budget_records import Spending as Spending
+from gateway.ledger.budget_records import refuse_spent as refuse_spent
+from gateway.ledger.call_records import CallDetail as CallDetail
+from gateway.ledger.call_records import CallFilter as CallFilter
+from gateway.ledger.call_records import CallView as CallView
+from gateway.ledger.call_records import OutcomeFilter as OutcomeFilter
 from gateway.ledger.code_records import CodeStatus as CodeStatus
 from gateway.ledger.code_records import CodeTerms as CodeTerms
 from gateway.ledger.code_records import CodeView as CodeView
 from gateway.ledger.code_records import InvalidCode as InvalidCode
 from gateway.ledger.code_records import NewCodes as NewCodes
+from gateway.ledger.errors import FilesLost as FilesLost
+from gateway.ledger.errors import LedgerError as LedgerError
+from gateway.ledger.errors import LedgerLocked as LedgerLocked
+from gateway.ledger.errors import LedgerMismatch as LedgerMismatch
+from gateway.ledger.errors import LedgerMissing as LedgerMissing
+from gateway.ledger.key_records import LIMITS as LIMITS
+from gateway.ledger.key_records import EndedKey as EndedKey
 from gateway.ledger.key_records import KeyChanges as KeyChanges
+from gateway.ledger.key_records import KeyStatus as KeyStatus
 from gateway.ledger.key_records import KeyTerms as KeyTerms
 from gateway.ledger.key_records import KeyView as KeyView
 from gateway.ledger.key_records import NewKey as NewKey
 from gateway.ledger.key_records import TermChanges as TermChanges
 from gateway.ledger.key_records import Terms as Terms
+from gateway.ledger.observations import CallSums as CallSums
+from gateway.ledger.observations import RefusalView as RefusalView
+from gateway.ledger.observations import UpstreamFailure as UpstreamFailure
+from gateway.ledger.observations import UpstreamView as UpstreamView
+from gateway.ledger.periods import Period as Period
+from gateway.ledger.periods import Span as Span
+from gateway.ledger.periods import find_span as find_span
+from gateway.ledger.receipts import ENDINGS as ENDINGS
+from gateway.ledger.receipts import describe_receipt as describe_receipt
+from gateway.ledger.records import CLI as CLI
+from gateway.ledger.records import FIRST_START as FIRST_START
 from gateway.ledger.records import HOLDER_IDLE_MS as HOLDER_IDLE_MS
 from gateway.ledger.records import MAX_INTEGER as MAX_INTEGER
 from gateway.ledger.records import OPERATOR_IDLE_MS as OPERATOR_IDLE_MS
 from gateway.ledger.records import SESSION_MS as SESSION_MS
+from gateway.ledger.records import SYSTEM as SYSTEM
 from gateway.ledger.records import AccountDetail as AccountDetail
+from gateway.ledger.records import AccountOrder as AccountOrder
 from gateway.ledger.records import AccountView as AccountView
 from gateway.ledger.records import Actor as Actor
 from gateway.ledger.records import AuditReport as AuditReport
-from gateway.ledger.records import CallFilter as CallFilter
-from gateway.ledger.records import CallView as CallView
+from gateway.ledger.records import BadRecord as BadRecord
 from gateway.ledger.records import Conflict as Conflict
 from gateway.ledger.records import EntryFilter as EntryFilter
 from gateway.ledger.records import EntryKind as EntryKind
 from gateway.ledger.records import EntryView as EntryView
 from gateway.ledger.records import EventView as EventView
+from gateway.ledger.records import FailedBy as FailedBy
 from gateway.ledger.records import InterruptedView as InterruptedView
+from gateway.ledger.records import MoveRecord as MoveRecord
 from gateway.ledger.records import NotFound as NotFound
 from gateway.ledger.records import OpenedBy as OpenedBy
 from gateway.ledger.records import Opening as Opening
@@ -83,14 +127,22 @@ from gateway.ledger.records import SessionView as SessionView
 from gateway.ledger.records import StandingView as StandingView
 from gateway.ledger.records import StoredReply as StoredReply
 from gateway.ledger.records import StoredSecret as StoredSecret
+from gateway.ledger.token_records import SCRIPT_ACTOR as SCRIPT_ACTOR
+from gateway.ledger.token_records import SCRIPT_PREFIX as SCRIPT_PREFIX
+from gateway.ledger.token_records import NewToken as NewToken
+from gateway.ledger.token_records import TokenRole as TokenRole
+from gateway.ledger.token_records import TokenTerms as TokenTerms
+from gateway.ledger.token_records import TokenView as TokenView
 from gateway.ledger.usage_records import ChartUnit as ChartUnit
 from gateway.ledger.usage_records import KeyLabel as KeyLabel
 from gateway.ledger.usage_records import OverviewView as OverviewView
+from gateway.ledger.usage_records import ProviderCosts as ProviderCosts
 from gateway.ledger.usage_records import Usage as Usage
 from gateway.ledger.usage_records import UsageFilter as UsageFilter
 from gateway.ledger.usage_records import UsageGroup as UsageGroup
 from gateway.ledger.usage_records import UsagePoint as UsagePoint
 from gateway.ledger.usage_records import UsageReport as UsageReport
+from gateway.ledger.usage_records import sum_costs as sum_costs
 from gateway.ledger.usage_records import sum_usage as sum_usage
 from gateway.times import unix_ms
 
@@ -104,11 +156,13 @@ def open_ledger(
     clock: Callable[[], int] = unix_ms,
     commit_seconds: float = COMMIT_SECONDS,
     tell: Callable[[str], None] = log.info,
+    note_commit: Callable[[int, float], None] | None = None,
 ) -> AbstractAsyncContextManager[Ledger]:
     """Open the ledger of a serving process; leaving it commits what is queued.
 
     Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
-    on, `tell` is called every few seconds.
+    on, `tell` is called every few seconds. After each commit
+    `note_commit` gets the number of its requests and its seconds, on the event loop.
 
     Raises:
         LedgerLocked: another process serves from it.
@@ -118,8 +172,24 @@ def open_ledger(
     from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
 
     return SqliteLedger.open(
-        path, create=create, clock=clock, commit_seconds=commit_seconds, tell=tell
+        path,
+        create=create,
+        clock=clock,
+        commit_seconds=commit_seconds,
+        tell=tell,
+        note_commit=note_commit,
     )
+
+
+def check_ledger(path: Path) -> bool:
+    """Return whether a gateway serves from the database; nothing is made or changed.
+
+    Raises:
+        LedgerError: it could not be opened, or not be made.
+    """
+    from gateway.ledger.sqlite.schema import check_file
+
+    return check_file(path)
 
 
 def open_books(path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms) -> Books:
@@ -131,3 +201,24 @@ def open_books(path: Path, *, create: bool = False, clock: Callable[[], int] = u
     from gateway.ledger.sqlite.books.books import SqliteBooks  # only the opener needs SQLite
 
     return SqliteBooks(path, create=create, clock=clock)
+
+
+def make_ledger(
+    path: Path, version: int, records: Iterable[MoveRecord], *, clock: Callable[[], int] = unix_ms
+) -> AuditReport:
+    """Make a new ledger of the records of another, of this version of the schema, if they add up.
+
+    Raises:
+        BadRecord: the version is unknown, or a record has no place in a ledger of it.
+        LedgerError: the ledger cannot be made.
+    """
+    from gateway.ledger.sqlite import moving  # only a move needs it
+
+    return moving.make_ledger(path, version, records, clock())
+
+
+def find_server(path: Path) -> int | None:
+    """Return the id of the process that serves from this database; None if there is none."""
+    from gateway.ledger.sqlite import files
+
+    return files.find_server(path)

@@ -1,4 +1,4 @@
-"""The contract of a serving ledger: its protocol, records and errors.
+"""The contract of a serving ledger: its protocol and records.
 
 Hold, then settle. `hold` is one synchronous step with its check, so no two requests pass on the
 same money. `settle` queues the charge (or the void) synchronously and returns an awaitable that
@@ -17,7 +17,9 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.budget_records import Budget
+from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
+from gateway.ledger.observations import Counts
 from gateway.money import Price, Tokens
 
 Outcome = Literal[
@@ -32,22 +34,6 @@ Outcome = Literal[
     "internal_error",  # a fault of the gateway
     "interrupted",  # the gateway died; noticed at the next start
 ]
-
-
-class LedgerError(Exception):
-    """The ledger cannot be opened or used; the text names the file and what to do."""
-
-
-class LedgerLocked(LedgerError):
-    """Another process serves from this database."""
-
-
-class FilesLost(LedgerError):
-    """A file that is in use was removed or replaced; what is written to it now may be lost."""
-
-
-class LedgerMismatch(LedgerError):
-    """The audit found that balances and entries disagree, so the ledger must not be served from."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +66,7 @@ class Key:
     revoked_ms: int | None = None
     spent_nano: int = 0
     held_nano: int = 0
+    budget: Budget | None = None
     rates: object = field(default=None, init=False, repr=False)
     """The API's counters for this key; see `Account.rates`."""
 
@@ -91,14 +78,6 @@ class Key:
         """Return whether both the key and its account may use the model."""
         own, account = self.terms.models, self.account.terms.models
         return (own is None or model in own) and (account is None or model in account)
-
-
-@dataclass(frozen=True, slots=True)
-class EndedKey:
-    """When a key was revoked and when it expired, or expires."""
-
-    revoked_ms: int | None
-    expires_ms: int | None
 
 
 @dataclass(slots=True)
@@ -142,6 +121,10 @@ class Settlement:
     """Wall clock, Unix milliseconds."""
     withdraw_if_late: bool
     """Whether a charge that cannot be committed in time becomes a void: nothing was delivered."""
+    provider_cost_nano: int | None = None
+    """The provider's bill for it by its tokens and the configured cost; None if that is unknown."""
+    reported_cost_nano: int | None = None
+    """The amount that the provider says it charged, if it does."""
 
     @property
     def is_posted(self) -> bool:
@@ -160,6 +143,8 @@ class Hold:
     """The hold, raised to the true cost as soon as that is known."""
     resolved: bool = False
     """True when nothing is held any more: the settlement is committed, or it failed for good."""
+    budget: Budget | None = None
+    """That of the key when the hold was taken; it is charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +191,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Charges of a key for requests that ended in the last UTC days, including today."""
+    """Charges of a key or an account for requests that ended in the last UTC days, with today."""
 
     today_nano: int
     week_nano: int
@@ -215,12 +200,20 @@ class Spent:
     """The last 30 days."""
 
 
-class Ledger(Protocol):
+class Ledger(Counts, Protocol):
     """Accounts, keys, holds and charges of one serving process, on one event loop."""
 
     @property
     def writable(self) -> bool:
         """Return False while commits fail (disk full, read-only, I/O error): admit nothing."""
+
+    @property
+    def open_holds(self) -> int:
+        """Return the number of holds whose settlement is not committed."""
+
+    @property
+    def log_bytes(self) -> int:
+        """Return the size of the log of recent commits, as it was a moment ago."""
 
     def find_key(self, digest: bytes) -> Key | None:
         """Look a live key up in memory; one that ended is found for a while, see `Key.is_live`."""
@@ -234,13 +227,16 @@ class Ledger(Protocol):
     def accounts(self) -> Iterable[Account]:
         """Return all accounts from memory."""
 
+    def budgets(self) -> Iterable[Budget]:
+        """Return the budgets of all keys in memory."""
+
     def hold(self, key: Key, admission: Admission) -> Hold:
         """Check and reserve in one synchronous step, and queue the request's row.
 
         Raises:
             ValueError: the hold is negative.
-            InsufficientBalance: the balance is not positive, or the key's cap is spent.
-            BalanceHeld: the balance (or the cap's rest) is positive but held by others.
+            InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
+            BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
             LedgerUnavailable: commits fail at the moment.
         """
 

@@ -9,40 +9,34 @@ for what does not exist, and changes raise Refused or one of its kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from gateway.ledger.alert_records import Alerts
+from gateway.ledger.call_books import Calls, UsageSums
 from gateway.ledger.code_records import CodeStatus, CodeTerms, CodeView
-from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView, TermChanges, Terms
+from gateway.ledger.key_books import Budgets, Keys
+from gateway.ledger.key_records import TermChanges, Terms
+from gateway.ledger.observations import Observations
 from gateway.ledger.records import (
+    AccountOrder,
     AccountView,
     Actor,
     AuditReport,
-    CallFilter,
-    CallView,
     EntryFilter,
     EntryKind,
     EntryRun,
     EntryView,
     EventView,
-    OpenedBy,
-    Opening,
+    MoveRecord,
     RepeatableRequest,
-    SessionView,
     StandingView,
     StoredReply,
     StoredSecret,
 )
-from gateway.ledger.usage_records import (
-    ChartUnit,
-    OverviewView,
-    Usage,
-    UsageFilter,
-    UsageGroup,
-    UsageReport,
-)
+from gateway.ledger.signin_books import SignIns, Tokens
 
 
 class Accounts(Protocol):
@@ -57,11 +51,14 @@ class Accounts(Protocol):
     def find_id(self, name: str) -> int: ...
     def find_name(self, account_id: int) -> str: ...
 
-    def read_standing(self, account_id: int, *, since_day: int) -> StandingView:
-        """Return the account with what it spent since the start of a UTC day."""
+    def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
+        """Return an amount of each account by its id; no amount is 0, and so is any by name."""
 
-    def read_standings(self, account_ids: Sequence[int], *, since_day: int) -> list[StandingView]:
-        """Return the accounts of these ids by name; unknown ids are left out."""
+    def read_standing(self, account_id: int, *, today: int) -> StandingView:
+        """Return the account with what it spent; `today` is counted in UTC days from the epoch."""
+
+    def read_standings(self, account_ids: Sequence[int], *, today: int) -> list[StandingView]:
+        """Return the accounts of these ids in their order; unknown ids are left out."""
 
     def create(
         self, name: str, *, credit_nano: int, operator: bool, note: str = "", terms: Terms = ...
@@ -74,54 +71,13 @@ class Accounts(Protocol):
     def resume(self, name: str) -> AccountView: ...
 
 
-class Keys(Protocol):
-    """If `account_id` is given, keys of other accounts are treated as unknown."""
-
-    def read(self, key_id: str, *, account_id: int | None = None) -> KeyView: ...
-
-    def read_all(self, account: str | None = None) -> list[KeyView]:
-        """Return all keys, or those of an account; by account, the oldest first."""
-
-    def read_page(
-        self,
-        account_id: int,
-        *,
-        live_at_ms: int | None,
-        after: tuple[str | int, ...] | None,
-        limit: int,
-    ) -> tuple[int, list[KeyView]]:
-        """Return how many keys there are, and those behind `after`, the newest first.
-
-        `after` is (created_ms, id). Keys that have ended by `live_at_ms` are left out.
-        """
-
-    def create(self, account: str, terms: KeyTerms, new: StoredSecret) -> KeyView: ...
-    def edit(
-        self, key_id: str, changes: KeyChanges, *, account_id: int | None = None
-    ) -> KeyView: ...
-
-    def replace(
-        self, old_id: str, new: StoredSecret, *, grace_ms: int, account_id: int | None = None
-    ) -> KeyView:
-        """Create a key on the old one's terms, with the rest of its cap; the old one expires.
-
-        During the grace both keys may spend that rest, because each counts its own charges.
-        """
-
-    def revoke(self, key_id: str, *, account_id: int | None = None) -> KeyView:
-        """Revoke a key at once; a key that is revoked already keeps its time."""
-
-
 class Codes(Protocol):
     def add(self, rows: Sequence[StoredSecret], terms: CodeTerms, now_ms: int) -> None: ...
 
     def read_page(
         self, status: CodeStatus | None, batch: str | None, after: str | None, limit: int | None
     ) -> tuple[int, list[CodeView]]:
-        """Return how many codes match, and those behind the id `after`, the newest first.
-
-        None as `limit` means no limit.
-        """
+        """Return how many match, and those behind the id `after`, newest first; None: no limit."""
 
     def void(self, code_id: str) -> CodeView:
         """Void a code at once; a code that is void already keeps its time."""
@@ -156,91 +112,17 @@ class Entries(Protocol):
     def count(self, account_id: int, kind: EntryKind | None = None) -> int: ...
 
 
-class Calls(Protocol):
-    def read_page(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
-        """Return the latest calls below an id, including pending ones."""
-
-    def count(self, chosen: CallFilter) -> int: ...
-
-    def measure_pending(self) -> tuple[int, int]:
-        """Return how many requests are pending, and what they hold in nano-units."""
-
-
-class UsageSums(Protocol):
-    def sum_by(
-        self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
-    ) -> list[tuple[str, Usage]]:
-        """Sum the posted requests that ended in [since, until)."""
-
-    def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
-        """Sum the chosen requests by day or hour and, if asked for, by key."""
-
-    def read_overview(self, account_id: int, *, first_day: int, soon_ms: int) -> OverviewView:
-        """Return the days since `first_day`, and the keys that expire within `soon_ms`."""
-
-    def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
-        """Return what each key was charged in nano-units; both days are inclusive."""
-
-
-class SignIns(Protocol):
-    """Passwords as hashes, sign-in links and sessions by the SHA-256 of their token."""
-
-    def find_password_hash(self, account: str) -> str | None:
-        """Return None if there is no such account, or it has no password."""
-
-    def set_password(self, account: str, password_hash: str) -> int:
-        """Set it and end all sessions and links of the account; return how many sessions."""
-
-    def change_password(
-        self, session: SessionView, seen_hash: str | None, password_hash: str, opening: Opening
-    ) -> SessionView:
-        """Set the password for somebody who is signed in and goes on in a new session.
-
-        `seen_hash` is what the current password was checked against. Raises NotFound if the
-        session has ended meanwhile, Conflict if the password was changed.
-        """
-
-    def set_link(self, account: str, digest: bytes, expires_ms: int) -> None:
-        """Give the account a sign-in link; an earlier one ends."""
-
-    def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
-        """Use a link up; return None if it is unknown, used or expired."""
-
-    def open_by_password(
-        self, account: str, seen_hash: str, renewed_hash: str | None, opening: Opening
-    ) -> SessionView | None:
-        """Open a session; return None if the password that was checked has been changed.
-
-        `renewed_hash` is the same password hashed with the current parameters.
-        """
-
-    def find_session(self, digest: bytes) -> SessionView | None:
-        """Return the session if it has not ended, and note that it was used."""
-
-    def read_sessions(self, account_id: int) -> list[SessionView]:
-        """Return the sessions that have not ended, the last used first."""
-
-    def end_session(self, account: AccountView, session_id: str) -> None:
-        """Raises NotFound if the session has ended or is another account's."""
-
-    def end_other_sessions(self, session: SessionView) -> int:
-        """End the account's other sessions; return how many there were."""
-
-    def end_all_sessions(self, account: str) -> int:
-        """End all sessions and links of an account; return how many sessions there were."""
-
-    def note_failure(self, account: str | None, how: OpenedBy, *, if_known: bool = False) -> None:
-        """Note a failure; unknown names are not kept: they may be passwords."""
-
-
 class Events(Protocol):
     def read_page(self, search: str | None, before_id: int | None, limit: int) -> list[EventView]:
         """Return the latest first; `search` is a part of actor, action, account or target."""
 
     def count(self, search: str | None) -> int: ...
 
-    def find_last_ms(self, action: str) -> int | None:
-        """Return when the action was last done, or None."""
+    def find_last(self, action: str) -> EventView | None:
+        """Return the last event of an action, or None."""
+
+    def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
+        """Note what a process did to itself, and when. It must not contain a secret."""
 
 
 class Replays(Protocol):
@@ -259,12 +141,16 @@ class Books(AbstractContextManager["Books"], Protocol):
 
     accounts: Accounts
     keys: Keys
+    budgets: Budgets
     codes: Codes
     entries: Entries
     calls: Calls
     usage: UsageSums
     signins: SignIns
+    tokens: Tokens
     events: Events
+    observations: Observations
+    alerts: Alerts
     replays: Replays
 
     actor: Actor
@@ -284,6 +170,9 @@ class Books(AbstractContextManager["Books"], Protocol):
 
     def back_up(self, target: Path) -> int:
         """Write a consistent copy to a new file while others write; return its size in bytes."""
+
+    def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
+        """Return the schema's version and all rows that move; read them within a `snapshot`."""
 
     def measure(self) -> tuple[int, int]:
         """Return the bytes of the ledger, and of its log of recent commits."""

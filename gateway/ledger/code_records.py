@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gateway.ledger.records import Refused
+from gateway.times import format_moment
 
 CodeStatus = Literal["open", "redeemed", "void", "expired"]
 
@@ -63,11 +64,16 @@ class CodeTerms:
 
 
 class InvalidCode(Refused):
-    """There is no such code, or it is used, void or expired; the caller is not told which."""
+    """There is no such code, or it is used, void or expired; the caller is not told which.
 
-    def __init__(self) -> None:
+    Only the account that redeemed a code is told so, and when.
+    """
+
+    def __init__(self, redeemed_ms: int | None = None) -> None:
         super().__init__(
-            "this code is mistyped, used, void or expired; check it, or ask whoever gave it to you",
+            "this code is mistyped, used, void or expired; check it, or ask whoever gave it to you"
+            if redeemed_ms is None
+            else f"you redeemed this code on {format_moment(redeemed_ms)} UTC; it works once",
             code="code_invalid",
             field="code",
         )

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Final, Literal, TypedDict, get_args
+
+from gateway.ledger.budget_records import BudgetStanding
+
+LimitName = Literal["requests_per_minute", "tokens_per_minute", "concurrency"]
+LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)
+"""The limits among the terms: 0 is no limit, None the configuration's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +33,10 @@ class KeyTerms(Terms):
 
     name: str = ""
     cap_nano: int | None = None
-    """The most it may spend; None means no cap."""
+    """The most it may ever spend; None means no cap."""
     expires_ms: int | None = None
+    budget_id: int | None = None
+    """The budget it spends from; several keys may share one."""
 
     def has_expired(self, now_ms: int) -> bool:
         """Return whether the expiry has passed; that of a rotated key is the end of its grace."""
@@ -36,7 +44,7 @@ class KeyTerms(Terms):
 
 
 class TermChanges(TypedDict, total=False):
-    """The terms of an account to change, with their new values."""
+    """The terms of an account or a key to change, with their new values."""
 
     models: tuple[str, ...] | None
     requests_per_minute: int | None
@@ -44,13 +52,11 @@ class TermChanges(TypedDict, total=False):
     concurrency: int | None
 
 
-class KeyChanges(TypedDict, total=False):
-    """The terms to change, with their new values."""
-
+class KeyChanges(TermChanges, total=False):
     name: str
-    models: tuple[str, ...] | None
     cap_nano: int | None
     expires_ms: int | None
+    budget_id: int | None
 
 
 KeyStatus = Literal["active", "cap_spent", "expired", "revoked"]
@@ -72,6 +78,7 @@ class KeyView:
     """The time of its last charge."""
     replaced_by: str | None
     """The id of the key that it was rotated to."""
+    budget: BudgetStanding | None = None
 
     def status(self, now_ms: int) -> KeyStatus:
         if self.revoked_ms is not None:
@@ -81,6 +88,14 @@ class KeyView:
         if self.terms.cap_nano is not None and self.spent_nano >= self.terms.cap_nano:
             return "cap_spent"
         return "active"
+
+
+@dataclass(frozen=True, slots=True)
+class EndedKey:
+    """When a key was revoked and when it expired, or expires."""
+
+    revoked_ms: int | None
+    expires_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ Views are copies: changing one changes nothing in the ledger.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from gateway.ledger.base import Outcome
+from gateway.ledger.base import Spent
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.money import Tokens
 from gateway.times import DAY_MS
 
 
@@ -45,12 +45,19 @@ class OtherRequest(Conflict):
     """The idempotency key was used for another request."""
 
 
+class BadRecord(Refused):
+    """A record cannot be read back into a ledger."""
+
+
 EntryKind = Literal["credit", "code", "charge", "correction"]
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The one who acts: an account's name or `cli`, and the address it acts from."""
+    """The one who acts, and the address it acts from.
+
+    The name is an account's, `token NAME` or `cli (alice)`.
+    """
 
     name: str
     address: str | None = None
@@ -60,6 +67,9 @@ MAX_INTEGER: Final = 2**63 - 1
 """The largest integer that the ledger stores."""
 
 CLI: Final = Actor("cli")
+SYSTEM: Final = Actor("system")
+"""The process that serves."""
+FIRST_START: Final = Actor("first start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,8 @@ class StoredSecret:
 class RepeatableRequest:
     """The identity of a request that may be repeated."""
 
-    account_id: int
+    caller: str
+    """The number of an account, or the name of a token in events."""
     route: str
     idempotency_key: str
     request: bytes
@@ -113,6 +124,8 @@ class EntryView:
     request_id: str | None
     note: str
     created_ms: int
+    is_repeated: bool = field(default=False, compare=False)
+    """Whether an earlier call with the same idempotency key posted it, and this one nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,47 +152,6 @@ class EntryRun:
     entries: tuple[EntryView, ...]
     next_id: int | None
     """The next run is below this id; None at the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallFilter:
-    """A filter for calls by the UTC day they began, counted from the epoch; both are inclusive."""
-
-    account_id: int
-    request_id: str | None = None
-    key_id: str | None = None
-    model: str | None = None
-    first_day: int | None = None
-    last_day: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CallView:
-    """One request and its end, without prompt and completion; a call in the console's JSON."""
-
-    request_id: str
-    started_ms: int
-    ended_ms: int | None
-    model: str
-    provider: str
-    """The provider that served it or is serving it."""
-    key_id: str
-    key_name: str
-    key_display: str
-    state: Literal["pending", "posted", "voided"]
-    outcome: Outcome
-    status: int | None
-    stream: bool
-    tokens: Tokens
-    cost_nano: int
-    estimated: bool
-    first_byte_ms: int | None
-    """Time from admission to the caller's first byte."""
-
-    @property
-    def total_ms(self) -> int | None:
-        """Return None while it is pending; 0 if the clock was set back meanwhile."""
-        return None if self.ended_ms is None else max(self.ended_ms - self.started_ms, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +190,15 @@ class StandingView:
     """An account as the operator sees it in a list."""
 
     account: AccountView
-    spent_nano: int
-    """Charges since the day that was asked for."""
+    spent: Spent
     keys: int
     """Keys that work at present."""
     last_used_ms: int | None
     has_password: bool
+
+
+AccountOrder = Literal["name", "balance", "held", "spent_today", "spent_7d", "spent_30d"]
+"""The order of a list of accounts: by name, or the largest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +223,8 @@ HOLDER_IDLE_MS: Final = 7 * DAY_MS
 SESSION_MS: Final = 30 * DAY_MS
 """The longest a session can last, however often it is used: a month."""
 
-OpenedBy = Literal["password", "link"]
+OpenedBy = Literal["password", "link", "identity header"]
+FailedBy = OpenedBy | Literal["token"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +241,11 @@ class SessionView:
     last_seen_ms: int
     expires_ms: int
 
+    @property
+    def by_proxy(self) -> bool:
+        """Return whether a proxy vouches for it, so that it has neither a cookie nor an end here."""
+        return self.opened_by == "identity header"
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -276,3 +257,11 @@ class Opening:
     address: str
     replaces: str | None = None
     """The browser's earlier session, which ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRecord:
+    """One row of a ledger on its way to another one; `row` has the columns by name."""
+
+    table: str
+    row: Mapping[str, str | int | bytes | None]

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from gateway.money import Tokens
 
-UsageGroup = Literal["day", "model", "key"]
+UsageGroup = Literal["day", "model", "key", "account"]
 ChartUnit = Literal["day", "hour"]
 
 
@@ -38,8 +38,33 @@ class Usage(NamedTuple):
         return Tokens(*self[1:5])
 
 
+def sum_costs(costs: Iterable[ProviderCosts]) -> ProviderCosts:
+    return ProviderCosts(*map(sum, zip(ProviderCosts(), *costs, strict=True)))
+
+
 def sum_usage(usages: Iterable[Usage]) -> Usage:
     return Usage(*map(sum, zip(*usages, strict=True)))
+
+
+class ProviderCosts(NamedTuple):
+    """A sum of what providers bill for charged requests; only operators may see it."""
+
+    known: int = 0
+    """Requests whose cost is known: one was configured."""
+    charged_nano: int = 0
+    """The sum that these requests were charged."""
+    cost_nano: int = 0
+    reported: int = 0
+    """Requests whose provider said what it charged."""
+    reported_nano: int = 0
+    compared: int = 0
+    """Requests whose cost is known and was reported."""
+    difference_nano: int = 0
+    """The excess of what was reported over what was computed."""
+
+    @property
+    def margin_nano(self) -> int:
+        return self.charged_nano - self.cost_nano
 
 
 class UsagePoint(NamedTuple):

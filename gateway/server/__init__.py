@@ -8,24 +8,46 @@
     acceptor     accepts connections while there are descriptors for them
     connections  aborts callers' connections that make no progress, or idle ones if they are too many
     drain        catches signals and lets requests in flight end
+    metrics      serves `GET /metrics` on an address of its own
+    reload       reads gateway.toml again while serving
     systemd      takes sockets from systemd, tells it states and pings its watchdog
     first_start  makes an account with the demo credit, a key and a sign-in link
     units        the text of the systemd units
+    container    the text of the unit of a container
 
-Other folders import from here. May import: the leaves, `config`, `ledger`, `admin`, `api`, `app`.
+Other folders import from here. May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`,
+`app`, `metrics`.
 """
 
 from __future__ import annotations
 
-from gateway.config import Config
+import signal
+
+from gateway.config import Config, Server
+from gateway.server.container import CONTAINER_CONFIG as CONTAINER_CONFIG
+from gateway.server.container import CONTAINER_STATE as CONTAINER_STATE
+from gateway.server.container import IMAGE as IMAGE
+from gateway.server.container import make_container as make_container
 from gateway.server.units import NAME as NAME
 from gateway.server.units import Installation as Installation
 from gateway.server.units import make_service as make_service
 from gateway.server.units import make_socket as make_socket
 
 
+def find_listen_problem(settings: Server) -> str | None:
+    """Return why the configured address cannot be bound; None if it can."""
+    from gateway.server.listener import CannotListen, check_address
+
+    try:
+        check_address(settings)
+    except CannotListen as error:
+        return str(error)
+    return None
+
+
 def run_server(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # until `catch_signals`
     from gateway.server.memory import skip_certificates
 
     with skip_certificates():

@@ -17,7 +17,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.config import Server
+from gateway.config import Config, Server
 
 log = logging.getLogger("gateway.connections")
 
@@ -58,6 +58,13 @@ class ConnectionWatch:
         self._closing: list[RequestHandler] = []
         """Aborted to make room; the server has them until their tasks have ended."""
         self._warned: dict[str, float] = {}
+
+    def go_by(self, config: Config) -> None:
+        """Take other limits; the pause between two requests is that of new connections."""
+        self._header_seconds = config.server.header_seconds
+        self._stall_seconds = config.server.stall_seconds
+        # aiohttp has no public API for it.
+        self._server._kwargs["keepalive_timeout"] = self._header_seconds  # noqa: SLF001
 
     async def run(self) -> None:
         """Check all connections periodically, until cancelled."""

@@ -20,7 +20,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -40,33 +40,37 @@ IDLE_POLL_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class StopSignals:
-    """Signals to stop: the first one starts the drain, the second one cuts it short."""
+class Signals:
+    """Signals that came: the first one to stop starts the drain, the second one cuts it short."""
 
-    first: asyncio.Event
-    second: asyncio.Event
+    first: asyncio.Event = field(default_factory=asyncio.Event)
+    second: asyncio.Event = field(default_factory=asyncio.Event)
+    reload: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def note(self) -> None:
+    def note_stop(self) -> None:
         (self.second if self.first.is_set() else self.first).set()
 
 
-def catch_signals() -> StopSignals:
+def catch_signals() -> Signals:
     """Catch all signals that would end the process without a drain; only two of them stop it.
 
-    Call it first, so that a signal during start-up stops cleanly.
+    Call it first, so that a signal during start-up stops cleanly. A reload that was asked for before,
+    while SIGHUP was blocked, is not lost.
     """
-    stop = StopSignals(asyncio.Event(), asyncio.Event())
+    signals = Signals()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.note)
-    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        loop.add_signal_handler(number, signals.note_stop)
+    loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+    for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         loop.add_signal_handler(number, _ignore, number)
-    return stop
+    return signals
 
 
 def _ignore(number: signal.Signals) -> None:
     log.warning(
-        "%s is ignored: SIGTERM stops the gateway, a restart reads gateway.toml", number.name
+        "%s is ignored: SIGTERM stops the gateway, SIGHUP reads gateway.toml again", number.name
     )
 
 

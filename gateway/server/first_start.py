@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.addresses import make_local_url
+from gateway.addresses import make_local_url, make_tunnel_command
 from gateway.admin import accounts, keys, signin
 from gateway.config import Config
-from gateway.ledger import KeyTerms
+from gateway.ledger import FIRST_START, KeyTerms
 
 ACCOUNT: Final = "default"
 OPERATOR: Final = "operator"
@@ -40,6 +40,7 @@ def make_first_accounts(config: Config) -> FirstAccounts | None:
     if credit is None:
         return None
     with accounts.open_books(config.storage.path, create=True) as books:
+        books.actor = FIRST_START
         accounts.add_account(books, OPERATOR, credit_nano=credit, operator=True)
         accounts.add_account(books, ACCOUNT, credit_nano=credit)
         link = signin.make_signin_link(books, OPERATOR)
@@ -83,17 +84,30 @@ def _describe(config: Config, address: str, first: FirstAccounts) -> str:
     talkers = (one.id for one in config.active_models().values() if one.kind != "embedding")
     model = next(talkers, "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
+    public_url = signin.find_base_url(config.server, local)
+    tunnel = make_tunnel_command(*local, os.environ) if config.server.public_url is None else None
     return (
         f"\nFirst start: the account '{ACCOUNT}' has this key, and the link signs in as '{OPERATOR}'."
         " Both are shown only once.\n\n"
         f"    base address  {base_url}\n"
         f"    API key       {first.secret}\n"
-        f"    console       {first.link.url(signin.find_base_url(config.server, local))}\n"
-        "                  (works once, within a day; `account signin-link` makes another)\n\n"
+        f"    console       {first.link.url(public_url)}\n"
+        "                  (works once, within a day; `account signin-link` makes another)\n"
+        f"{_describe_tunnel(tunnel)}\n"
         f"curl {base_url}/chat/completions \\\n"
         f"  -H 'Authorization: Bearer {first.secret}' \\\n"
         f"  -H 'Content-Type: application/json' \\\n"
         f"  -d '{body}'\n\n"
+    )
+
+
+def _describe_tunnel(command: str | None) -> str:
+    """Tell people on another machine how to open the link, which is of this one."""
+    if command is None:
+        return ""
+    return (
+        f"    from another  {command}\n"
+        "    machine       (type this there, then open the link there)\n"
     )
 
 

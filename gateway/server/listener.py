@@ -92,10 +92,29 @@ async def _take_address(host: str, port: int) -> list[socket.socket]:
         for one in sockets:
             one.close()
         raise CannotListen(
-            f"cannot listen on {host}:{port}: {error.strerror}; set [server] host and port in"
-            " gateway.toml"
+            f"cannot listen on {join_address(host, port)}: {_advise(error)} ({error.strerror})"
         ) from error
     return sockets
+
+
+def _advise(error: OSError) -> str:
+    """Say what to do about an address that cannot be bound."""
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "another program listens there; stop it, or set [server] port in gateway.toml"
+        case errno.EACCES:
+            return (
+                "ports below 1024 are for root alone; set [server] port in gateway.toml, or let"
+                " systemd listen (`unit --socket`)"
+            )
+        case _:
+            return "set [server] host and port in gateway.toml to an address of this machine"
+
+
+def check_address(settings: Server) -> None:
+    """Bind the configured address and let it go. Raises CannotListen."""
+    for one in asyncio.run(_take_address(settings.host, settings.port)):
+        one.close()
 
 
 def _bind(family: int, address: tuple[str | int | bytes, ...]) -> socket.socket:

@@ -6,23 +6,25 @@ import asyncio
 import logging
 import os
 import resource
-from contextlib import closing
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from typing import Final
 
 from aiohttp import http_parser, web, web_response
 
+from gateway.alerts import Watch, tell_at_once
 from gateway.api import SERVER, AccessLog, Gateway
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
 from gateway.config import Config
 from gateway.exit_codes import ExitCode
-from gateway.ledger import Ledger, LedgerError, LedgerMismatch, open_ledger
+from gateway.ledger import Alert, Ledger, LedgerError, LedgerMismatch, open_ledger
 from gateway.server import systemd
 from gateway.server.connections import watch_connections
 from gateway.server.drain import (
     Drain,
-    StopSignals,
+    Signals,
     catch_signals,
     close_while_draining,
     wait_for_handlers,
@@ -37,8 +39,11 @@ from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import LogWriter, set_up_logging
 from gateway.server.loop import find_loop_factory
 from gateway.server.memory import collect, tune_gc
+from gateway.server.metrics import MetricsSite
+from gateway.server.reload import Reloader
 from gateway.server.units import GRACE_SECONDS
 from gateway.tasks import spawn
+from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.serve")
 
@@ -46,6 +51,8 @@ LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read: a close before it would discard the error reply."""
 START_SECONDS: Final = 60.0
 """How long systemd waits after each sign of a start that goes on."""
+ALERT_SECONDS: Final = 15.0
+"""How long an alert may hold up the end of a start that failed: two tries."""
 CLEANUP_SECONDS: Final = 0.5
 """Time for aiohttp to close connections. The drain has ended their requests before."""
 
@@ -58,9 +65,11 @@ def run(config: Config) -> int:
         closing(set_up_logging()) as writer,
         asyncio.Runner(loop_factory=find_loop_factory()) as runner,
     ):
+        _check_parser()
         try:
             return runner.run(_serve(config, manager, writer))
         except LedgerMismatch as error:
+            runner.run(_tell_mismatch(config, error))
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
         except (LedgerError, CannotListen, CannotShow, systemd.BadSocket) as error:
             return _report_failure(manager, error, ExitCode.UNAVAILABLE)
@@ -72,52 +81,62 @@ def _report_failure(manager: systemd.Manager, error: Exception, code: ExitCode) 
     return code
 
 
+async def _tell_mismatch(config: Config, error: LedgerMismatch) -> None:
+    """Send an alert before the process ends; nobody else would."""
+    alert = Alert("audit_mismatch", "start", str(unix_ms()), f"The gateway did not start: {error}")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ALERT_SECONDS):
+            await tell_at_once(config.alerts, alert)
+
+
 async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
-    stop = catch_signals()
+    signals = catch_signals()
     passed = systemd.take_sockets(os.environ)
-    async with open_ledger(config.storage.path, tell=partial(_tell_starting, manager)) as ledger:
+    tell, metrics = partial(_tell_starting, manager), MetricsSite(config.metrics.listen)
+    opening = open_ledger(config.storage.path, tell=tell, note_commit=metrics.note_commit)
+    async with opening as ledger, AsyncExitStack() as ending:
         access_log = AccessLog(config.server.log, writer.write_later)
-        gateway = make_gateway(config, ledger, access_log.write)
-        runner = _make_runner(gateway)
-        await runner.setup()
-        server = runner.server
-        assert server is not None
+        ending.callback(access_log.flush)
+        gateway = make_gateway(config, ledger, metrics.count_calls(access_log.write))
+        ending.callback(gateway.close)
+        ending.callback(gateway.ticker.close)
+        ending.push_async_callback(wait_for_handlers, gateway)
+        runner, server = await _set_up(gateway)
+        ending.push_async_callback(runner.cleanup)
+        await ending.enter_async_context(metrics.serve(gateway))
         connections = watch_connections(server, config.server)
-        listener: Listener | None = None
-        chores = [
-            spawn(connections.run(), name="connection-watch"),
-            spawn(collect(lambda: not gateway.in_flight), name="garbage"),
-        ]
-        try:
-            listener = await bind(server, connections, config.server, passed)
-            await _start_first(config, ledger, listener.address)
-            tune_gc()
-            listener.start()
-            manager.notify("READY=1", f"STATUS={_announce(config, listener)}")
-            chores.append(spawn(manager.keep_alive(), name="watchdog"))
-            is_well = await _wait_for_end(ledger, stop)
-            _tell_stopping(manager, gateway)
-            await Drain(gateway, server, connections, listener).run(stop.second)
-        finally:
-            for chore in chores:
-                chore.cancel()
-            if listener is not None:
-                listener.close()
-            await runner.cleanup()
-            await wait_for_handlers(gateway)
-            gateway.ticker.close()
-            gateway.close()
-            access_log.flush()
+        listener = await bind(server, connections, config.server, passed)
+        ending.callback(listener.close)
+        _run(ending, "connection-watch", connections.run())
+        _run(ending, "garbage", collect(lambda: not gateway.in_flight))
+        await _start_first(config, ledger, listener.address)
+        tune_gc()
+        listener.start()
+        announce = partial(_announce, manager, listener)
+        announce(config, "READY=1")
+        _run(ending, "watchdog", manager.keep_alive())
+        told = (connections.go_by, access_log.go_by, announce)
+        _run(ending, "alerts", Watch(gateway, list_budgets=ledger.budgets).run())
+        _run(ending, "reload", Reloader(gateway, told, signals.reload).run())
+        is_well = await _wait_for_end(ledger, signals)
+        _tell_stopping(manager, gateway)
+        await Drain(gateway, server, connections, listener).run(signals.second)
     log.info("stopped")
     return ExitCode.OK if is_well else ExitCode.FAILED
 
 
-def _make_runner(gateway: Gateway) -> web.AppRunner:
+def _run(ending: AsyncExitStack, name: str, chore: Coroutine[object, None, None]) -> None:
+    """Run a chore beside the requests until the end begins."""
+    ending.callback(spawn(chore, name=name).cancel)
+
+
+async def _set_up(gateway: Gateway) -> tuple[web.AppRunner, web.Server]:
+    """Make the application's server, which has no socket yet."""
     app = make_app(gateway)
     app.on_response_prepare.append(partial(close_while_draining, gateway))
     # aiohttp names itself, in its replies to what it cannot parse too, and no setting changes that.
     web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined] # it is not exported
-    return web.AppRunner(
+    runner = web.AppRunner(
         app,
         access_log=None,
         auto_decompress=False,
@@ -127,6 +146,9 @@ def _make_runner(gateway: Gateway) -> web.AppRunner:
         lingering_time=LINGER_SECONDS,
         shutdown_timeout=CLEANUP_SECONDS,
     )
+    await runner.setup()
+    assert runner.server is not None
+    return runner, runner.server
 
 
 def _tell_starting(manager: systemd.Manager, step: str) -> None:
@@ -148,20 +170,20 @@ def _tell_stopping(manager: systemd.Manager, gateway: Gateway) -> None:
     )
 
 
-async def _wait_for_end(ledger: Ledger, stop: StopSignals) -> bool:
+async def _wait_for_end(ledger: Ledger, signals: Signals) -> bool:
     """Wait for a signal to stop, then return True; return False if the ledger's writer died.
 
     Requests cannot be charged then, so the process stops and systemd restarts it.
     """
     loop = asyncio.get_running_loop()
-    signalled = loop.create_task(stop.first.wait())
+    signalled = loop.create_task(signals.first.wait())
     ended = loop.create_task(ledger.wait_ended())
     await asyncio.wait((signalled, ended), return_when=asyncio.FIRST_COMPLETED)
     is_well = signalled.done()
     if not is_well:
         log.critical("stopping: the ledger's writer has died; restart the gateway")
-        stop.note()
-        stop.note()
+        signals.note_stop()
+        signals.note_stop()
     signalled.cancel()
     ended.cancel()
     return is_well
@@ -181,21 +203,24 @@ async def _start_first(config: Config, ledger: Ledger, address: str) -> None:
         log.info("%s", show_first_accounts(config, address, first))
 
 
-def _announce(config: Config, listener: Listener) -> str:
-    """Log providers that are off, the addresses and the number of models; return the last line."""
+def _announce(manager: systemd.Manager, listener: Listener, config: Config, *states: str) -> None:
+    """Log providers that are off, the addresses and the number of models; tell systemd the last."""
     for provider in config.providers.values():
         if provider.off is not None:
             models = ", ".join(config.models_of(provider))
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
+    count = len(config.active_models())
+    line = f"listening on {', '.join(listener.names)}, models: {count}"
+    log.info("%s", line)
+    manager.notify(*states, f"STATUS={line}")
+
+
+def _check_parser() -> None:
     if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
         log.warning(
             "aiohttp has only its parser in Python here, which is several times slower: install a"
             " wheel of aiohttp, and unset AIOHTTP_NO_EXTENSIONS"
         )
-    count = len(config.active_models())
-    line = f"listening on {', '.join(listener.names)}, models: {count}"
-    log.info("%s", line)
-    return line
 
 
 def _raise_file_limit() -> None:

@@ -137,9 +137,10 @@ def make_socket(addresses: Sequence[tuple[str, int]]) -> str:
 
 def _command(place: Installation) -> Iterator[str]:
     yield "Type=notify"
-    arguments = ("-m", "gateway", "serve", "--config", str(place.config))
-    command = [_quote(str(place.python)), *(_quote(one).replace("$", "$$") for one in arguments)]
-    yield f"ExecStart={' '.join(command)}"
+    for setting, verb in (("ExecStart", "serve"), ("ExecReload", "reload")):
+        arguments = ("-m", "gateway", verb, "--config", str(place.config))
+        quoted = (_quote(one).replace("$", "$$") for one in arguments)
+        yield f"{setting}={' '.join((_quote(str(place.python)), *quoted))}"
     yield f"WorkingDirectory={_escape(str(place.folder))}"
     yield "# If the watchdog ends a process that hangs, its stack is written to the journal."
     yield "Environment=PYTHONFAULTHANDLER=1"
@@ -149,11 +150,15 @@ def _command(place: Installation) -> Iterator[str]:
     yield f"#LoadCredential=openai:{_escape(str(place.config.with_name('openai.key')))}"
 
 
+def find_stop_seconds(server: Server) -> int:
+    """Return the seconds that a stop may take."""
+    return max(MIN_STOP_SECONDS, math.ceil(server.drain_seconds) + GRACE_SECONDS)
+
+
 def _life(server: Server) -> Iterator[str]:
-    stop_seconds = max(MIN_STOP_SECONDS, math.ceil(server.drain_seconds) + GRACE_SECONDS)
     yield "WatchdogSec=30"
     yield "TimeoutStartSec=300"
-    yield f"TimeoutStopSec={stop_seconds}"
+    yield f"TimeoutStopSec={find_stop_seconds(server)}"
     yield "Restart=on-failure"
     yield "RestartSec=1"
     yield "# A restart does not help if the books do not add up or the configuration is invalid."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from gateway.upstream.connection import Connection
 
 @dataclass(slots=True, eq=False, repr=False)
 class Attempt:
-    """One try at one route. The ticker looks at its deadlines; times are monotonic.
+    """One try at one route. The ticker looks at its deadlines; times are the loop's.
 
     The dialler limits the time to connect. From then on the first byte, silence within the reply and
     the whole try have a limit each (`first_byte_timeout`, `idle_timeout`, `total_timeout`).
@@ -24,6 +24,10 @@ class Attempt:
     """Called when the provider gets the request."""
     on_refused: Callable[[], None] = lambda: None
     """Called when the provider declines it."""
+    is_wanted: Callable[[], bool] = lambda: True
+    """Tells whether a declined request may be sent by another key: its caller may have left."""
+    affinity: str = ""
+    """Requests with the same one go out by the same key of the provider, if it can serve."""
     _connection: Connection | None = None
     _error: Exception | None = None
     _begun: bool = False
@@ -32,14 +36,14 @@ class Attempt:
     _total_due: float = 0.0
 
     def __post_init__(self) -> None:
-        self._total_due = time.monotonic() + self.provider.total_timeout
+        self._total_due = asyncio.get_running_loop().time() + self.provider.total_timeout
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
-        self._quiet_since = time.monotonic()
+        self._quiet_since = asyncio.get_running_loop().time()
 
     def detach(self) -> None:
         """Forget a connection that was stale: the request goes out by another one."""

@@ -41,12 +41,13 @@ class Breaker:
     def describe(self, now: float) -> tuple[BreakerState, int]:
         """Return the state, and the whole seconds until a request may try again.
 
-        `probing`: the pause is over and the next request is the probe.
+        `open` with 0 seconds: the next request is the probe. `probing`: one is in flight.
         """
         if not self.is_open:
             return "closed", 0
-        left = math.ceil(self._open_until - now)
-        return ("open", left) if left > 0 else ("probing", 0)
+        if self._probing:
+            return "probing", 0
+        return "open", max(math.ceil(self._open_until - now), 0)
 
     def wait_seconds(self, now: float) -> float:
         """Return how long no request may be sent; 0 if one may, perhaps as the probe."""

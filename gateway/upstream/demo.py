@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -16,10 +16,11 @@ import orjson
 from gateway.config import Provider
 from gateway.dialects import EMBEDDINGS, Exchange
 from gateway.errors import BadRequest, GatewayError
+from gateway.upstream.answers import Answer
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.bodies import Receiver
 from gateway.upstream.demo_embeddings import make_embeddings
-from gateway.upstream.forwarder import Answer
+from gateway.upstream.keyring import ProviderKey
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 
@@ -36,6 +37,10 @@ class DemoForwarder:
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
+
+    @property
+    def keys(self) -> Sequence[ProviderKey]:
+        return ()
 
     async def open(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
@@ -17,17 +17,18 @@ from yarl import URL
 from gateway.config import Provider
 from gateway.dialects import Exchange, map_status
 from gateway.errors import (
-    Blame,
     GatewayError,
     OutOfResources,
     UpstreamError,
     UpstreamUnavailable,
 )
+from gateway.upstream.answers import Answer, accept, break_off
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.bodies import CheckedBody, CollectedBody, Receiver, is_reply_type
+from gateway.upstream.bodies import CollectedBody
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
+from gateway.upstream.keyring import KeyRing, ProviderKey
 from gateway.upstream.pool import Pool
 from gateway.upstream.redaction import redact
 from gateway.upstream.ticker import Ticker
@@ -45,19 +46,6 @@ _HEADERS: Final = {
 }
 
 
-class Answer(Protocol):
-    """A 200 from a provider whose body has not been read yet."""
-
-    async def deliver(self, receiver: Receiver) -> None:
-        """Hand over the body until its clean end or until `stop`. Raises UpstreamError."""
-
-    def stop(self) -> None:
-        """End `deliver`: the receiver has all it needs."""
-
-    def close(self) -> None:
-        """Return the connection to its pool, or cut it where the body was not read to its end."""
-
-
 _REQUEST_TIMEOUT: Final = 408
 """A status that servers send into an idle connection before they close it (RFC 9110 §15.5.9)."""
 
@@ -66,6 +54,10 @@ class Forwarder(Protocol):
     """The way to one provider."""
 
     provider: Provider
+
+    @property
+    def keys(self) -> Sequence[ProviderKey]:
+        """The keys by which requests go out; none if there is no choice."""
 
     async def open(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
@@ -79,7 +71,8 @@ class Forwarder(Protocol):
     def redact(self, error: GatewayError) -> GatewayError:
         """Take the provider's key out of an error, whatever the provider echoed."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Keep no connection any more; requests in flight go on to their end."""
 
 
 class HttpForwarder:
@@ -90,12 +83,56 @@ class HttpForwarder:
         self._url = URL(provider.base_url)
         proxy = URL(provider.proxy) if provider.proxy else None
         self._pool = Pool(Dialer(self._url, provider.connect_timeout, proxy=proxy))
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[tuple[str, str], bytes] = {}
+        self._ring = KeyRing(provider.name, provider.api_keys)
+
+    @property
+    def keys(self) -> Sequence[ProviderKey]:
+        return self._ring.keys
 
     async def open(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
     ) -> Answer:
-        request, fresh = self._write_request(exchange, body, headers), False
+        *others, last = self._ring.line_up(attempt.affinity)
+        for key in others:
+            try:
+                return await self._open(exchange, key, body, headers, attempt)
+            except GatewayError as error:
+                if not self._ring.let_rest(key, error) or not attempt.is_wanted():
+                    raise
+                attempt.detach()
+        try:
+            return await self._open(exchange, last, body, headers, attempt)
+        except GatewayError as error:
+            self._ring.let_rest(last, error)
+            raise
+
+    async def _open(
+        self,
+        exchange: Exchange,
+        key: ProviderKey,
+        body: bytes,
+        headers: Mapping[str, str],
+        attempt: Attempt,
+    ) -> Answer:
+        """Send the request by one key, which counts it until it fails or its answer is closed."""
+        key.in_flight += 1
+        try:
+            return await self._send(exchange, key, body, headers, attempt)
+        except BaseException:
+            key.in_flight -= 1
+            raise
+
+    async def _send(
+        self,
+        exchange: Exchange,
+        key: ProviderKey,
+        body: bytes,
+        headers: Mapping[str, str],
+        attempt: Attempt,
+    ) -> Answer:
+        """Send the request by one key, again if the connection was stale."""
+        request, fresh = self._write_request(exchange, key, body, headers), False
         while True:
             connection = (None if fresh else self._pool.take()) or await self._connect()
             try:
@@ -106,13 +143,13 @@ class HttpForwarder:
                 is_stale = connection.is_stale
                 connection.close()
                 if not is_stale:
-                    raise _break_off(error, "model") from error
+                    raise break_off(error, "model") from error
             except BaseException:
                 connection.close()
                 raise
             else:
                 if head.status == 200:  # noqa: PLR2004
-                    return _accept(connection, head)
+                    return accept(connection, head, key)
                 if fresh or head.status != _REQUEST_TIMEOUT or not connection.was_idle:
                     attempt.refuse()
                     raise await self._read_refusal(connection, head)
@@ -121,7 +158,7 @@ class HttpForwarder:
             fresh = True  # never twice: each send may have done the work
 
     def redact(self, error: GatewayError) -> GatewayError:
-        redact(error, self.provider.api_key)
+        redact(error, self.provider.api_keys)
         return error
 
     def close(self) -> None:
@@ -152,25 +189,23 @@ class HttpForwarder:
             failure.cause = f"not tried: this machine: {error}"
             raise failure from error
 
-    def _write_request(self, exchange: Exchange, body: bytes, passed: Mapping[str, str]) -> bytes:
+    def _write_request(
+        self, exchange: Exchange, key: ProviderKey, body: bytes, passed: Mapping[str, str]
+    ) -> bytes:
         if passed:
-            head = self._write_head(exchange, passed)
+            head = self._write_head(exchange, key, passed)
         else:
-            head = self._heads.get(exchange.upstream.path) or self._write_head(exchange, {})
-            self._heads[exchange.upstream.path] = head
+            place = (exchange.upstream.path, key.secret)
+            head = self._heads.get(place) or self._write_head(exchange, key, {})
+            self._heads[place] = head
         return b"%b%d\r\n\r\n%b" % (head, len(body), body)
 
-    def _write_head(self, exchange: Exchange, passed: Mapping[str, str]) -> bytes:
+    def _write_head(self, exchange: Exchange, key: ProviderKey, passed: Mapping[str, str]) -> bytes:
         """Return the request's head up to the value of Content-Length; later headers replace earlier."""
-        auth = exchange.upstream.auth_headers(self.provider.api_key)
-        own = {
-            "Host": self._url.host_port_subcomponent or "",
-            **_HEADERS,
-            **self.provider.headers,
-            **auth,
-        }
+        auth = exchange.upstream.auth_headers(key.secret)
+        own = make_own_headers(self.provider, self._url, auth)
         target = self._url.raw_path.rstrip("/") + exchange.upstream.path
-        lines = [f"POST {target} HTTP/1.1", *_format_headers(own, passed), "Content-Length: "]
+        lines = [f"POST {target} HTTP/1.1", *format_headers(own, passed), "Content-Length: "]
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
     async def _read_refusal(self, connection: Connection, head: Head) -> GatewayError:
@@ -184,46 +219,6 @@ class HttpForwarder:
             connection.close()
         wait = read_retry_after(head.get(b"retry-after"))
         return self.redact(map_status(head.status, body.take(), wait))
-
-
-def _accept(connection: Connection, head: Head) -> Answer:
-    """Return the answer of a head with status 200. Raises UpstreamError for one in a strange encoding."""
-    if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
-        connection.close()
-        raise UpstreamError(
-            "The upstream provider sent an encoding nobody asked for.",
-            cause="200, but encoded",
-        )
-    is_typed = is_reply_type(head.headers.get(b"content-type", b""))
-    return _HttpAnswer(connection) if is_typed else _UntypedAnswer(connection)
-
-
-class _HttpAnswer:
-    """An `Answer` on its connection."""
-
-    __slots__ = ("_connection", "close", "stop")
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.stop = connection.stop
-        self.close = connection.close
-
-    async def deliver(self, receiver: Receiver) -> None:
-        try:
-            await self._connection.deliver(receiver)
-        except Broken as error:
-            raise _break_off(error, "reply") from error
-
-
-class _UntypedAnswer(_HttpAnswer):
-    """An `Answer` whose Content-Type says nothing: some local servers send another, or none."""
-
-    __slots__ = ()
-
-    async def deliver(self, receiver: Receiver) -> None:
-        checked = CheckedBody(receiver)
-        await super().deliver(checked)
-        checked.end()
 
 
 async def fetch(
@@ -262,15 +257,13 @@ def read_retry_after(value: str) -> float | None:
         return None
 
 
-def _break_off(error: Broken, blame: Blame) -> UpstreamError:
-    return UpstreamError(
-        f"The upstream provider's answer broke off: {error}.",
-        blame=blame,
-        cause=f"broke off: {error}",
-    )
+def make_own_headers(provider: Provider, url: URL, auth: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of every request to a provider, without those of the caller."""
+    host = url.host_port_subcomponent or ""
+    return {"Host": host, **_HEADERS, **provider.headers, **auth}
 
 
-def _format_headers(*sources: Mapping[str, str]) -> list[str]:
+def format_headers(*sources: Mapping[str, str]) -> list[str]:
     """Write header lines. Of names that differ only in case the last one counts."""
     by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
     return [f"{name}: {value}" for name, value in by_name.values()]

@@ -21,6 +21,7 @@ class Pool:
         self._idle: dict[Connection, float] = {}
         """Each with the time until which it is kept, the oldest first."""
         self._expiry: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def get(self, *, fresh: bool = False) -> Connection:
         """Return the connection that was used last, or a new one (always if `fresh`).
@@ -40,6 +41,9 @@ class Pool:
 
     def put(self, connection: Connection) -> None:
         """Keep a connection that may serve again."""
+        if self._closed:
+            connection.close()
+            return
         self._idle[connection] = time.monotonic() + IDLE_SECONDS
         if self._expiry is None:
             self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
@@ -49,6 +53,8 @@ class Pool:
         self._idle.pop(connection, None)
 
     def close(self) -> None:
+        """Close idle connections at once, and the others after their response."""
+        self._closed = True
         if self._expiry is not None:
             self._expiry.cancel()
         for connection in tuple(self._idle):

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Final
 
 from gateway.errors import GatewayError
 
+_REDACTED: Final = "[redacted]"
 
-def redact(error: GatewayError, secret: str) -> None:
-    """Take a secret out of an error, whatever the provider echoed."""
-    if secret:
-        _replace(error, re.escape(secret), "[redacted]")
+
+def redact(error: GatewayError, secrets: Iterable[str]) -> None:
+    """Take secrets out of an error, whatever the provider echoed."""
+    for secret in _list_longest_first(secrets):
+        _replace(error, re.escape(secret), _REDACTED)
+
+
+def take_out(text: str, secrets: Iterable[str]) -> str:
+    """Take secrets out of a text."""
+    for secret in _list_longest_first(secrets):
+        text = text.replace(secret, _REDACTED)
+    return text
+
+
+def _list_longest_first(secrets: Iterable[str]) -> list[str]:
+    """Return those that are not empty. One may begin another, of which it would leave the rest."""
+    return sorted(filter(None, secrets), key=len, reverse=True)
 
 
 def rename(error: GatewayError, old: str, new: str) -> None:

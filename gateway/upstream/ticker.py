@@ -7,9 +7,12 @@ one tick looks at all of them; deadlines of seconds tolerate a tenth.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final, Protocol
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, InternalError
+
+log = logging.getLogger("gateway.ticker")
 
 TICK_SECONDS: Final = 0.1
 """How often deadlines and callers are looked at; the deadlines themselves are seconds."""
@@ -19,10 +22,10 @@ class Timed(Protocol):
     """Something in flight that has deadlines."""
 
     def tick(self, now: float) -> None:
-        """Check the deadlines against `loop.time()`. Must not raise."""
+        """Check the deadlines against `loop.time()`."""
 
     def stop(self, error: GatewayError) -> None:
-        """End with `error`: the gateway is shutting down."""
+        """End with `error`: the gateway is shutting down, or `tick` failed."""
 
 
 class Ticker:
@@ -59,6 +62,11 @@ class Ticker:
         self._handle = None
         now = asyncio.get_running_loop().time()
         for timed in tuple(self._timed):
-            timed.tick(now)
+            try:
+                timed.tick(now)
+            except Exception:
+                log.exception("a request's deadlines could not be checked; it is ended")
+                self.remove(timed)
+                timed.stop(InternalError())
         if self._timed:
             self._schedule()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 from gateway.admin import views
-from gateway.ledger import KeyTerms, KeyView, Usage
+from gateway.ledger import CallView, KeyTerms, KeyView, Usage
+from gateway.money import Tokens
+
+CALL = CallView(
+    "req_1", "alice", 1000, 3500, "m", "demo", "key_1", "laptop", "sk-ru-…a1b2", "posted", "complete", 200,
+    True, Tokens(1, 2, 3, output=4), 5, False, 6,
+)  # fmt: skip
 
 
 def test_the_suffix_of_a_name_tells_its_unit() -> None:
@@ -29,7 +36,7 @@ def test_a_key_is_shown_with_its_terms_and_its_models_in_order() -> None:
     assert list(shown) == [
         "id", "account", "name", "display", "models", "requests_per_minute", "tokens_per_minute",
         "concurrency", "cap", "cap_nano", "spent", "spent_nano", "created", "expires", "revoked",
-        "last_used", "replaced_by",
+        "last_used", "replaced_by", "budget",
     ]  # fmt: skip
     assert shown["models"] == ["a", "b"]
     assert (shown["requests_per_minute"], shown["cap_nano"], shown["spent_nano"]) == (1, 4, 6)
@@ -47,3 +54,12 @@ def test_usage_is_counted_and_priced() -> None:
         "cost": "0.000000006",
         "cost_nano": 6,
     }
+
+
+def test_a_call_is_shown_with_its_tokens_and_times() -> None:
+    shown = views.describe_call(CALL)
+    assert (shown["key"], shown["total_ms"], shown["first_byte_ms"]) == ("key_1", 2500, 6)
+    assert (shown["input_tokens"], shown["output_tokens"], shown["cost_nano"]) == (1, 4, 5)
+    assert (shown["account"], shown["outcome_label"]) == ("alice", "done")
+    pending = views.describe_call(replace(CALL, ended_ms=None, state="pending", status=None))
+    assert (pending["ended"], pending["total_ms"], pending["status"]) == (None, None, None)

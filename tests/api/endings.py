@@ -260,7 +260,7 @@ GATEWAY: Final[dict[str, dict[Form, Ending]]] = {
         Ending(play(), "complete", 200, REPORTED, kept=True, told="error"),
     ),
 }
-"""What happens to the gateway while such requests are in flight, and how each ends."""
+"""The event that meets the gateway while such requests are in flight, and how each ends."""
 
 LONG_TEXT: Final = "word " * 1000
 LONG_PIECES: Final = 1600

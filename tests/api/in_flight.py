@@ -30,7 +30,10 @@ from tests.support.process import GatewayProcess
 from tests.support.upstream import Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
-KINDS: Final = {"plain": Kind(("alpha",), len(PATHS) * len(FORMS))}
+KINDS: Final = {
+    "plain": Kind(("alpha",), len(PATHS) * len(FORMS)),
+    "embed": Kind(("alpha",), 1, embeds=True),
+}
 COMMIT_SECONDS: Final = 1.0
 """Replaces the five seconds that a caller waits for a commit."""
 DRAIN_SECONDS: Final = 0.5
@@ -89,13 +92,13 @@ async def nothing(_: Scene) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """What happens before the requests come, while they are in flight, and when they have ended."""
+    """The events before the requests come, while they are in flight, and when they have ended."""
 
     before: Step = nothing
     during: Step = nothing
     after: Step = nothing
     drain_seconds: float | None = None
-    """Of a gateway that is a process; None stands for one within the test."""
+    """The drain of a gateway that is a process; None stands for one within the test."""
 
 
 async def _stop(scene: Scene) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -116,3 +117,14 @@ async def test_a_line_tells_how_things_were_at_the_request_s_end() -> None:
     facts = json.loads(made[0]())
     assert facts["account"] == "before"
     assert facts["total_ms"] <= ended * 1000
+
+
+async def test_the_shape_can_change_between_two_batches() -> None:
+    log, written = collect("human")
+    log.write(make_call(), 200)
+    log.flush()
+    log.go_by(cast("Any", SimpleNamespace(server=SimpleNamespace(log="json"))))
+    log.write(make_call(), 200)
+    log.flush()
+    assert not written[0].startswith("{")
+    assert json.loads(written[1])["status"] == 200

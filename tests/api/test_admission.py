@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from multidict import CIMultiDict
 
-from gateway.api.admission import Completion, Prepared, _choose_writable, find_model
+from gateway.api.admission import AFFINITY_CHARS, Completion, Prepared, _choose_writable, find_model
 from gateway.api.large_bodies import LargeBodies, Result
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload, Target
-from gateway.errors import BadRequest, ModelNotAllowed, UpstreamUnavailable
+from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
 from gateway.ledger import Account, Key, KeyTerms, Terms
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from tests.support.records import make_call
@@ -68,6 +68,19 @@ def test_when_no_route_can_carry_it_the_first_refusal_is_told() -> None:
     assert refusal.value.param == "no-a"
 
 
+@pytest.mark.parametrize(
+    ("named", "affinity"),
+    [("talk", "talk"), ("", "k"), (7, "k"), ("long" * 10**6, "long" * (AFFINITY_CHARS // 4))],
+)
+def test_what_is_hashed_to_choose_a_key_is_short(named: object, affinity: str) -> None:
+    """A caller decides how long the name is, and the event loop hashes it."""
+    request = replace(REQUEST, body={"prompt_cache_key": named})
+    call = make_call(key=Key("k", Account(1, "a", False, 5), KeyTerms()))
+    nothing = cast("Any", None)
+    work = Completion(call, request, MODEL, (), nothing, CIMultiDict(), nothing, large=False)
+    assert work.affinity == affinity
+
+
 class Threads(LargeBodies):
     """Notes for each piece of work whether it was large."""
 
@@ -117,3 +130,19 @@ async def test_a_model_that_the_account_may_use_since_just_now_is_found() -> Non
         await find_model(call, "m")
     ledger.allows = True
     assert await find_model(call, "m") is MODEL
+
+
+async def test_a_model_that_went_during_the_wait_is_not_found() -> None:
+    """The caller takes its routes from what it finds here, so both have to be of one reload."""
+    key = Key("k", Account(1, "a", False, 5), KeyTerms(("other",)))
+    nothing = SimpleNamespace(models={})
+    gateway = SimpleNamespace(config=nothing, routes=SimpleNamespace(models={"m": MODEL}))
+
+    class FakeLedger:
+        async def refresh(self) -> None:
+            key.terms = KeyTerms()
+            gateway.routes = nothing
+
+    gateway.ledger = FakeLedger()
+    with pytest.raises(UnknownModel):
+        await find_model(make_call(gateway=gateway, key=key), "m")

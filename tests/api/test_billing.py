@@ -19,10 +19,11 @@ from gateway.errors import InsufficientBalance, RateLimited
 from gateway.ledger.base import Key
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import Price, Tokens
-from gateway.prices import NOTHING_SPECIAL, PriceList
+from gateway.prices import NOTHING_SPECIAL, UNSAID, PriceList, PriceRule, Terms
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.records import make_call
+from tests.support.waiting import until
 
 MAX_INPUT: Final = 5000
 MAX_OUTPUT: Final = 400
@@ -196,3 +197,33 @@ async def test_what_is_void_stays_void(desk: Desk) -> None:
 def read_row(desk: Desk) -> tuple[object, ...]:
     (row,) = query(desk.place.path, "SELECT state, outcome, status, cost_nano FROM requests")
     return row
+
+
+COST: Final = Price(input=10**5, output=10**5, cached_input=10**5, cache_write=10**5)
+"""A tenth of a nano-unit a token."""
+FAST: Final = PriceRule(Price(10**6, 10**6, 10**6, 10**6), speed="fast")
+
+
+@pytest.mark.parametrize(
+    ("provider", "terms", "cost_nano"),
+    [("alpha", UNSAID, 4), ("alpha", Terms(speed="fast"), 35), ("beta", UNSAID, None)],
+)
+async def test_a_charge_has_the_cost_of_the_provider_that_served(
+    desk: Desk, provider: str, terms: Terms, cost_nano: int | None
+) -> None:
+    """Rounded up once, as charges are; the report is kept as it is."""
+    model = replace(MODEL, costs={"alpha": PriceList(COST, (FAST,))})
+    bill = desk.take(model=model)
+    desk.call.provider = provider
+    await bill.settle("complete", 200, Metered(Tokens(30, 0, 0, 5), False, 0, terms, False, 77))
+    columns = "SELECT cost_nano, provider_cost_nano, reported_cost_nano FROM requests"
+    assert query(desk.place.path, columns) == [(35, cost_nano, 77)]
+
+
+async def test_a_void_has_no_cost(desk: Desk) -> None:
+    bill = desk.take(model=replace(MODEL, costs={"": PriceList(COST)}))
+    bill.void("upstream_error", 502)
+    state = "SELECT state FROM requests"
+    await until(lambda: query(desk.place.path, state) == [("voided",)], "the void")
+    columns = "SELECT provider_cost_nano, reported_cost_nano FROM requests"
+    assert query(desk.place.path, columns) == [(None, None)]

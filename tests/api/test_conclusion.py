@@ -134,6 +134,15 @@ async def test_the_error_that_came_first_is_told() -> None:
         await scene.conclude(BROKEN, FAILED)
 
 
+async def test_a_json_reply_is_not_called_charged_where_its_charge_is_withdrawn() -> None:
+    """The log and the ledger have the outage's status too."""
+    scene = Scene(stream=False, opened=False)
+    scene.commit.set_exception(LedgerUnavailable())
+    with pytest.raises(LedgerUnavailable):
+        await scene.conclude(BROKEN, FAILED)
+    assert scene.done[1:] == [("withdrawn", "ledger_error", LedgerUnavailable.status)]
+
+
 @pytest.mark.parametrize(
     ("opened", "lost", "mid_event"),
     [(True, False, False), (False, False, False), (True, True, False), (True, False, True)],

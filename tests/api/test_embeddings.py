@@ -5,29 +5,35 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.api.endings import EMBEDDED, Ending
+from tests.api.endings import EMBEDDED, Ending, late
+from tests.api.in_flight import Happening, open_scene
 from tests.api.scene import set_stage
 from tests.api.test_endings import check_log, check_row, follow
 from tests.api.test_faults import FAULTS, Fault
 from tests.support.chat import Used, check_error, check_messages_error, say
-from tests.support.config import UPSTREAM_NAME, Kind
+from tests.support.client import connect, request
+from tests.support.config import UPSTREAM_NAME, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, embed, embeddings, pack
 from tests.support.messages import ask
 from tests.support.process import COUNT_TOKENS, MESSAGES
 from tests.support.replies import completion, dumps, error_reply, http, json_reply
 from tests.support.stage import Stage
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
 
 
 async def post(stage: Stage, body: object, *, key: str | None = None) -> Any:
     return await stage.gateway.post(EMBEDDINGS, key or stage.key, body)
 
 
-async def test_a_reply_is_the_providers_under_our_name(stage: Stage) -> None:
-    model, value = stage.fresh("embed"), embeddings(packed=True, vendor={"x": [1, None]})
+@pytest.mark.parametrize("kind", ["embed", "embed-responses"])
+async def test_a_reply_is_the_providers_under_our_name(stage: Stage, kind: str) -> None:
+    model, value = stage.fresh(kind), embeddings(packed=True, vendor={"x": [1, None]})
     stage.alpha.play(json_reply(value))
     reply = await post(stage, embed(model, ["Grüße", "🎉"], encoding_format="base64", user="u"))
     assert (reply.status, reply.complete) == (200, True)
@@ -155,6 +161,31 @@ async def test_an_ending_leaves_nothing_behind(stage: Stage, ending: Ending) -> 
         stage.alpha.play(json_reply(embeddings()))
         assert (await post(stage, embed(model))).status == 200
         assert stage.alpha.last.connection == exchange.connection
+
+
+@pytest.mark.parametrize("admitted", [False, True])
+async def test_vectors_are_withheld_and_free_where_their_charge_is_not_committed(
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream, *, admitted: bool
+) -> None:
+    ending = Ending(late(json_reply(embeddings())), "ledger_error", 503, kept=True)
+    async with (
+        open_scene(Happening(), tmp_path, places, alpha) as scene,
+        connect(scene.port) as call,
+    ):
+        alpha.play(ending.write(scene.go_on))
+        if not admitted:
+            await scene.break_ledger()
+        headers = {"Content-Type": "application/json", "x-api-key": scene.key}
+        await call.send(request("POST", EMBEDDINGS, headers, dumps(embed("embed/0"))))
+        exchange = await alpha.wait_for(1)
+        if admitted:
+            await until(scene.count_pending, "the row")
+            await scene.break_ledger()
+        scene.go_on.set()
+        await call.read_head()
+        check_error(await call.read_all(), 503, "server_is_overloaded")
+        await scene.mend_ledger()
+        await check_row(scene.books, "embed/0", ending, exchange)
 
 
 SLOWEST_SECONDS = 0.25

@@ -19,7 +19,7 @@ from tests.support.stage import Stage
 
 UNKNOWN = "Incorrect API key provided. Its header is "
 WAIT_SECONDS = 30.0
-TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC\. Its header"
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC\. Make another"
 
 
 class FakeLedger:
@@ -43,10 +43,16 @@ async def explain(ledger: object, ended: EndedKeys | None = None) -> str:
     [
         (
             EndedKey(60_000, None),
-            "Incorrect API key provided: it was revoked 1970-01-01 00:01 UTC.",
+            "Incorrect API key provided. This key was revoked on 1970-01-01 00:01 UTC.",
         ),
-        (EndedKey(60_000, 1), "Incorrect API key provided: it was revoked 1970-01-01 00:01 UTC."),
-        (EndedKey(None, 120_000), "Incorrect API key provided: it expired 1970-01-01 00:02 UTC."),
+        (
+            EndedKey(60_000, 1),
+            "Incorrect API key provided. This key was revoked on 1970-01-01 00:01 UTC.",
+        ),
+        (
+            EndedKey(None, 120_000),
+            "Incorrect API key provided. This key expired on 1970-01-01 00:02 UTC.",
+        ),
         (None, UNKNOWN),
         (LedgerUnavailable(), UNKNOWN),
     ],
@@ -77,7 +83,7 @@ async def test_a_ledger_that_hangs_holds_up_no_refusal(monkeypatch: pytest.Monke
 async def test_a_caller_is_told_when_the_key_ended(stage: Stage, account: str, end: str) -> None:
     reply = await stage.chat(say("plain/0"), key=stage.callers[account].key)
     message = check_error(reply, 401, "invalid_api_key")
-    assert re.match(f"Incorrect API key provided: it {end} {TIME}", message)
+    assert re.match(rf"Incorrect API key provided\. This key {end} on {TIME}", message)
 
 
 async def test_a_key_revoked_while_it_is_used_is_told(stage: Stage, spare: Caller) -> None:
@@ -89,7 +95,8 @@ async def test_a_key_revoked_while_it_is_used_is_told(stage: Stage, spare: Calle
             pass
     reply = await stage.gateway.ask("GET", "/v1/models", key=spare.key)
     assert re.match(
-        f"Incorrect API key provided: it was revoked {TIME}", reply.json["error"]["message"]
+        rf"Incorrect API key provided\. This key was revoked on {TIME}",
+        reply.json["error"]["message"],
     )
 
 

@@ -73,7 +73,7 @@ class Case:
 
     stage: Stage
     scripts: dict[str, Script]
-    """What the provider plays, by the prompt."""
+    """The provider's plays, by the prompt."""
     caller: str
     model: str
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.money import format_amount
 from tests.support.chat import (
     INPUT_PRICE,
     OUTPUT_PRICE,
@@ -121,7 +122,8 @@ async def test_last_usage_counts_and_none_are_added_up(stage: Stage) -> None:
 async def test_no_balance_is_a_402(stage: Stage, account: str, *, stream: bool) -> None:
     key = stage.callers[account].key
     reply = await stage.chat(say("plain/0", stream=stream), key=key)
-    check_error(reply, 402, "insufficient_quota")
+    told = check_error(reply, 402, "insufficient_quota")
+    assert told.startswith("The balance is 0.00 USD. Top it up in the console under Billing")
     assert "retry-after" not in reply.headers
     assert stage.alpha.connections == 0
     assert (await stage.gateway.ask("GET", "/v1/models", key=key)).status == 200
@@ -133,7 +135,9 @@ async def test_spent_cap_of_a_key_is_a_402(stage: Stage) -> None:
     key = stage.callers["capped"].key
     body = say(stage.fresh("plain"), max_tokens=1)
     assert (await stage.chat(body, key=key)).status == 200
-    check_error(await stage.chat(body, key=key), 402, "insufficient_quota")
+    told = check_error(await stage.chat(body, key=key), 402, "insufficient_quota")
+    spent = format_amount(Used(11, 7).cost_nano)
+    assert told.startswith(f"This key has spent {spent} USD and may spend 0.000001 USD. Raise")
     assert len(stage.alpha.exchanges) == 1
 
 

@@ -34,6 +34,7 @@ FIELDS = {
     "currency", "account", "cap", "cap_nano", "cap_remaining", "cap_remaining_nano", "spent", "spent_nano",
     "spent_today", "spent_today_nano", "spent_7d", "spent_7d_nano", "spent_30d", "spent_30d_nano",
     "balance", "balance_nano", "held", "held_nano", "available", "available_nano",
+    "budget",
 }  # fmt: skip
 SPENT = ("spent_nano", "spent_today_nano", "spent_7d_nano", "spent_30d_nano")
 
@@ -116,7 +117,7 @@ def test_limits_are_those_in_force(own: int | None, default: int, told: int | No
     account.terms = Terms(("b", "c"), own, own, own)
     billing, limits = SimpleNamespace(currency="EUR"), Limits(default, default, default)
     config: Any = SimpleNamespace(billing=billing, limits=limits, account_limits=limits)
-    body = describe_own_key(key, Spent(1, 2, 3), config)
+    body = describe_own_key(key, Spent(1, 2, 3), config, 0)
     names = ("requests_per_minute", "tokens_per_minute", "concurrency")
     assert [body[name] for name in names] == [told] * 3
     assert body["account"] == {"models": ["b", "c"], **dict.fromkeys(names, told)}

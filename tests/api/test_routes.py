@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -30,9 +32,28 @@ async def find_dialect(path: str, headers: dict[str, str], *callers: Caller) -> 
         return web.Response(text=call.dialect.name)
 
     request = make_mocked_request("GET", path, headers=headers)
-    response = await make_front(SHARED, tell, callers, logged=False)(request)
+    response = await make_front(SHARED, tell, callers, surface="", logged=False)(request)
     assert isinstance(response, web.Response)
     return str(response.text)
+
+
+@pytest.mark.parametrize(("recorded", "status"), [(None, 503), (200, 200)])
+async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
+    recorded: int | None, status: int
+) -> None:
+    lines: list[int] = []
+
+    async def serve(_: web.Request, call: Call) -> web.Response:
+        call.status = recorded
+        raise asyncio.CancelledError
+
+    gateway = replace(SHARED, log_call=lambda _, status: lines.append(status))
+    for logged in (True, False):
+        with pytest.raises(asyncio.CancelledError):
+            await make_front(gateway, serve, surface="", logged=logged)(
+                make_mocked_request("GET", "/v1/key")
+            )
+    assert lines == [status]
 
 
 def test_only_what_is_charged_needs_a_balance() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
 from aiohttp import HttpVersion11, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
@@ -152,6 +153,29 @@ async def test_a_comment_that_comes_too_late_is_left_out() -> None:
     assert KEEP_ALIVE not in transport.written
 
 
+@pytest.mark.parametrize("closes", [False, True])
+async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(closes: bool) -> None:
+    """A comment and the first event may wait for it together."""
+    transport, admitted = OpenTransport(), asyncio.Event()
+    sink = make_new_sink(transport)
+
+    async def wait() -> None:
+        await admitted.wait()
+
+    sink.wait_admitted = wait
+    sink.tick(asyncio.get_running_loop().time() + COMMENT_SECONDS + 1, mid_event=False)
+    await asyncio.sleep(0)
+    sink.send(b"data: 1\n\n")
+    beginning = asyncio.ensure_future(sink.begin())  # noqa: TID251 - awaited below
+    await asyncio.sleep(0)
+    if closes:
+        sink.close()
+    admitted.set()
+    (result,) = await asyncio.gather(beginning, return_exceptions=True)
+    assert isinstance(result, ConnectionResetError) is closes
+    assert transport.written.count(b"HTTP") == transport.written.count(b"data: 1") == (not closes)
+
+
 async def test_the_head_waits_for_no_caller_that_reads_nothing() -> None:
     """The wait is that of `ready`, which is given up in time."""
     sink = make_new_sink(StuckTransport())
@@ -192,6 +216,13 @@ async def test_nothing_is_written_behind_the_end() -> None:
     assert sink.send(b"data: 2\n\n")
     sink.end(DONE)
     assert transport.written == whole
+
+
+async def test_what_is_read_on_for_a_caller_that_left_is_not_kept() -> None:
+    sink = make_new_sink(StuckTransport())
+    sink.abort()
+    assert sink.send(b"data: 1\n\n")
+    assert not sink._pending
 
 
 async def test_a_silence_is_broken_once_an_interval() -> None:
@@ -235,3 +266,10 @@ async def test_a_caller_that_takes_nothing_is_given_up() -> None:
     sink.tick(now + STALL_SECONDS + 0.1, mid_event=False)
     assert sink.lost
     assert transport.aborted
+
+
+async def test_a_caller_that_took_its_bytes_is_not_given_up() -> None:
+    sink = await make_sink(OpenTransport())
+    await sink.ready()
+    sink.tick(asyncio.get_running_loop().time() + STALL_SECONDS + 1, mid_event=False)
+    assert not sink._ended

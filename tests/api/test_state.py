@@ -26,9 +26,10 @@ def make_key(account: Account | None = None, terms: KeyTerms | None = None) -> K
 
 def make_services(*, requests: int = 0, share: int = 0) -> Gateway:
     nothing = cast("Any", None)
+    routes = cast("Any", SimpleNamespace(close=lambda **_: None))
     limits, account_limits = Limits(requests, 0, 0), Limits(0, 0, share)
     config = cast("Any", SimpleNamespace(limits=limits, account_limits=account_limits))
-    return Gateway(config, nothing, nothing, nothing, nothing)
+    return Gateway(config, nothing, routes, nothing, nothing)
 
 
 def test_changed_limits_count_anew_and_know_what_is_in_flight() -> None:
@@ -70,7 +71,7 @@ def test_a_key_without_limits_has_the_configured_ones(own: int | None) -> None:
 
 
 def test_an_account_limits_all_its_keys_together() -> None:
-    """What the account refuses counts nowhere; what the key refuses does not count for the account."""
+    """A refusal by the account counts nowhere; one by the key does not count for the account."""
     services, account = make_services(share=3), Account(1, "a", False, 10**9)
     account.terms = Terms(requests_per_minute=3)
     busy = make_key(account, KeyTerms(requests_per_minute=1))
@@ -104,3 +105,21 @@ def test_an_account_s_own_concurrency_takes_the_place_of_its_share() -> None:
         admit(services.find_rates(key, 0.0), 0.0)
     account.terms = Terms(concurrency=0)
     admit(services.find_rates(key, 0.0), 0.0)
+
+
+def test_other_defaults_count_for_keys_that_were_used_before() -> None:
+    """A limit that stays keeps its count."""
+    services, account = make_services(requests=2), Account(1, "a", False, 10**9)
+    own, defaulted = make_key(account, KeyTerms(requests_per_minute=1)), make_key(account)
+    for key in (own, defaulted):
+        admit(services.find_rates(key, 0.0), 0.0)
+    other = make_services(requests=3, share=2)
+    services.go_by(other.config, other.routes)
+    assert services.routes is other.routes
+    with pytest.raises(RateLimited, match="1 requests per minute"):
+        services.find_rates(own, 0.0).check(0.0)
+    rates = services.find_rates(defaulted, 0.0)
+    assert rates.requests is not None
+    assert rates.requests.limit == 3
+    with pytest.raises(RateLimited, match="its share"):
+        rates.check(0.0)

@@ -37,7 +37,7 @@ IDLE_SECONDS: Final = 1.5
 MAX_SECONDS, MAX_ROUNDS = 60.0, 20
 """Limits of the bench's options."""
 EVENTS: Final = 200
-"""Of a stream."""
+"""The events of a stream."""
 TICK_MS: Final = 25.0
 """Between two events of a paced stream."""
 PACED_SECONDS: Final = 2.5

@@ -4,6 +4,7 @@ test_first_run      the whole first journey; a key is shown once
 test_by_script      the API does everything that the page does
 test_accessible     axe on all pages, both themes, narrow and wide; no foreign resources
 test_keyboard       everything without a mouse
+test_narrow         on a phone: rows are cards, and nothing scrolls sideways
 test_hostile        names that are markup, other sites, other accounts' ids
 test_once           double clicks move money once
 test_figures        chart, table, CSV, API and ledger agree; no data, much data, long names

@@ -9,6 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.browser.kit import Site, Witness, launch
+from tests.browser.past import ALERTS_TOML, seed_alerts
 from tests.console.kit import Console, start_console
 
 
@@ -21,7 +22,8 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
     """A gateway with the accounts holder, other and operator. The tests of a module share it."""
-    async with start_console(tmp_path_factory.mktemp("console")) as console:
+    folder = tmp_path_factory.mktemp("console")
+    async with start_console(folder, seed=seed_alerts, more=ALERTS_TOML) as console:
         yield console
 
 

@@ -172,6 +172,16 @@ async def wait_for_title(page: Page, title: str) -> None:
     await page.locator("main h1", has_text=re.compile(f"^{re.escape(title)}$")).wait_for()
 
 
+async def open_call(page: Page, path: str = "activity") -> str:
+    """Follow the link to the latest call of a list; return its request id."""
+    await go(page, path)
+    link = page.locator("tbody a.mono").first
+    request_id = await link.inner_text()
+    await link.click()
+    await wait_for_title(page, "Call")
+    return request_id
+
+
 async def download(page: Page, name: str) -> str:
     """Download a link's file as a person does and return its text."""
     async with page.expect_download() as event:

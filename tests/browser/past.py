@@ -13,8 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from gateway import apikeys
-from gateway.admin import accounts, codes, keys, signin
-from gateway.ledger import Admission, KeyTerms, Outcome, Settlement, open_ledger
+from gateway.admin import accounts, budgets, codes, keys, signin, tokens
+from gateway.ledger import (
+    Admission,
+    Allowance,
+    Hook,
+    KeyTerms,
+    Ledger,
+    Outcome,
+    Settlement,
+    TokenTerms,
+    UpstreamFailure,
+    open_ledger,
+)
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.money import NANO, Price, Tokens
 from tests.console.kit import HOLDER, OTHER, Console, start_console
@@ -34,9 +45,15 @@ MODELS: Final = {
 MODELS_TOML: Final = "\n".join(
     f'[models."{name}"]\nroutes = ["demo/{name}"]\n'
     f"price = {{ input = {nano / 6000:.3f}, output = {nano / 1000:.3f} }}"
-    for name, nano in MODELS.items()
+    for name, nano in {**MODELS, "broken": 600}.items()
 )
 
+ALERTS_TOML: Final = '\n[alerts]\ncommand = ["false"]\nbackup_days = 1\n'
+
+BILLED_TENTHS: Final = {"gpt-5.5": 8, "claude-sonnet-4-6": 11, "deepseek-v4-flash": 6}
+"""The providers' bills, in tenths of the charge; that of other models is unknown."""
+REPORTS: Final = frozenset({"deepseek-v4-flash"})
+"""Models whose provider says what it charged."""
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("complete",) * 28 + ("caller_left", "upstream_error")
 
@@ -65,9 +82,14 @@ def find_path(books: SqliteBooks) -> Path:
         return Path(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
+def _find_cost(call: Call) -> int | None:
+    tenths = BILLED_TENTHS.get(call.model)
+    return None if tenths is None else call.cost_nano * tenths // 10
+
+
 async def _settle(path: Path, calls: Sequence[Call]) -> None:
     async with open_ledger(path) as ledger:
-        settled = []
+        settled, failed_id = [], ""
         for number, call in enumerate(calls):
             key = ledger.find_key(apikeys.digest(call.secret))
             assert key is not None
@@ -88,22 +110,66 @@ async def _settle(path: Path, calls: Sequence[Call]) -> None:
                 first_byte_ms=call.total_ms // 4,
                 ended_ms=call.ended_ms,
                 withdraw_if_late=False,
+                provider_cost_nano=_find_cost(call),
+                reported_cost_nano=call.cost_nano * 7 // 10 if call.model in REPORTS else None,
             )
+            if call.outcome == "upstream_error":
+                failed_id = request_id
             settled.append(ledger.settle(ledger.hold(key, admission), settlement))
         await asyncio.gather(*settled)
+        _observe(ledger, failed_id)
+
+
+def _observe(ledger: Ledger, failed_id: str) -> None:
+    """Let one model work, one fail now and then, and one always; and refuse some requests.
+
+    One failure is that of a call.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    url = "https://api.example.com/v1/chat/completions"
+    for model, calls, failures in (
+        ("gpt-5.5", 240, 0),
+        ("gpt-5.4-mini", 90, 3),
+        ("broken", 12, 12),
+    ):
+        for number in range(calls):
+            reason = "status 401 invalid_api_key: the provider refuses our key"
+            request_id = f"req_{number:028x}" if number else failed_id
+            failure = UpstreamFailure(now_ms, request_id, 401, reason, url)
+            ledger.note_upstream_call("demo", model, failure if number < failures else None)
+    ids = {one.name: one.id for one in ledger.accounts()}
+    for name, code, model, count in (
+        (HOLDER, "rate_limit_exceeded", "", 3),
+        (HOLDER, "model_not_allowed", "gpt-5.5", 1),
+        (OTHER, "insufficient_quota", "", 1204),
+        (None, "invalid_api_key", "", 18),
+    ):
+        for number in range(count):
+            account_id = None if name is None else ids[name]
+            ledger.note_refusal(account_id, code, model, f"req_{number:028x}")
+
+
+def seed_alerts(books: SqliteBooks) -> None:
+    """Queue alerts that cannot be delivered: long reasons and addresses have to fit."""
+    account_id = books.accounts.find_id(HOLDER)
+    url = f"https://hooks.invalid/{'a-long-path/' * 10}"
+    books.alerts.set_hook(account_id, Hook(url, "whsec_of-the-past", 5 * NANO))
+    books.alerts.raise_test(account_id, ())
 
 
 def seed_past(books: SqliteBooks) -> None:
     """Write a month of a small team: weekdays, five models, a few failures."""
+    seed_alerts(books)
     chance = random.Random(SEED)
     now_ms = time.time_ns() // 1_000_000
+    team = budgets.add_budget(books, HOLDER, "research", Allowance(250 * NANO, "month"))
+    ci = KeyTerms(name="CI", cap_nano=20 * NANO, budget_id=team.id)
     secrets = [
         keys.add_key(books, HOLDER, KeyTerms(name="notebook")).secret,
-        keys.add_key(books, HOLDER, KeyTerms(name="CI", cap_nano=20 * NANO)).secret,
+        keys.add_key(books, HOLDER, ci).secret,
     ]
-    keys.add_key(
-        books, HOLDER, KeyTerms(name="workshop", cap_nano=5 * NANO, expires_ms=now_ms + 20 * DAY_MS)
-    )
+    workshop = KeyTerms(name="workshop", cap_nano=5 * NANO, expires_ms=now_ms + 20 * DAY_MS)
+    keys.add_key(books, HOLDER, workshop, own=Allowance(NANO, "day"))
     calls = []
     for days_ago in range(40, -1, -1):
         day_ms = now_ms // DAY_MS * DAY_MS - days_ago * DAY_MS
@@ -115,6 +181,8 @@ def seed_past(books: SqliteBooks) -> None:
     calls.sort(key=lambda call: call.ended_ms)
     write_calls(books, calls)
     accounts.credit(books, HOLDER, 20 * NANO, note="Invoice 2026-114")
+    tokens.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
+    tokens.add_token(books, TokenTerms("monitor", "read"))
     made = codes.make_codes(books, 10 * NANO, 4, note="Workshop")
     codes.redeem(books, OTHER, made.codes[0])
     open_ones = codes.list_codes(books, "open")
@@ -145,5 +213,7 @@ def _make_call(chance: random.Random, secrets: Sequence[str], ended_ms: int) -> 
 @asynccontextmanager
 async def start_with_past(folder: Path) -> AsyncIterator[Console]:
     billing = 'top_up_text = "By bank transfer, or with a code. Credit arrives within a day."'
-    async with start_console(folder, seed=seed_past, billing=billing, more=MODELS_TOML) as console:
+    async with start_console(
+        folder, seed=seed_past, billing=billing, more=MODELS_TOML + ALERTS_TOML
+    ) as console:
         yield console

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Sequence
 from importlib import resources
 from typing import Any, Final, Literal
@@ -10,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page
 
-from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, read_title, wait_for_title
+from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, open_call, read_title, wait_for_title
 from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
 from tests.console.kit import HOLDER, MODEL, OPERATOR, Console
 from tests.support.waiting import until
@@ -35,14 +36,35 @@ THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def lived_in(console: Console) -> AsyncIterator[None]:
-    """A gateway whose holder has a key, requests and a code; codes of each kind exist."""
+    """A gateway whose holder has a key, requests and a code; codes of each kind exist.
+
+    Its file waits for a restart, and was refused at the last reload.
+    """
     made = await console.post("/console/api/keys", {"name": "laptop", "cap": "5"})
     for words in ("one", "two"):
         await console.complete(made.json["secret"], words, model=MODEL)
     terms = {"amount": "5", "count": 3, "note": "Workshop"}
     codes = await console.post("/console/api/codes", terms, as_=OPERATOR, key="codes")
+    for name, role in (("shop", "accounts"), ("monitor", "read")):
+        terms = {"name": name, "role": role, "expires": "2999-01-01"}
+        await console.post("/console/api/tokens", terms, as_=OPERATOR)
     code = {"code": codes.json["codes"][0]}
     assert (await console.post("/console/api/billing/redeem", code, key="code")).status == 200
+    process = console.process
+    assert process is not None
+    text = process.config.read_text()
+    for changed, said in (
+        (
+            text.replace(f"port = {console.port}", "port = 1"),
+            "a restart is needed for: server.port",
+        ),
+        (f"{text}\n[models.{'long' * 20}]\nprice = 1", "the reload is refused"),
+    ):
+        process.config.write_text(changed)
+        assert process.process is not None
+        process.process.send_signal(signal.SIGHUP)
+        await until(lambda: said in process.log, said)  # noqa: B023
+    process.config.write_text(text)
     yield
 
 
@@ -55,7 +77,7 @@ async def find_grave(page: Page, rules: Sequence[str] = ()) -> list[dict[str, An
 
 
 async def find_cuts(page: Page) -> list[str]:
-    """Return why the page as a whole scrolls sideways; tables may, in a region of their own."""
+    """Return why the page as a whole scrolls sideways; wide tables may, in regions of their own."""
     found: list[str] = await page.evaluate(
         """() => {
             const { clientWidth, scrollWidth } = document.documentElement;
@@ -102,6 +124,8 @@ async def test_axe_finds_no_fault_on_any_page(site: Site, who: str) -> None:
         await visit(page, site, path)
         assert await read_title(page) == title
         faults |= await inspect(page, path)
+    await open_call(page)
+    faults |= await inspect(page, "a call")
     assert faults == {}
 
 

@@ -73,7 +73,7 @@ async def test_what_an_operator_does_by_the_api_is_on_the_page(
 
 
 async def test_an_operator_sets_limits_and_roles_on_the_page(site: Site, console: Console) -> None:
-    """What the dialogs set is what the API then tells; an empty field clears a limit."""
+    """The API tells what the dialogs set; an empty field clears a limit."""
     added = await console.post(f"{API}/accounts", {"name": "limited"}, as_=OPERATOR, key="limited")
     account = f"{API}/accounts/{added.json['id']}"
     await console.patch(account, {"concurrency": 4}, as_=OPERATOR)
@@ -134,3 +134,64 @@ async def test_the_page_shows_the_refusals_of_the_api(site: Site, console: Conso
         wanted = await console.get(f"{API}/usage?from=2026-02-02&to=2026-01-01", as_=OPERATOR)
         shown = await page.get_by_role("alert").inner_text()
         assert shown.partition("\n")[0] == wanted.error["message"]
+
+
+async def test_budgets_are_managed_on_the_page(site: Site, console: Console) -> None:
+    """The API tells what the dialogs did: a shared budget, and keys that spend from one."""
+    page = await site.open("keys", OPERATOR)
+    dialog = page.get_by_role("dialog")
+
+    async def submit(button: str) -> None:
+        await dialog.get_by_role("button", name=button, exact=True).click()
+        await dialog.wait_for(state="detached")
+
+    async def read(path: str) -> list[dict[str, object]]:
+        told: list[dict[str, object]] = (await console.get(f"{API}/{path}", as_=OPERATOR)).json[
+            path
+        ]
+        return told
+
+    added = await console.post(
+        f"{API}/budgets", {"name": "crew", "amount": "7", "period": "day"}, as_=OPERATOR, key="crew"
+    )
+    await go(page, "keys?new=1")
+    await dialog.get_by_label("Name").fill("own")
+    await dialog.get_by_label("Budget", exact=True).select_option("its own, each week")
+    await dialog.get_by_label("Its own budget").fill("3")
+    await dialog.get_by_role("button", name="Create key").click()
+    await page.get_by_role("button", name="I stored it").click()
+    await wait_for_title(page, "Keys")
+    (row,) = [one for one in await read_table(page, "Keys") if one["Name"].startswith("own")]
+    assert row["Budget, USD"] == "0.00"
+    assert await page.get_by_text("of 3.00 a week").is_visible()
+    await page.get_by_role("button", name="Edit own").click()
+    await dialog.get_by_label("Its own budget").fill("4")
+    await submit("Save")
+    await page.get_by_text("of 4.00 a week").wait_for()
+    (key,) = [one for one in await read("keys") if one["name"] == "own"]
+    assert isinstance(key["budget"], dict)
+    assert (key["budget"]["amount"], key["budget"]["period"]) == ("4.00", "week")
+    await page.get_by_role("button", name="Edit own").click()
+    await dialog.get_by_label("Budget", exact=True).select_option(str(added.json["id"]))
+    await submit("Save")
+    await page.get_by_text("of 7.00 a day").wait_for()
+    (row,) = await read_table(page, "Budgets")
+    assert (row["Name"], row["Keys"], row["Remaining, USD"]) == ("crew", "1", "7.00")
+    await page.get_by_role("button", name="Remove the budget crew").click()
+    with site.witness.expecting(409):
+        await dialog.get_by_role("button", name="Remove budget").click()
+        assert "1 key spends from" in await dialog.get_by_role("alert").inner_text()
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Edit the budget crew").click()
+    await dialog.get_by_label("Amount, USD").fill("9.5")
+    await dialog.get_by_label("Period").select_option("month")
+    await submit("Save")
+    await page.get_by_text("of 9.50 a month").wait_for()
+    (budget,) = await read("budgets")
+    assert (budget["amount"], budget["period"]) == ("9.50", "month")
+    await go(page, f"accounts/{OPERATOR}")
+    await page.get_by_role("button", name="Add a budget").click()
+    await dialog.get_by_label("Name").fill("second")
+    await dialog.get_by_label("Amount, USD").fill("1")
+    await submit("Add budget")
+    assert [one["name"] for one in await read("budgets")] == ["crew", "second"]

@@ -50,7 +50,6 @@ OWN_PAGES: Final = (
     "activity",
     "models",
 )
-SLOT_LEFT: Final = 56
 
 
 # Berlin changed to summer time on 2026-03-29, Los Angeles on 2026-03-08; days are UTC for both.
@@ -66,6 +65,17 @@ CALLS: Final = (  # when it ended, model, cost, key
     ("2026-03-29T23:59:59.999Z", MODEL, 600_000, 0),
     ("2026-03-30T00:00:00.000Z", MODEL, 7_000_000, 0),
 )
+
+
+READ_AXES: Final = """(plot) => {
+    const box = plot.getBoundingClientRect();
+    const texts = [...plot.querySelectorAll("text")];
+    const beyond = texts.filter((one) => {
+        const { left, right } = one.getBoundingClientRect();
+        return left < box.left - 1 || right > box.right + 1;
+    });
+    return [texts, beyond].map((some) => some.map((one) => one.textContent));
+}"""
 
 
 def seed(books: SqliteBooks) -> None:
@@ -128,12 +138,11 @@ async def read_chart(page: Page, slots: int) -> dict[str, int]:
     await plot.wait_for()
     box = await plot.bounding_box()
     assert box
-    width = (box["width"] - SLOT_LEFT) / slots
+    left = float(await plot.locator(".grid").first.get_attribute("x1") or 0)
+    width = (box["width"] - left) / slots
     found = {}
     for slot in range(slots):
-        await page.mouse.move(
-            box["x"] + SLOT_LEFT + (slot + 0.5) * width, box["y"] + box["height"] / 2
-        )
+        await page.mouse.move(box["x"] + left + (slot + 0.5) * width, box["y"] + box["height"] / 2)
         label, _, amount = (await page.locator(".readout").inner_text()).rpartition(": ")
         found[label] = nano(amount)
     return found
@@ -217,14 +226,17 @@ async def test_local_time_is_an_addition(site: Site) -> None:
 
 
 async def list_overflows(page: Page) -> list[str]:
-    """List texts that are cut off or overlap, outside of regions that may scroll."""
+    """List texts that are cut off or overlap, once tables are cards where they did not fit."""
     found: list[str] = await page.evaluate(
-        """() => [...document.querySelectorAll("html, main *, #bar *, dialog *")].filter((one) => {
+        """async () => {
+        for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
+        return [...document.querySelectorAll("html, main *, #bar *, dialog *")].filter((one) => {
             if (one.scrollWidth > innerWidth && one === document.documentElement) return true;
-            if (one.closest(".scroll, pre, .unseen, svg, .checks")) return false;
+            if (one.closest("thead, pre, .unseen, svg, .checks")) return false;
+            if (!one.checkVisibility()) return false;  // in details that are closed
             const box = one.getBoundingClientRect();
             return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
-        }).map((one) => one.outerHTML.slice(0, 120))"""
+        }).map((one) => one.outerHTML.slice(0, 120)); }"""
     )
     return found
 
@@ -243,7 +255,6 @@ async def test_readable_at_all_sizes(site: Site) -> None:
             await go(page, path)
             for width in (WIDE, NARROW):
                 await page.set_viewport_size({"width": width, "height": HEIGHT})
-                await page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
                 overflows = await list_overflows(page)
                 faults += [f"{who[:8]} {path} at {width}: {one}" for one in overflows]
     assert faults == []
@@ -253,6 +264,7 @@ async def test_amounts_have_no_exponent_and_the_smallest_is_not_0(site: Site) ->
     """Amounts have no exponent, and the smallest is not shown as 0."""
     page = await site.open("", WORD)
     assert await page.locator("data.big").inner_text() == "$0.000001"
+    assert await page.locator("data.big .fine").count() == 0, "all digits are of one size"
     page = await site.open(f"accounts/{WORD}", OPERATOR)
     assert "0.000001" in await page.inner_text("main")
     await go(page, "accounts?search=a name of a hundred")
@@ -260,6 +272,20 @@ async def test_amounts_have_no_exponent_and_the_smallest_is_not_0(site: Site) ->
     assert row["Balance, USD"] == "1000000.00"
     shown = await page.locator("tbody data.money").first.inner_text()
     assert shown == "1,000,000.00"
+
+
+async def test_the_axes_of_charts_are_whole(site: Site) -> None:
+    """The least amounts have the longest numbers; all of them are within the picture."""
+    page = await site.open("", HOLDER)
+    for day, highest in (("2026-03-07", "0.000000001"), ("2026-03-08", "1.5")):
+        for width in (NARROW, WIDE // 2, WIDE):
+            await page.set_viewport_size({"width": width, "height": HEIGHT})
+            await go(page, f"usage?from={day}&to={day}")
+            plot = page.locator(".plot")
+            await plot.locator("svg[role=img]").wait_for()
+            texts, beyond = await plot.evaluate(READ_AXES)
+            assert beyond == [], f"{day} at {width} px"
+            assert highest in texts
 
 
 async def test_of_two_hundred_models_the_chart_shows_eight(site: Site) -> None:

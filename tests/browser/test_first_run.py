@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,6 +41,10 @@ dialect = "demo"
 [models."demo/echo"]
 routes = ["demo/echo"]
 price = {{ input = 0.15, output = 0.60 }}
+[models."a/embed"]
+kind = "embedding"
+routes = ["demo/embed"]
+price = {{ input = 0.02 }}
 """
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 
@@ -67,6 +72,12 @@ def find_link(process: GatewayProcess) -> str:
     return match[0]
 
 
+async def enter(page: Page, process: GatewayProcess) -> None:
+    await page.goto(await asyncio.to_thread(find_link, process))
+    await page.get_by_role("button", name="Sign in with this link").click()
+    await wait_for_title(page, "Overview")
+
+
 async def test_the_first_journey_ends_with_a_row_of_usage(
     browser: Browser, fresh: GatewayProcess
 ) -> None:
@@ -76,9 +87,7 @@ async def test_the_first_journey_ends_with_a_row_of_usage(
     context.set_default_timeout(TIMEOUT_MS)
     page = await context.new_page()
     witness.watch(page)
-    await page.goto(await asyncio.to_thread(find_link, fresh))
-    await page.get_by_role("button", name="Sign in with this link").click()
-    await wait_for_title(page, "Overview")
+    await enter(page, fresh)
     assert "token" not in page.url
     await page.get_by_role("link", name="Create a key").first.click()
     dialog = page.get_by_role("dialog")
@@ -108,14 +117,64 @@ async def test_the_first_journey_ends_with_a_row_of_usage(
     assert witness.faults == []
 
 
-async def make_key(page: Page, name: str) -> str:
+async def make_key(page: Page, name: str, *models: str) -> str:
     await go(page, "keys")
     await page.get_by_role("button", name="Create a key").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Name").fill(name)
+    for model in models:
+        await dialog.get_by_label(model).check()
     await dialog.get_by_role("button", name="Create key").click()
     await wait_for_title(page, "Key created")
     return await page.get_by_label("Key", exact=True).input_value()
+
+
+async def read_snippets(page: Page) -> dict[str, str]:
+    snippets = {}
+    for tab in await page.get_by_role("tab").all():
+        await tab.click()
+        snippets[await tab.inner_text()] = await page.locator("pre").inner_text()
+    return snippets
+
+
+@pytest.mark.parametrize(
+    ("models", "tabs", "said"),
+    [
+        (["a/embed"], ["OpenAI", "LangChain", "curl"], '"object":"embedding"'),
+        (
+            ["demo/echo", "a/embed"],
+            ["OpenAI", "Anthropic", "Codex", "curl"],
+            '"content":"Hello"',
+        ),
+    ],
+    ids=["embeddings", "both"],
+)
+async def test_snippets_use_what_the_key_may(
+    browser: Browser,
+    fresh: GatewayProcess,
+    models: list[str],
+    tabs: list[str],
+    said: str,
+) -> None:
+    """A key for embeddings alone gets snippets that embed; they run as they are."""
+    context = await browser.new_context(base_url=fresh.root_url)
+    context.set_default_timeout(TIMEOUT_MS)
+    page = await context.new_page()
+    await enter(page, fresh)
+    secret = await make_key(page, "vectors", *models)
+    snippets = await read_snippets(page)
+    await context.close()
+    assert list(snippets) == tabs
+    assert all(secret in one and f'"{models[0]}"' in one for one in snippets.values())
+    assert await run(sys.executable, "-c", snippets["OpenAI"])
+    assert said in await run("sh", "-c", snippets["curl"])
+
+
+async def run(*words: str) -> str:
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return out.decode()
 
 
 async def find_traces(page: Page, secret: str) -> dict[str, Any]:

@@ -23,6 +23,12 @@ async def count_moves(console: Console, kind: str, as_: str = HOLDER) -> int:
     return found
 
 
+async def lose(route: Route) -> None:
+    """Let the gateway act, and lose its reply."""
+    await route.fetch()
+    await route.abort("connectionreset")
+
+
 async def test_a_double_click_redeems_once(site: Site, console: Console) -> None:
     before = await count_moves(console, "code")
     page = await site.open("billing", HOLDER)
@@ -40,10 +46,6 @@ async def test_a_code_whose_answer_was_lost_is_redeemed_once(site: Site, console
     page = await site.open("billing", HOLDER)
     await page.get_by_label("Top-up code").fill(await make_code(console, "lost"))
 
-    async def lose(route: Route) -> None:
-        await route.fetch()
-        await route.abort("connectionreset")
-
     await page.route(f"**{API}/billing/redeem", lose, times=1)
     with site.witness.expecting(absent=True):
         await page.get_by_role("button", name="Redeem", exact=True).click()
@@ -51,6 +53,21 @@ async def test_a_code_whose_answer_was_lost_is_redeemed_once(site: Site, console
     await page.get_by_role("button", name="Redeem", exact=True).click()
     await page.get_by_text("$5.00 added.").first.wait_for()
     assert await count_moves(console, "code") == before + 1
+
+
+async def test_what_was_added_is_not_said_of_the_next_try(site: Site, console: Console) -> None:
+    page = await site.open("billing", HOLDER)
+    code = await make_code(console, "twice")
+    field, redeem = page.get_by_label("Top-up code"), page.get_by_role("button", name="Redeem")
+    await field.fill(code)
+    await redeem.click()
+    added = page.locator(".notice", has_text="$5.00 added.")
+    await added.wait_for()
+    await field.fill(code)
+    with site.witness.expecting(400):
+        await redeem.click()
+        await page.get_by_text("You redeemed this code on").first.wait_for()
+    assert await added.count() == 0
 
 
 async def test_double_click_and_refresh_credit_once(site: Site, console: Console) -> None:
@@ -66,6 +83,26 @@ async def test_double_click_and_refresh_credit_once(site: Site, console: Console
     await page.reload()
     await settle(page)
     assert await page.get_by_text("twice clicked").count() == 1
+    assert await count_moves(console, "credit") == before + 1
+
+
+async def test_a_credit_whose_answer_was_lost_is_not_told_as_a_new_one(
+    site: Site, console: Console
+) -> None:
+    before = await count_moves(console, "credit")
+    page = await site.open(f"accounts/{HOLDER}", OPERATOR)
+    await page.get_by_role("button", name="Credit", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Amount, USD").fill("4")
+    await dialog.get_by_label("Reason").fill("lost on the way")
+    await page.route(f"**{API}/accounts/*/credit", lose, times=1)
+    with site.witness.expecting(absent=True):
+        await dialog.get_by_role("button", name="Add credit").click()
+        await page.get_by_text("The gateway does not answer").first.wait_for()
+    await dialog.get_by_role("button", name="Add credit").click()
+    told = page.locator(".notice", has_text="$4.00 was already posted on 2")
+    await told.wait_for()
+    assert "nothing was added by this one" in await told.inner_text()
     assert await count_moves(console, "credit") == before + 1
 
 

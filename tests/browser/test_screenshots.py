@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page
 
-from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, wait_for_title
+from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, open_call, wait_for_title
 from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
 from tests.browser.past import start_with_past
 from tests.console.kit import HOLDER, OPERATOR, Console
@@ -56,6 +56,11 @@ async def test_every_page_can_be_pictured_in_both_themes(
     look = {"color_scheme": theme, "viewport": {"width": width, "height": HEIGHT}}
     for who, pages in ((HOLDER, HOLDER_PAGES), (OPERATOR, OPERATOR_PAGES), (None, OUTSIDE)):
         page = await site.open("signin", who, **look)
+        if who == OPERATOR:
+            await open_call(page)
+            await take(page, folder, f"call-{theme}-{width}")
+            await open_call(page, "activity?outcome=failed")
+            await take(page, folder, f"call-failed-{theme}-{width}")
         for path in pages if FOLDER else list(pages)[:2]:
             await page.goto("about:blank")
             with site.witness.expecting(404):

@@ -82,9 +82,15 @@ def test_an_account_is_signed_out(cli: Cli, alice: str) -> None:
 
 
 def test_a_credit_is_added_once_per_idempotency_key(cli: Cli, alice: str) -> None:
-    for _ in range(2):
-        answer = cli.done("account", "credit", alice, "5", "--idempotency-key", "inv-1")
-        assert answer.err == "Account alice: credit 5.00; its balance is 25.00 EUR.\n"
+    words = ("account", "credit", alice, "5", "--idempotency-key", "inv-1")
+    first, again = cli.done(*words), cli.done(*words)
+    assert first.err == "Account alice: credit 5.00; its balance is 25.00 EUR.\n"
+    assert re.fullmatch(
+        r"Account alice: credit 5\.00 was already posted on \d{4}-\d\d-\d\d \d\d:\d\d UTC with"
+        r" this idempotency key; nothing added\.\n",
+        again.err,
+    )
+    assert cli.done(*words, "--json").json["balance_after"] == "25.00"
     entry = cli.done("account", "credit", alice, "0.1", "--note", "a gift", "--json").json
     assert (entry["kind"], entry["note"], entry["request_id"]) == ("credit", "a gift", None)
     assert (entry["amount"], entry["amount_nano"]) == ("0.10", 100_000_000)
@@ -105,10 +111,8 @@ def test_a_correction_goes_either_way(cli: Cli, alice: str, amount: str, balance
 
 def test_a_correction_is_made_once_per_idempotency_key(cli: Cli, alice: str) -> None:
     words = ("account", "correct", alice, "-5", "--note", "n", "--idempotency-key", "inv-1")
-    for _ in range(2):
-        assert (
-            cli.done(*words).err == "Account alice: correction -5.00; its balance is 15.00 EUR.\n"
-        )
+    assert cli.done(*words).err == "Account alice: correction -5.00; its balance is 15.00 EUR.\n"
+    assert "correction -5.00 was already posted on" in cli.done(*words).err
     assert cli.run("account", "correct", alice, "-6", *words[4:]).code == 1
 
 

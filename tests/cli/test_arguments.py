@@ -75,12 +75,30 @@ def test_a_moment_is_utc_unless_it_says_otherwise(text: str, ms: int) -> None:
     assert start(text) == ms
 
 
+@pytest.mark.parametrize(
+    ("text", "begins_ms", "ends_ms"),
+    [
+        ("7d", NOW_MS - 7 * DAY_MS, NOW_MS - 7 * DAY_MS),
+        ("24h", NOW_MS - DAY_MS, NOW_MS - DAY_MS),
+        ("0m", NOW_MS, NOW_MS),
+        ("today", 1_699_920_000_000, 1_699_920_000_000 + DAY_MS),
+        ("yesterday", 1_699_920_000_000 - DAY_MS, 1_699_920_000_000),
+        ("2023-11-01", 1_698_796_800_000, 1_698_796_800_000 + DAY_MS),
+    ],
+)
+def test_a_period_is_counted_back_or_has_days(text: str, begins_ms: int, ends_ms: int) -> None:
+    assert start(text, lambda: NOW_MS) == begins_ms
+    assert end(text, lambda: NOW_MS) == ends_ms
+
+
 def test_a_last_day_is_included_and_a_last_moment_is_not() -> None:
     assert end("1970-01-01") == DAY_MS
     assert end("1970-01-01T12:00") == DAY_MS // 2
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "2026-02-30", "12:00", "2026"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-13-01", "2026-02-30", "12:00", "2026", "7", "-7d", "Today"]
+)
 @pytest.mark.parametrize("read", [start, end])
 def test_what_is_no_moment_is_refused(read: Callable[[str], int], text: str) -> None:
     with pytest.raises(ArgumentTypeError):
@@ -100,7 +118,7 @@ def test_an_expiry_is_a_duration_or_a_moment_to_come(text: str, ms: int) -> None
     assert expiry(text, lambda: NOW_MS) == ms
 
 
-@pytest.mark.parametrize("text", ["0", "0d", "2023-11-14", "2023-11-14T22:13:20", "never"])
+@pytest.mark.parametrize("text", ["0", "0d", "2023-11-14", "2023-11-14T22:13:20", "never", "today"])
 def test_an_expiry_that_has_passed_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         expiry(text, lambda: NOW_MS)

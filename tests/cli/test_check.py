@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from gateway.cli.check import mask_key
+from gateway.cli.check import listen_address, mask_keys
+from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
 from tests.support.cli import Cli, make_cli
+from tests.support.settings import load
 
 CANARY = "sk-canary-0123456789-tail"
 CONFIG = f"""
 [server]
-host = "::1"
-port = 9000
+host = "127.0.0.1"
+port = 0
 [providers.demo]
 dialect = "demo"
 [providers.vendor]
@@ -55,7 +62,7 @@ def test_the_summary_for_people(cli: Cli) -> None:
         answer.out.replace(str(cli.folder), "DIR")
         == """\
 config    DIR/gateway.toml
-listen    [::1]:9000
+listen    127.0.0.1:0
 database  DIR/gateway.db
 currency  USD
 keys      by default 600 requests/min, unlimited tokens/min, 50 at once
@@ -69,8 +76,8 @@ second    messages  …tail  on
 Prices in USD per million tokens, per request, and per thousand searches
 MODEL      KIND  STATE        INPUT       CACHED  CACHE WRITE      FOR 1 H  OUTPUT  REQUEST  SEARCHES  ROUTES
 demo/echo  chat  on            free            -            -            -       -        -         -  demo/echo
-big        chat  on            3.00         0.30         3.75         6.00   15.00     0.01      0.00  vendor/big, second/large
-                               6.00         6.00         6.00         9.60   20.00     0.01      0.00  when input_above 200000
+big        chat  on     3.00         0.30         3.75         6.00          15.00     0.01      0.00  vendor/big, second/large
+                        6.00         6.00         6.00         9.60          20.00     0.01      0.00  when input_above 200000
 small      chat  off    0.000000001  0.000000001  0.000000001  0.000000002    1.00     0.00      0.00  vendor/small
 """
     )
@@ -80,7 +87,7 @@ small      chat  off    0.000000001  0.000000001  0.000000001  0.000000002    1.
 def test_the_summary_for_tools(cli: Cli) -> None:
     summary = cli.done("check", "--json").json
     assert summary["config"] == str(cli.config)
-    assert summary["listen"] == "[::1]:9000"
+    assert summary["listen"] == "127.0.0.1:0"
     assert summary["database"] == str(cli.database)
     assert summary["providers"][1:] == [
         {
@@ -118,33 +125,39 @@ def test_no_more_than_the_end_of_a_key_is_shown(cli: Cli) -> None:
         answer = cli.done(*words)
         assert CANARY not in answer.out + answer.err
         assert CANARY[:-4] not in answer.out + answer.err
-    assert [mask_key(key) for key in ("", "short", "x" * 15, "0123456789abcdef")] == [
+    assert [mask_keys(keys) for keys in ((), ("short",), ("x" * 15, "0123456789abcdef"))] == [
         "",
         "…",
-        "…",
-        "…cdef",
+        "…, …cdef",
     ]
 
 
 def test_the_shipped_configuration_is_in_order(cli: Cli) -> None:
-    shipped = ROOT / "gateway.toml"
-    answer = cli.done("check", "--config", str(shipped))
+    shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
+    cli.config.write_text(shipped.replace("port = 8080", "port = 0"), encoding="utf-8")
+    answer = cli.done("check")
     assert "off: the environment variable OPENAI_API_KEY is not set" in answer.out
     assert answer.err == ""
 
 
 def test_a_configuration_without_models_is_remarked_upon(cli: Cli) -> None:
-    cli.config.write_text("")
+    cli.config.write_text("[server]\nport = 0\n")
     assert cli.done("check").err.startswith("No model is on")
 
 
 def test_a_bad_configuration_exits_78(cli: Cli) -> None:
-    cli.config.write_text('[providers.openai]\ndialect = "chat"\nconnect_timeout = "5s"\n')
+    provider = '[providers.openai]\ndialect = "chat"\nbase_url = "http://h"\n'
+    cli.config.write_text(f'{provider}connect_timeout = "5s"\nx = 1\n')
     answer = cli.run("check")
     assert (answer.code, answer.out) == (78, "")
-    assert answer.err == (
-        f"python -m gateway: {cli.config}: [providers.openai] connect_timeout: "
-        'must be a number of seconds above 0, not "5s"\n'
+    assert (
+        answer.err
+        == (
+            f"python -m gateway: {cli.config}: [providers.openai] connect_timeout: "
+            'must be a number of seconds above 0, not "5s"\n'
+            f"python -m gateway: {cli.config}: [providers.openai] x: unknown key; known here: "
+        )
+        + answer.err.rpartition("known here: ")[2]
     )
 
 
@@ -158,5 +171,82 @@ def test_a_bad_configuration_exits_78(cli: Cli) -> None:
     ],
 )
 def test_an_exposed_gateway_is_warned_of(cli: Cli, server: str, is_warned: bool) -> None:
-    cli.config.write_text(f"[server]\n{server}\n", encoding="utf-8")
-    assert ("TLS proxy" in cli.done("check").err) == is_warned
+    cli.config.write_text(f"[server]\nport = 0\n{server}\n", encoding="utf-8")
+    assert ("TLS proxy" in cli.run("check").err) == is_warned  # there may be no IPv6 here
+
+
+def test_listening_addresses_are_written_as_in_urls(tmp_path: Path) -> None:
+    assert listen_address(load(tmp_path, '[server]\nhost = "::1"')) == "[::1]:8080"
+    assert listen_address(load(tmp_path, "")) == "127.0.0.1:8080"
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def make_text(path: Path) -> None:
+    path.write_text("no database " * 100, encoding="utf-8")
+
+
+def make_foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE cookies (x)")
+        database.execute("PRAGMA user_version = 4")
+
+
+def lose(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").touch()
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (make_folder, "it is a folder; name a file in it"),
+        (make_text, "it is no ledger, or its first page is damaged; restore a backup"),
+        (make_foreign, "not a ledger, but another program's database; name another file as"),
+        (lose, "there is no database, but gateway.db-wal shows that there was one. Put it back"),
+    ],
+)
+def test_a_database_that_would_not_open_is_told(
+    cli: Cli, make: Callable[[Path], None], problem: str
+) -> None:
+    """And `serve` says the same."""
+    make(cli.database)
+    answer = cli.run("check")
+    assert answer.code == 69
+    assert answer.out.startswith("config ")
+    assert answer.err.startswith(f"`serve` cannot start: {cli.database}: {problem}")
+    told = cli.run("account", "add", "alice")
+    assert (told.code, problem in told.err) == (69, True)
+
+
+def test_a_missing_folder_of_the_database_is_told(cli: Cli) -> None:
+    cli.config.write_text('[server]\nport = 0\n[storage]\npath = "no/where/gateway.db"\n')
+    folder = cli.folder / "no" / "where"
+    told = f"the folder {cli.folder}/no does not exist; type `mkdir -p {folder}`\n"
+    assert cli.run("check").err.endswith(f"{folder}/gateway.db: {told}")
+    for words in (("account", "list"), ("account", "add", "alice")):
+        answer = cli.run(*words)
+        assert (answer.code, answer.err.endswith(told)) == (69, True)
+
+
+def test_looking_changes_nothing(cli: Cli) -> None:
+    cli.done("check")
+    assert [path.name for path in cli.folder.iterdir()] == ["gateway.toml"]
+    cli.done("account", "add", "alice")
+    before = cli.database.read_bytes()
+    cli.done("check")
+    assert cli.database.read_bytes() == before
+
+
+def test_an_address_in_use_is_told_unless_by_a_gateway_of_this_database(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        cli.config.write_text(f"[server]\nport = {port}\n", encoding="utf-8")
+        answer = cli.run("check")
+        assert answer.code == 69
+        assert f"`serve` cannot start: cannot listen on 127.0.0.1:{port}: another" in answer.err
+        cli.done("account", "add", "alice")
+        lock = take_lock(cli.database)
+        assert cli.run("check").code == 0
+        os.close(lock)

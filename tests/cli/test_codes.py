@@ -7,6 +7,7 @@ import re
 import pytest
 
 from gateway.admin import accounts, codes
+from gateway.cli.actor import find_actor
 from tests.support.cli import Cli
 
 
@@ -46,7 +47,7 @@ def test_codes_in_json(cli: Cli) -> None:
         "status": "open",
         "note": "spring",
         "created": made["created"],
-        "created_by": "cli",
+        "created_by": find_actor({}).name,
         "expires": "2999-12-31T00:00:00.000Z",
         "redeemed": None,
         "redeemed_by": None,

@@ -18,13 +18,16 @@ VERB_PATHS = [verb.path for verb in VERBS]
 
 def test_these_verbs_and_no_others_exist() -> None:
     assert VERB_PATHS == [
-        "serve", "check", "audit", "backup", "unit",
+        "serve", "check", "reload", "audit", "events", "backup", "export", "import", "unit",
         "account add", "account edit", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume", "account passwd", "account signin-link",
         "account end-sessions",
         "key add", "key edit", "key list", "key rotate", "key revoke",
+        "budget add", "budget list", "budget edit", "budget remove",
         "code make", "code list", "code void",
-        "usage",
+        "token add", "token list", "token revoke",
+        "price check", "price propose",
+        "usage", "calls", "receipt", "providers", "alerts list", "alerts test", "refusals",
     ]  # fmt: skip
 
 
@@ -42,7 +45,19 @@ def test_every_example_can_be_typed(verb: Verb) -> None:
 
 
 def test_every_reading_verb_answers_in_json() -> None:
-    reading = {"check", "audit", "account list", "account show", "key list", "code list", "usage"}
-    for path in reading:
-        words = [*path.split(), *(["x"] if path == "account show" else []), "--json"]
+    reading = {
+        "check",
+        "audit",
+        "events",
+        "account list",
+        "account show",
+        "key list",
+        "code list",
+        "usage",
+        "budget list",
+        "calls",
+    }
+    named = {"account show", "price check", "price propose"}
+    for path in reading | named:
+        words = [*path.split(), *(["x"] if path in named else []), "--json"]
         assert parse(words, VERBS, GROUPS).json is True

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from gateway import apikeys
+from gateway.exit_codes import ExitCode
 from tests.support.cli import Cli
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -85,6 +88,63 @@ def test_a_key_is_edited_and_what_is_not_named_stays(cli: Cli, alice: str) -> No
     assert (key["name"], key["cap"], key["models"]) == ("", None, None)
     assert key["expires"] == "2999-12-31T00:00:00.000Z"
     assert cli.done("key", "edit", key_id, "--expires", "none", "--json").json["expires"] is None
+
+
+def test_the_limits_of_a_key_are_edited_one_by_one(cli: Cli, alice: str) -> None:
+    names = ("requests_per_minute", "tokens_per_minute", "concurrency")
+    key_id, _ = cli.add_key(alice, "--rpm", "5", "--tpm", "6")
+    key = cli.done("key", "edit", key_id, "--rpm", "0", "--concurrency", "7", "--json").json
+    assert [key[name] for name in names] == [0, 6, 7]
+    row = cli.done("key", "list").out.splitlines()[1]
+    assert "unlimited requests/min, 6 tokens/min, 7 at once" in row
+    words = "--rpm none --tpm none --concurrency none --json"
+    key = cli.done("key", "edit", key_id, *words.split()).json
+    assert [key[name] for name in names] == [None, None, None]
+
+
+def test_a_key_is_named_by_its_name_if_no_other_has_it(cli: Cli, alice: str) -> None:
+    cli.done("account", "add", "bo")
+    mine, _ = cli.add_key(alice, "--name", "laptop")
+    other, _ = cli.add_key(alice, "--name", "ci")
+    assert cli.done("key", "edit", "laptop", "--cap", "5", "--json").json["id"] == mine
+    new = cli.done("key", "rotate", "laptop", "--json").json["id"]
+    assert cli.done("key", "edit", "laptop", "--name", "pc", "--json").json["id"] == new
+    theirs, _ = cli.add_key("bo", "--name", "ci")
+    for verb in (("revoke",), ("rotate",), ("edit", "--cap", "1")):
+        answer = cli.run("key", verb[0], "ci", *verb[1:])
+        listed = f"{other} of alice, {theirs} of bo"
+        assert answer.err == (
+            f"python -m gateway: 2 keys are named 'ci'; give the id of one: {listed}\n"
+        )
+        assert (answer.code, answer.out) == (1, "")
+    assert cli.done("key", "revoke", other, "--json").json["id"] == other
+    assert cli.done("key", "revoke", "ci", "--json").json["id"] == theirs
+    assert cli.run("key", "revoke", "ci").code == 1, "none of them works any more"
+
+
+def test_of_many_keys_of_a_name_ten_are_listed(cli: Cli, alice: str) -> None:
+    for _ in range(11):
+        cli.add_key(alice, "--name", "ci")
+    answer = cli.run("key", "revoke", "ci")
+    assert answer.err.count(" of alice, ") == 10
+    assert answer.err.endswith(", 1 more\n")
+
+
+@pytest.mark.parametrize("verb", ["edit --rpm 5", "rotate", "revoke"])
+def test_a_key_itself_is_neither_taken_nor_repeated(cli: Cli, alice: str, verb: str) -> None:
+    key_id, secret = cli.add_key(alice)
+    name, *options = verb.split()
+    refused = cli.run("key", name, secret, *options)
+    assert (refused.code, refused.out) == (ExitCode.FAILED, "")
+    assert "not the key itself" in refused.err
+    assert secret not in refused.err
+    assert cli.done("key", "list", "--json").json[0]["id"] == key_id
+
+
+def test_an_id_is_never_taken_for_a_name(cli: Cli, alice: str) -> None:
+    mine, _ = cli.add_key(alice)
+    cli.add_key(alice, "--name", mine)
+    assert cli.done("key", "revoke", mine, "--json").json["id"] == mine
 
 
 def test_an_edit_of_nothing_or_of_a_dead_key_is_refused(cli: Cli, alice: str) -> None:

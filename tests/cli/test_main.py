@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway import apikeys
+from gateway.version import find_version
 from tests import ROOT
 from tests.support.cli import Cli
 
@@ -32,6 +33,7 @@ from tests.support.cli import Cli
         ["code", "list"],
         ["usage"],
         ["audit"],
+        ["events"],
     ],
 )
 def test_a_missing_database_is_not_made_and_exits_5(cli: Cli, words: Sequence[str]) -> None:
@@ -110,6 +112,12 @@ def test_the_configuration_is_found_by_option_variable_or_folder(
     monkeypatch.chdir(cli.folder)
     assert cli.run("account", "list", environ={}).code == 0
     assert cli.run("account", "list", environ={"GATEWAY_CONFIG": ""}).code == 0
+
+
+def test_the_version_is_shown_without_a_configuration(cli: Cli) -> None:
+    cli.config.unlink()
+    answer = cli.done("--version")
+    assert (answer.out, answer.err) == (f"gateway {find_version()}\n", "")
 
 
 def test_only_what_serves_needs_the_keys_of_providers(cli: Cli) -> None:

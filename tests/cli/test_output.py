@@ -20,6 +20,19 @@ def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:
     )  # fmt: skip
 
 
+def test_the_points_of_amounts_stand_under_each_other() -> None:
+    amounts = ("20.00", "0.0004", "-", "free", "-1234.000000001")
+    table = render_table((Column("COST", right=True), Column("N")), [(one, "x") for one in amounts])
+    assert table == (
+        "           COST  N\n"
+        "   20.00         x\n"
+        "    0.0004       x\n"
+        "              -  x\n"
+        "           free  x\n"
+        "-1234.000000001  x"
+    )
+
+
 def test_a_table_without_rows_is_its_heading() -> None:
     assert render_table((Column("A"), Column("B")), []) == "A  B"
 

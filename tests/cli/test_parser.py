@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.cli.grammar import GROUPS, VERBS
-from gateway.cli.parser import PROGRAM
+from gateway.cli.parser import PROGRAM, parse
 from tests.support.cli import Cli
 
 VERB_PATHS = [verb.path for verb in VERBS]
@@ -53,7 +53,7 @@ def test_help_begins_with_what_it_is_for_and_examples(cli: Cli, path: str) -> No
         ["code", "list", "--status", "lost"],
         ["code", "void"],
         ["usage", "--by", "moon"],
-        ["usage", "--since", "yesterday"],
+        ["usage", "--since", "last week"],
         ["serve", "now"],
         ["check", "\udcff"],
     ],
@@ -63,3 +63,24 @@ def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("usage: ")
     assert not cli.database.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("account", "add", "a", "--credti", "5"), "unknown argument --credti; did you mean --cr"),
+        (("account", "add", "a", "--credti=5"), "unknown argument --credti=5; did you mean --cred"),
+        (("audit", "extra"), "unknown argument extra; see --help"),
+        (("--nonsense",), "unknown argument --nonsense; see --help"),
+    ],
+)
+def test_an_unknown_argument_shows_the_usage_of_its_verb(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parse(words, VERBS, GROUPS)
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    verb = " ".join(one for one in words[:2] if one in ("account", "add", "audit"))
+    assert err.startswith(f"usage: python -m gateway {verb}".rstrip() + " [-h]")
+    assert told in err

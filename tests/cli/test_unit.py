@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from gateway.cli import unit
-from gateway.cli.unit import warn
+from gateway.cli.unit import note
 from gateway.exit_codes import ExitCode
 from gateway.server.units import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
@@ -31,6 +31,7 @@ def test_the_verb_prints_this_installation(cli: Cli) -> None:
     assert unit["ReadWritePaths"] == [str(cli.folder)]
     assert answer.out.startswith("[Unit]\n")
     assert "sudo systemctl enable --now gateway.socket gateway.service" in answer.err
+    assert "sudo systemctl reload gateway.service" in answer.err
     assert not cli.database.exists()
 
 
@@ -81,7 +82,34 @@ def test_no_service_runs_as_root(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_user_of_systemds_is_no_surprise() -> None:
     place = dataclasses.replace(PLACE, owner="", database=STATE)
-    note = warn(make_service(place, SERVER), place)
-    assert note is not None
-    assert "sudo" in note
-    assert warn(make_service(PLACE, SERVER), PLACE) is None
+    (line,) = note(make_service(place, SERVER), place)
+    assert "sudo" in line
+    assert list(note(make_service(PLACE, SERVER), PLACE)) == []
+
+
+def test_the_configuration_of_the_clone_is_no_place_to_edit(cli: Cli) -> None:
+    """An upgrade overwrites it, so `unit` asks for a copy elsewhere; with one it is quiet."""
+    answer = cli.done("unit", "--config", str(SHIPPED))
+    assert f"Note: {SHIPPED} comes with the program, and an upgrade would overwrite" in answer.err
+    assert f"set [storage] path in it to {SHIPPED.with_name('gateway.db')}" in answer.err
+    assert "print the units again with --config /etc/gateway/gateway.toml" in answer.err
+    assert "Note:" not in cli.done("unit").err
+
+
+def test_another_name_of_the_clones_configuration_is_found(cli: Cli) -> None:
+    cli.config.unlink()
+    cli.config.symlink_to(SHIPPED)
+    assert f"Note: {cli.config} comes with the program" in cli.done("unit").err
+
+
+def test_a_container_is_told_where_its_database_must_be(cli: Cli) -> None:
+    answer = cli.done("unit", "--container")
+    assert read_unit(answer.out)["Exec"] == ["serve --config /etc/gateway/gateway.toml"]
+    assert f"{cli.config}:/etc/gateway/gateway.toml:ro" in answer.out
+    assert 'set [storage] path = "/var/lib/gateway/gateway.db"' in answer.err
+    cli.config.write_text('[storage]\npath = "/var/lib/gateway/gateway.db"\n', encoding="utf-8")
+    assert "Note" not in cli.done("unit", "--container").err
+
+
+def test_one_unit_is_printed_at_a_time(cli: Cli) -> None:
+    assert cli.run("unit", "--container", "--socket").code == ExitCode.USAGE

@@ -17,7 +17,7 @@ RUN_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a client printed, and its exit code."""
+    """A client's output and exit code."""
 
     code: int | None
     out: str
@@ -29,6 +29,27 @@ def find(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"{path.name} is not installed: set GATEWAY_CLIENTS")
     return path
+
+
+async def run_node(script: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """Run a module with the packages of npm; return its output."""
+    modules = find("node_modules")
+    (folder / "node_modules").symlink_to(modules)
+    path = folder / "script.mjs"
+    path.write_text(script, encoding="utf-8")
+    told = await run(("node", path), folder, environment)
+    assert told.code == 0, told.out
+    return told.out
+
+
+async def run_python(script: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """Run a script with the packages of pip; return its output."""
+    python = find("venv", "bin", "python")
+    path = folder / "script.py"
+    path.write_text(script, encoding="utf-8")
+    told = await run((python, path), folder, environment)
+    assert told.code == 0, told.out
+    return told.out
 
 
 async def run(

@@ -87,7 +87,7 @@ async def test_a_shell_call_and_its_result(
 async def test_a_stream_that_fails_is_not_replayed(
     stage: Stage, tmp_path: Path, provider: Provider
 ) -> None:
-    """What was delivered is charged; Codex would send the whole turn again up to five times."""
+    """A delivered part is charged; Codex would send the whole turn again up to five times."""
     events = provider.events(Told("Hello from afar!"))
     stage.alpha.play([stream_head(), *map(chunked, events[:-3]), End.FIN])
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
@@ -100,7 +100,7 @@ async def test_an_empty_balance_is_told_in_our_words(stage: Stage, tmp_path: Pat
     key = stage.callers["empty"].key
     told = await ask(stage.gateway, key, tmp_path, stage.fresh("plain"))
     assert told.code != 0
-    assert "balance is not positive" in told.out, told.out
+    assert "balance is 0.00 USD" in told.out, told.out
     assert stage.alpha.exchanges == []
 
 

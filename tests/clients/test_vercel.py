@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.clients import kit
 from tests.clients.test_codex import each_provider
+from tests.support.embeddings import VECTORS, embeddings
 from tests.support.pairs import Provider
+from tests.support.replies import json_reply
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
@@ -42,10 +45,6 @@ console.log("STREAMED", await streamed.text);
 
 @each_provider
 async def test_a_tool_loop(stage: Stage, tmp_path: Path, provider: Provider) -> None:
-    modules = kit.find("node_modules", "@ai-sdk", "openai").parents[1]
-    (tmp_path / "node_modules").symlink_to(modules)
-    script = tmp_path / "weather.mjs"
-    script.write_text(SCRIPT, encoding="utf-8")
     called = Told(calls=[ToolCall("call_1", "weather", {"city": "Köln"})], finish="tool_calls")
     final = Told("It is sunny.")
     stage.alpha.play(
@@ -59,8 +58,33 @@ async def test_a_tool_loop(stage: Stage, tmp_path: Path, provider: Provider) -> 
         "BASE_URL": stage.gateway.base_url,
         "MODEL": stage.fresh(provider.kind),
     }
-    told = await kit.run(("node", script), tmp_path, environment)
-    assert told.code == 0, told.out
-    assert "TOLD It is sunny." in told.out
-    assert "STREAMED It is sunny." in told.out
+    out = await kit.run_node(SCRIPT, tmp_path, environment)
+    assert "TOLD It is sunny." in out
+    assert "STREAMED It is sunny." in out
     assert "sunny in Köln" in stage.alpha.last.body.decode()
+
+
+EMBEDDINGS = """
+import { embed, embedMany } from "ai";
+import { createOpenAI } from "@ai-sdk/openai";
+
+const openai = createOpenAI({ baseURL: process.env.BASE_URL, apiKey: process.env.KEY });
+const model = openai.embedding(process.env.MODEL);
+const { embedding } = await embed({ model, value: "one", maxRetries: 0 });
+const { embeddings, usage } = await embedMany({ model, values: ["one", "two"], maxRetries: 0 });
+console.log("MADE", JSON.stringify({ embedding, embeddings, usage }));
+"""
+
+
+@pytest.mark.parametrize("kind", ["embed", "embed-responses"])
+async def test_embeddings(stage: Stage, tmp_path: Path, kind: str) -> None:
+    stage.alpha.play(json_reply(embeddings(VECTORS[:1])), json_reply(embeddings()))
+    environment = {
+        "KEY": stage.key,
+        "BASE_URL": stage.gateway.base_url,
+        "MODEL": stage.fresh(kind),
+    }
+    out = await kit.run_node(EMBEDDINGS, tmp_path, environment)
+    made = json.loads(out.rpartition("MADE ")[2])
+    vectors = [[*one] for one in VECTORS]
+    assert made == {"embedding": vectors[0], "embeddings": vectors, "usage": {"tokens": 11}}

@@ -31,6 +31,7 @@ def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
     )
     assert config.storage.path == tmp_path / "gateway.db"
     assert dataclasses.astuple(config.billing) == ("USD", 1024, None, None, None)
+    assert dataclasses.astuple(config.console) == (None,)
     assert dataclasses.astuple(config.limits) == (600, 0, 50)
     assert (dict(config.providers), dict(config.models)) == ({}, {})
 
@@ -39,7 +40,7 @@ def test_a_provider_needs_dialect_and_address_alone(tmp_path: Path) -> None:
     provider = openai(tmp_path, "").providers["openai"]
     assert (provider.name, provider.dialect) == ("openai", "chat")
     assert provider.base_url == "https://api.openai.com/v1"
-    assert (provider.api_key, provider.off) == ("", None)
+    assert (provider.api_keys, provider.off) == ((), None)
     assert (provider.connect_timeout, provider.first_byte_timeout) == (5.0, 600.0)
     assert (provider.idle_timeout, provider.total_timeout) == (300.0, 3600.0)
     assert (provider.max_concurrency, provider.on_disconnect) == (0, "drain")
@@ -93,6 +94,8 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         demo_credit = 5.00
         low_balance = 0.5
         top_up_text = "Write to billing@example.com."
+        [console]
+        identity_header = "Remote-User"
         [limits]
         requests_per_minute = 1
         tokens_per_minute = 2
@@ -150,10 +153,11 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         5 * 10**8,
         "Write to billing@example.com.",
     )
+    assert dataclasses.astuple(config.console) == ("Remote-User",)
     assert dataclasses.astuple(config.limits) == (1, 2, 3)
     provider = config.providers["p"]
     assert provider.base_url == "http://127.0.0.1:8000/v1"
-    assert (provider.api_key, provider.off) == ("secret", None)
+    assert (provider.api_keys, provider.off) == (("secret",), None)
     assert (provider.connect_timeout, provider.first_byte_timeout) == (1.0, 2.0)
     assert (provider.idle_timeout, provider.total_timeout) == (3.0, 4.5)
     assert (provider.max_concurrency, provider.on_disconnect) == (5, "drain")
@@ -211,7 +215,7 @@ def test_a_variable_switches_a_shipped_provider_on(
     config = load_config(SHIPPED, {variable: CANARY})
     assert config.providers[provider].off is None
     assert config.providers[provider].dialect == dialect
-    assert config.providers[provider].api_key == CANARY
+    assert config.providers[provider].api_keys == (CANARY,)
     owners = {model.owned_by for model in config.active_models().values()}
     assert owners == {"demo", provider}
 
@@ -228,7 +232,7 @@ EMBEDDER = '[models."e"]\nkind = "embedding"\n'
 
 
 def test_a_model_that_embeds_has_no_output(tmp_path: Path) -> None:
-    second = '[providers.second]\ndialect = "chat"\nbase_url = "http://x"\n'
+    second = '[providers.second]\ndialect = "responses"\nbase_url = "http://x"\n'
     lines = 'routes = ["openai/e", "second/e"]\nprice = { input = 0.02 }'
     text = f"{OPENAI}{second}{EMBEDDER}{lines}"
     model = load(tmp_path, text).models["e"]
@@ -264,7 +268,7 @@ def test_a_model_that_embeds_has_no_output(tmp_path: Path) -> None:
         ),
         (
             'routes = ["claude/e"]\nprice = "free"\n[providers.claude]\ndialect = "messages"\nbase_url = "http://x"',
-            "routes: embeddings need a provider of dialect chat or demo",
+            "routes: embeddings need a provider of dialect chat or responses or demo",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.settings import MAX_PRICE, MAX_TOKENS
+from gateway.config.model_settings import MAX_PRICE, MAX_TOKENS
 from gateway.money import NANO, Price, Tokens, compute_cost_nano
 from gateway.prices import FREE_OF_CHARGE
 from tests.support.settings import MODEL, OPENAI, load, refusal, with_price

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, load_config
+from gateway.config import ConfigError, load_config, load_storage
 from tests.support.settings import MODEL, OPENAI, load, refusal
 
 PROVIDER = "gateway.toml: [providers.openai]"
@@ -111,7 +111,7 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="cannot be read: it is a folder; name a file"):
         load_config(tmp_path, {})
 
 
@@ -144,3 +144,39 @@ def test_the_database_is_found_from_another_folder(
     monkeypatch.chdir(tmp_path)
     config = load_config(Path("here/gateway.toml"), {})
     assert config.storage.path == tmp_path / "here" / "gateway.db"
+
+
+@pytest.mark.parametrize(
+    ("toml", "database"),
+    [
+        ("", "gateway.db"),
+        ('[storage]\npath = "a.db"\n[models.x', "a.db"),
+        ('[server]\nport = "x\n\n [ storage ] # here\n# why\npath = "a.db"', "a.db"),
+        ('[server]\nport = x\n[storage]\n[billing]\npath = "b.db"', "gateway.db"),
+        ("[server]\nport = x", "gateway.db"),
+        ("[servr]\nport = 1", "gateway.db"),
+    ],
+)
+def test_the_database_is_found_in_a_file_that_is_broken_elsewhere(
+    tmp_path: Path, toml: str, database: str
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(toml)
+    assert load_storage(path, {}).storage.path == tmp_path / database
+
+
+@pytest.mark.parametrize(
+    ("toml", "error"),
+    [
+        ("[storage]\npath = 7", "[storage] path: must be one line of text"),
+        ("[storage]\npth = 'x'", '[storage] pth: unknown key; did you mean "path"?'),
+        ("storage = 7", "storage: must be a table, not 7"),
+        ("[storage]\npath = 'x\n[server]\nport = 1", "is not valid TOML"),
+    ],
+)
+def test_an_error_about_the_database_is_told(tmp_path: Path, toml: str, error: str) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(toml)
+    with pytest.raises(ConfigError) as caught:
+        load_storage(path, {})
+    assert error in str(caught.value)

@@ -20,7 +20,7 @@ def test_a_variable_that_is_not_set_turns_the_provider_off(
 ) -> None:
     provider = openai(tmp_path, 'api_key = "env:OPENAI_API_KEY"', environ).providers["openai"]
     assert provider.off == "the environment variable OPENAI_API_KEY is not set"
-    assert provider.api_key == ""
+    assert provider.api_keys == ()
 
 
 def test_models_whose_providers_are_all_off_are_not_active(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_models_whose_providers_are_all_off_are_not_active(tmp_path: Path) -> No
 def test_a_key_is_read_from_a_file_beside_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "openai.key").write_text(f"{CANARY}\n")
     provider = openai(tmp_path, 'api_key = "file:openai.key"').providers["openai"]
-    assert (provider.api_key, provider.off) == (CANARY, None)
+    assert (provider.api_keys, provider.off) == ((CANARY,), None)
 
 
 @pytest.mark.parametrize("written", ["$CREDENTIALS_DIRECTORY/key", "${CREDENTIALS_DIRECTORY}/key"])
@@ -50,7 +50,7 @@ def test_a_file_may_be_named_by_a_variable(tmp_path: Path, written: str) -> None
     (folder / "key").write_text(CANARY)
     environ = {"CREDENTIALS_DIRECTORY": str(folder)}
     provider = openai(tmp_path, f'api_key = "file:{written}"', environ).providers["openai"]
-    assert provider.api_key == CANARY
+    assert provider.api_keys == (CANARY,)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,10 @@ def test_a_file_may_be_named_by_a_variable(tmp_path: Path, written: str) -> None
         ('"file: "', 'must name a file: "file:PATH"'),
         ('""', "must not be empty; leave it out where none is needed"),
         (f'"{CANARY}\\r\\nX: y"', "must be one word of printable ASCII, which it does not hold"),
-        (f'["{CANARY}"]', 'must be a text: "env:NAME", "file:PATH" or the value itself'),
+        (f'[["{CANARY}"]]', 'must be a text: "env:NAME", "file:PATH" or the value itself'),
+        (f'["{CANARY}", ""]', "must not be empty; leave it out where none is needed"),
+        (f'["{CANARY}", "{CANARY}"]', "has the same key twice"),
+        ("[]", "must not be empty; leave it out where none is needed"),
     ],
 )
 def test_a_key_that_cannot_be_used_is_refused_and_not_repeated(
@@ -236,3 +239,31 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path, line: str, problem: s
     assert refusal(tmp_path, f"[server]\n{line}").startswith(
         f"gateway.toml: [server] {key}: {problem}"
     )
+
+
+TRUSTED = '[server]\ntrusted_proxies = ["10.0.0.1"]\n'
+NAMED_BY = "[console]\nidentity_header ="
+PLACE = "gateway.toml: [console] identity_header:"
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ('""', "must be a header's name such as"),
+        ('"Remote User"', "must be a header's name such as"),
+        ('"Remote_User"', "must be a header's name such as"),
+        ('["Remote-User"]', "must be a header's name such as"),
+        ('"authorization"', "must be a header that names an account"),
+        ('"X-Forwarded-For"', "must be a header that names an account"),
+    ],
+)
+def test_a_header_that_cannot_name_an_account_is_refused(
+    tmp_path: Path, written: str, problem: str
+) -> None:
+    assert refusal(tmp_path, f"{TRUSTED}{NAMED_BY} {written}").startswith(f"{PLACE} {problem}")
+
+
+def test_a_header_that_nobody_may_send_is_refused(tmp_path: Path) -> None:
+    text = f'{NAMED_BY} "Remote-User"'
+    assert refusal(tmp_path, text).startswith(f"{PLACE} needs trusted_proxies under [server]")
+    assert load(tmp_path, TRUSTED + text).console.identity_header == "Remote-User"

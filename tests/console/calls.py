@@ -42,6 +42,10 @@ class Past:
     model: str = "demo/echo"
     cost_nano: int = 77
     outcome: Outcome = "complete"
+    provider: str = "demo"
+    status: int = 200
+    provider_cost_nano: int | None = None
+    reported_cost_nano: int | None = None
 
     def make_id(self) -> str:
         return f"req_{self.started_ms:012x}{next(_numbers):016x}"
@@ -74,19 +78,27 @@ def explain(path: Path, sql: str) -> list[str]:
     return [row[3] for row in rows]
 
 
+def check_plan(path: Path, sql: str, *, sorts: bool = False, scans: tuple[str, ...] = ()) -> None:
+    """Check that a statement scans no table but those named, and sorts only if it may."""
+    plan = explain(path, sql)
+    for table in {"requests", "entries", "daily", "hourly", "keys", "accounts"}.difference(scans):
+        assert not any(step.startswith(f"SCAN {table}") for step in plan), plan
+    assert sorts or not any("TEMP B-TREE" in step for step in plan), plan
+
+
 def _make_item(account_id: int, request_id: str, past: Past) -> Item:
     account = Account(account_id, "", suspended=False, balance_nano=0)
     key = Key(past.key_id, account, KeyTerms())
     admission = Admission(
-        request_id, past.model, "demo", PRICE, 1000, stream=False, started_ms=past.started_ms
+        request_id, past.model, past.provider, PRICE, 1000, stream=False, started_ms=past.started_ms
     )
     settlement = None
     if past.ended_ms is not None:
         settlement = Settlement(
             outcome=past.outcome,
-            provider="demo",
+            provider=past.provider,
             attempts=1,
-            status=200,
+            status=past.status,
             tokens=TOKENS,
             web_searches=0,
             price=Price(0, 0, 0, 0, past.cost_nano if past.outcome == "complete" else 0),
@@ -96,5 +108,7 @@ def _make_item(account_id: int, request_id: str, past: Past) -> Item:
             first_byte_ms=12,
             ended_ms=past.ended_ms,
             withdraw_if_late=False,
+            provider_cost_nano=past.provider_cost_nano,
+            reported_cost_nano=past.reported_cost_nano,
         )
     return Item(Hold(admission, account, key, 1000), insert=True, settlement=settlement)

@@ -54,8 +54,8 @@ async def test_a_made_up_link_waits_for_nobody(tmp_path: Path) -> None:
 
 
 async def test_fail2ban_finds_failures_and_nothing_else(tmp_path: Path) -> None:
-    """The regular expression in README is tried on the log itself."""
-    found = FAIL2BAN.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    """The regular expression in the documents is tried on the log itself."""
+    found = FAIL2BAN.search((ROOT / "gateway/docs/operation.md").read_text(encoding="utf-8"))
     assert found is not None
     pattern = re.compile(found[1].replace("<HOST>", r"(?P<host>\S+)"))
     async with start_console(

@@ -16,6 +16,7 @@ from gateway.console.origin import (
     find_address,
     find_own_origins,
     is_same_site,
+    is_trusted,
     read_local,
 )
 
@@ -135,6 +136,22 @@ def test_forwarded_addresses_are_believed_as_far_as_proxies_are(
 
 def test_nobody_is_trusted_by_default(server: Server) -> None:
     assert find_address("127.0.0.1", ["203.0.113.5"], server.trusted_proxies) == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        ("10.0.0.1", True),
+        ("::ffff:10.0.0.1", True),
+        ("::1", True),
+        ("192.0.2.1", False),
+        ("", False),
+        ("local", False),
+        ("10.0.0.1, 192.0.2.1", False),
+    ],
+)
+def test_a_peer_is_trusted_by_its_address_alone(peer: str, *, expected: bool) -> None:
+    assert is_trusted(peer, PROXIES) is expected
 
 
 # ---- devices -------------------------------------------------------------------------------------

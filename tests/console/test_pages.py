@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import pytest
 from aiohttp import web
@@ -11,6 +12,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from gateway.console import pages
 from gateway.console.browser import SECURITY_HEADERS
+from tests.support.stage import Stage
 
 Client = TestClient[web.Request, web.Application]
 
@@ -30,7 +32,7 @@ async def client(aiohttp_client: AiohttpClient) -> Client:
 
 @pytest.mark.parametrize("path", pages.PATHS)
 async def test_each_page_is_the_same_file(client: Client, path: str) -> None:
-    reply = await client.get(path.replace("{name:[^/]+}", "a%2Fb%20%7Bc%7D"), headers=PLAIN)
+    reply = await client.get(re.sub(r"\{.*\}", "a%2Fb%20%7Bc%7D", path), headers=PLAIN)
     assert reply.status == 200
     assert await reply.read() == pages.FILES["index.html"].body
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -46,6 +48,14 @@ async def test_unknown_paths_are_404_with_the_page(client: Client, path: str) ->
 async def test_the_bare_address_leads_to_the_page(client: Client) -> None:
     reply = await client.get("/console", allow_redirects=False)
     assert (reply.status, reply.headers["Location"]) == (308, "/console/")
+
+
+async def test_a_browser_at_the_root_is_led_to_the_page(stage: Stage) -> None:
+    reply = await stage.gateway.ask("GET", "/", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (reply.status, reply.headers["location"]) == (303, "/console/")
+    for headers in ({}, {"Accept": "*/*"}, {"Accept": "application/json"}):
+        reply = await stage.gateway.ask("GET", "/", headers=headers)
+        assert (reply.status, reply.json["error"]["code"]) == (404, "unknown_url")
 
 
 @pytest.mark.parametrize("path", ["/console", "/console/", "/console/static/app.js", "/console/x"])

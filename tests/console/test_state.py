@@ -27,7 +27,7 @@ async def request_(tmp_path: Path) -> AsyncIterator[ConsoleRequest]:
 
 
 async def test_the_books_know_who_is_signed_in(request_: ConsoleRequest) -> None:
-    signed_out = replace(request_, session=None)
+    signed_out = replace(request_, caller=None)
     assert await request_.run(lambda books: books.actor) == Actor("alice", "127.0.0.1")
     assert await signed_out.run(lambda books: books.actor) == Actor("nobody", "127.0.0.1")
 
@@ -49,7 +49,7 @@ def test_no_secret_is_in_the_representation(request_: ConsoleRequest) -> None:
     shown = repr((Answer({}, session_token="gws_secret", kept={"x": "kept"}), request_.fields))
     assert "gws_secret" not in shown
     assert "kept" not in shown
-    assert "laptop" not in repr(replace(request_, session=None))
+    assert "laptop" not in repr(replace(request_, caller=None))
 
 
 def test_a_holder_may_make_600_changes_an_hour(tmp_path: Path) -> None:

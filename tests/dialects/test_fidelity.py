@@ -79,7 +79,7 @@ def test_odd_lines_do_not_touch_the_events_beside_them(end: bytes, odd: bytes) -
 
 @pytest.mark.parametrize("broken", [b"data: oops\n\n", b'data: {"choices":\n\n', b"data: [1]\n\n"])
 def test_an_event_that_no_client_could_read_ends_the_stream(broken: bytes) -> None:
-    """What came before it has passed as it is, and is charged."""
+    """All before it has passed as it is, and is charged."""
     stream = get_stream("openai-text")
     blocks = list_events(rename(stream))
     body = b"".join([*stream.blocks[:4], broken, *stream.blocks[4:]])

@@ -1,4 +1,4 @@
-"""What is charged at ends that are odd: cut short, oversized, empty, or beyond any translation."""
+"""The charge at ends that are odd: cut short, oversized, empty, or beyond any translation."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ PACKAGE = Path(gateway.__file__).parent
 FILES = sorted(
     [
         *(PACKAGE / "ledger").rglob("*.py"),
+        *(PACKAGE / "price_lists").rglob("*.py"),
         *(PACKAGE / name for name in ("money.py", "usage.py", "admin/accounts.py")),
     ]
 )

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admin import accounts
-from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger import Hold, Key
+from gateway.admin import accounts, keys
+from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
+from gateway.ledger import Allowance, Hold, Key
+from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.times import DAY_MS
+from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.kit import (
     Place,
     admission,
@@ -36,7 +39,20 @@ AMOUNTS = st.one_of(st.integers(0, 3000), st.integers(0, 10**15))
 Step = tuple[str, int, int]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["hold", "hold", "hold", "settle", "settle", "void", "credit", "correct"]),
+        st.sampled_from(
+            [
+                "hold",
+                "hold",
+                "hold",
+                "settle",
+                "settle",
+                "void",
+                "credit",
+                "correct",
+                "day",
+                "budget",
+            ]
+        ),
         AMOUNTS,
         st.integers(0, 9),
     ),
@@ -50,7 +66,10 @@ class Model:
     """The expected books, kept by the plainest arithmetic."""
 
     balance: int
+    budget: int = 0
+    now_ms: int = NOW_MS
     spent: int = 0
+    spent_today: int = 0
     held: dict[Hold, int] = field(default_factory=dict)
 
 
@@ -62,26 +81,43 @@ async def play(ledger: SqliteLedger, place: Place, model: Model, step: Step) -> 
     elif verb in ("settle", "void") and model.held:
         hold = list(model.held)[choice % len(model.held)]
         del model.held[hold]
-        await ledger.settle(hold, settlement(amount) if verb == "settle" else void())
+        end = settlement(amount) if verb == "settle" else void()
+        await ledger.settle(hold, replace(end, ended_ms=model.now_ms))
         if verb == "settle":
             model.balance -= amount
             model.spent += amount
+            model.spent_today += amount
+    elif verb == "day":
+        model.now_ms += DAY_MS
+        model.spent_today = 0
+    elif verb == "budget" and amount:
+        set_budget(place, model, amount)
+        await ledger.refresh()
     elif verb in ("credit", "correct") and amount:
         await operate(ledger, place, model, amount if verb == "credit" else -amount)
 
 
 def take(ledger: SqliteLedger, key: Key, model: Model, amount: int) -> None:
     """The rule of 402, 429 and acceptance, from the model's own numbers."""
-    available = model.balance - sum(model.held.values())
+    held, rest = sum(model.held.values()), model.budget - model.spent_today
     try:
-        hold = ledger.hold(key, admission(amount))
+        hold = ledger.hold(key, admission(amount, started_ms=model.now_ms))
+    except BudgetSpent:
+        assert model.balance > 0 >= rest
     except InsufficientBalance:
         assert model.balance <= 0
     except BalanceHeld:
-        assert model.balance > 0 >= available
+        assert min(model.balance, rest) > 0 >= min(model.balance, rest) - held
     else:
-        assert min(model.balance, available) > 0
+        assert min(model.balance, rest) - held > 0
         model.held[hold] = amount
+
+
+def set_budget(place: Place, model: Model, amount: int) -> None:
+    """Give the key a budget for each day of the model's clock, or change it."""
+    with SqliteBooks(place.path, clock=lambda: model.now_ms) as books:
+        keys.edit_key(books, place.key_id, {}, own=Allowance(amount, "day"))
+    model.budget = amount
 
 
 async def operate(ledger: SqliteLedger, place: Place, model: Model, amount: int) -> None:
@@ -98,11 +134,14 @@ async def operate(ledger: SqliteLedger, place: Place, model: Model, amount: int)
 def check(ledger: SqliteLedger, place: Place, model: Model) -> None:
     key = find_key(ledger, place)
     assert key.account.balance_nano == model.balance
-    assert key.account.held_nano == key.held_nano == sum(model.held.values())
-    assert key.spent_nano == model.spent
+    assert key.budget is not None
+    held = (key.account.held_nano, key.held_nano, key.budget.held_nano)
+    assert held == (sum(model.held.values()),) * 3
+    spent = (key.spent_nano, key.budget.find_spent_nano(model.now_ms))
+    assert spent == (model.spent, model.spent_today)
     assert query(
         place.path,
-        "SELECT balance_nano, (SELECT sum(amount_nano) FROM entries), spent_nano"
+        "SELECT balance_nano, (SELECT sum(amount_nano) FROM entries), keys.spent_nano"
         " FROM accounts, keys",
     ) == [(model.balance, model.balance, model.spent)]
 
@@ -111,7 +150,8 @@ async def run_steps(steps: Sequence[Step]) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         place = make_place(Path(folder), credit_nano=5000)
         model = Model(5000)
-        async with SqliteLedger.open(place.path) as ledger:
+        set_budget(place, model, 2000)
+        async with SqliteLedger.open(place.path, clock=lambda: model.now_ms) as ledger:
             for step in steps:
                 async with asyncio.timeout(60):
                     await play(ledger, place, model, step)

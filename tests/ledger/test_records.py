@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from gateway.ledger import CallView, Conflict, NotFound, OtherRequest, Refused, StoredSecret
-from gateway.money import Tokens
+from gateway.ledger import Conflict, NotFound, OtherRequest, Refused, StoredSecret
 
 
 def test_a_refusal_has_one_word_for_programs() -> None:
@@ -15,16 +12,6 @@ def test_a_refusal_has_one_word_for_programs() -> None:
     assert OtherRequest("no").code == Conflict("no").code == "conflict"
     assert Conflict("no", field="name").code == "invalid_field"
     assert Conflict("no", code="name_taken", field="name").code == "name_taken"
-
-
-def test_a_call_lasts_from_its_begin_to_its_end() -> None:
-    call = CallView(
-        "req_1", 100, None, "m", "p", "k", "", "", "pending", "pending", None, False,
-        Tokens(), 0, False, None,
-    )  # fmt: skip
-    assert call.total_ms is None
-    assert replace(call, ended_ms=130).total_ms == 30
-    assert replace(call, ended_ms=90).total_ms == 0
 
 
 def test_digests_are_not_shown() -> None:

@@ -7,6 +7,7 @@ python -m tests.long offsets                        every offset of a stream, ~1
 python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
 python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
 python -m tests.long restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
+python -m tests.long reloads --reloads 50           of prices, a provider, a key; 64 connections
 python -m tests.long soak --minutes 5 --seed 1      everything at once
 python -m tests.long backup --minutes 2             copies under 200 requests a second
 python -m tests.long kill --kills 200 --seed 1      killed under load, ~3 min
@@ -39,6 +40,7 @@ from tests.long.million import fill_first_version, measure_pages
 from tests.long.mutants import play_mutants
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
+from tests.server.reloading import play_reloads
 
 TRANSLATED_STEP: Final = 5
 READERS: Final = 500
@@ -49,6 +51,7 @@ NOTICED_MS: Final = 250
 """How far the p99 of the other requests may rise while slow callers are there."""
 IDLERS: Final = 10_000
 HEADER_SECONDS: Final = 15.0
+RELOADED_CONNECTIONS: Final = 64
 AT_ONCE: Final = 200
 """Four seconds of calls."""
 STEADY_SECONDS: Final = 20.0
@@ -146,6 +149,15 @@ async def run_restarts(options: argparse.Namespace) -> None:
     assert lag < LAG_SECONDS, f"the loop lags by {lag:.3f} s: is the machine doing something else?"
 
 
+async def run_reloads(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        figures = await play_reloads(
+            Path(folder), options.reloads, RELOADED_CONNECTIONS, options.seed
+        )
+    print(figures)
+    figures.check()
+
+
 async def run_million(_: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         filled = fill_first_version(Path(folder) / "gateway.db")
@@ -191,6 +203,7 @@ RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "mutants": run_mutants,
     "slow": run_slow,
     "restarts": run_restarts,
+    "reloads": run_reloads,
     "soak": run_soak,
     "growth": run_growth,
     "million": run_million,
@@ -208,6 +221,7 @@ def main() -> int:
     )
     parser.add_argument("--under", default="gateway", help="of the mutants run: where they are")
     parser.add_argument("--restarts", type=int, default=50, help="of the restarts run")
+    parser.add_argument("--reloads", type=int, default=50, help="of the reloads run")
     parser.add_argument("--kills", type=int, default=200, help="of the kill run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")

@@ -73,7 +73,7 @@ _KEYS: Final = """
 _CHECKPOINT: Final = """
     INSERT INTO checkpoints (entry_id, created_ms) SELECT max(id), 1 FROM entries
 """
-"""What an earlier start of the gateway would have proven."""
+"""The checkpoint that an earlier start of the gateway would have written."""
 
 
 def play_growth(folder: Path, sizes: Sequence[Size], rounds: int) -> list[Figures]:

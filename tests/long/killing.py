@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.admin import accounts
-from gateway.ledger import open_ledger
+from gateway.ledger import Allowance, open_ledger
 from tests.support import config, replies, running
 from tests.support.chat import Used, say
 from tests.support.client import Cut
@@ -30,6 +30,8 @@ from tests.support.upstream import Drip, Exchange, Script, listen, port_of, serv
 from tests.support.waiting import until
 
 CREDIT_NANO: Final = 10**6 * NANO
+RICH: Final = Seed("rich", CREDIT_NANO, budget=Allowance(CREDIT_NANO, "month"))
+"""With a budget, which the audit at the end proves as well."""
 MODEL: Final = "plain/0"
 KINDS: Final = {"plain": config.Kind(("alpha",), 1)}
 LIFE_SECONDS: Final = (0.05, 0.9)
@@ -276,7 +278,7 @@ async def run(folder: Path, *, kills: int, seed: int, streams: int, others: int)
     draw, figures = random.Random(seed), Figures()
     with listen() as listener:
         places = config.make_places({"alpha": port_of(listener)})
-        one = running.start(folder, places, seeds=(Seed("rich", CREDIT_NANO),), kinds=KINDS)
+        one = running.start(folder, places, seeds=(RICH,), kinds=KINDS)
         load = Load(one.gateway, one.callers["rich"].key)
         try:
             async with serve_scripts(listener) as upstream, _calling(load, streams, others):

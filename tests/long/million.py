@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ END_MS: Final = 20_600 * DAY_MS + 13 * HOUR_MS
 CREDIT_NANO: Final = 10**15
 KEY: Final = "key_000000000003"
 MODEL: Final = "vendor/model-03"
+RARE: Final = "fallback"
 MOVES: Final = 60
 """The number of credits, codes and corrections."""
 
@@ -98,7 +100,7 @@ _REQUESTS: Final = """
     )
     SELECT printf('req_%012x%016x', started_ms, n), :account_id, printf('key_%012d', key),
         printf('vendor/model-%02d', (key + chance / 4096 % :models_per_key) % :models),
-        'vendor', chance % 2, 1000000,
+        iif(n % 100003, 'vendor', 'fallback'), chance % 2, 1000000,
         iif(chance % 50, 'posted', 'voided'),
         chance % 5000, chance % 300, chance % 7, chance % 900, 1, 1, 1, 1,
         iif(chance % 50, chance * 3, 0),
@@ -250,6 +252,27 @@ def count_steps(books: SqliteBooks, filled: Filled) -> dict[str, int]:
     return counts
 
 
+_FILTERS: Final = {
+    "": CallFilter(),
+    ", one key": CallFilter(key_id=KEY),
+    ", one model": CallFilter(model=MODEL),
+    ", no such model": CallFilter(model="none"),
+    ", its provider": CallFilter(provider="vendor"),
+    ", a rare provider": CallFilter(provider=RARE),
+    ", no such provider": CallFilter(provider="none"),
+    ", complete": CallFilter(outcome="complete"),
+    ", failed": CallFilter(outcome="failed"),
+    ", a rare outcome": CallFilter(outcome="shutdown"),
+    ", pending": CallFilter(outcome="pending"),
+    ", status 200": CallFilter(status=200),
+    ", status 502": CallFilter(status=502),
+    ", a status there is not": CallFilter(status=418),
+    ", some hours": CallFilter(since_ms=END_MS - 90 * HOUR_MS, until_ms=END_MS - 70 * HOUR_MS - 1),
+    ", failures of a rare provider": CallFilter(provider=RARE, outcome="failed"),
+}
+"""The filters of the operators' list."""
+
+
 def _make_pages(books: Books, filled: Filled) -> dict[str, Callable[[], object]]:
     """The reads of each page, by its name."""
     account, today = filled.account_id, filled.today
@@ -275,10 +298,16 @@ def _make_pages(books: Books, filled: Filled) -> dict[str, Callable[[], object]]
         "activity, one key": lambda: _read_calls(books, CallFilter(account, key_id=KEY)),
         "activity, one model": lambda: _read_calls(books, CallFilter(account, model=MODEL)),
         "activity, one day": lambda: _read_calls(
-            books, CallFilter(account, first_day=today - 9, last_day=today - 9)
+            books,
+            CallFilter(account, since_ms=(today - 9) * DAY_MS, until_ms=(today - 8) * DAY_MS),
         ),
         "activity, nothing found": lambda: _read_calls(books, CallFilter(account, model="none")),
-        "accounts": lambda: books.accounts.read_standings([account], since_day=today - 29),
+        **{
+            f"all activity{name}": partial(_read_calls, books, chosen)
+            for name, chosen in _FILTERS.items()
+        },
+        "accounts": lambda: books.accounts.read_standings([account], today=today),
+        "accounts by spend": lambda: books.accounts.rank("spent_30d", today=today),
     }
 
 

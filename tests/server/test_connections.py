@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.server.connections import ConnectionWatch
+from tests.server.unit_files import SERVER
 
 HEADER_SECONDS = 10.0
 STALL_SECONDS = 4.0
@@ -43,7 +45,7 @@ class Connection:
 
 
 def watch(*connections: Connection) -> ConnectionWatch:
-    server = cast("Any", SimpleNamespace(connections=connections))
+    server = cast("Any", SimpleNamespace(connections=connections, _kwargs={}))
     return ConnectionWatch(server, HEADER_SECONDS, STALL_SECONDS)
 
 
@@ -53,6 +55,19 @@ def test_a_stalled_connection_is_aborted_at_its_limit(unread: int, limit: float)
     connection = Connection(Transport(unread))
     watching = watch(connection)
     watching.sweep(100.0)
+    watching.sweep(100.0 + limit - 0.1)
+    assert not connection.is_aborted
+    watching.sweep(100.0 + limit)
+    assert connection.is_aborted
+
+
+@pytest.mark.parametrize(("unread", "limit"), [(0, 3.0), (5, 2.0)])
+def test_limits_can_change_while_connections_are_open(unread: int, limit: float) -> None:
+    connection = Connection(Transport(unread))
+    watching = watch(connection)
+    watching.sweep(100.0)
+    settings = dataclasses.replace(SERVER, header_seconds=3.0, stall_seconds=2.0)
+    watching.go_by(cast("Any", SimpleNamespace(server=settings)))
     watching.sweep(100.0 + limit - 0.1)
     assert not connection.is_aborted
     watching.sweep(100.0 + limit)

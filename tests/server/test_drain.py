@@ -77,7 +77,7 @@ async def test_what_is_in_flight_ends_and_what_is_new_is_refused(
 
 
 async def test_other_signals_end_nothing(scene: Scene, gateway: GatewayProcess) -> None:
-    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         scene.signal(number)
         await until(lambda: f"{number.name} is ignored" in gateway.log, "the log line")  # noqa: B023
     reply = await gateway.ask("GET", "/readyz")

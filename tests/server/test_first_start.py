@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import aiohttp
 import openai
@@ -13,37 +10,12 @@ import pytest
 
 from gateway import apikeys
 from gateway.admin import accounts
-from tests import ROOT
 from tests.support.books import Books
+from tests.support.newcomer import find_first_key
 from tests.support.process import GatewayProcess, free_port
 from tests.support.waiting import until
 
-KEY = re.compile(r"sk-ru-[0-9A-Za-z]{38}")
 LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/console/signin#token=(gwl_[\w-]{43})")
-
-
-@pytest.fixture
-def newcomer(tmp_path: Path) -> Iterator[GatewayProcess]:
-    """An empty folder with the shipped gateway.toml, changed only in its port."""
-    gateway = GatewayProcess(tmp_path, free_port())
-    shutil.copy(ROOT / "gateway.toml", gateway.config)
-    text = gateway.config.read_text(encoding="utf-8")
-    changed = re.sub(r"(?m)^port = \d+", f"port = {gateway.port}", text)
-    assert changed != text
-    gateway.config.write_text(changed, encoding="utf-8")
-    gateway.start()
-    yield gateway
-    gateway.stop()
-
-
-def find_first_key(gateway: GatewayProcess) -> tuple[Path, str]:
-    """Find the one file beside the database that the log names and that has a key in it."""
-    for path in gateway.folder.iterdir():
-        if path.name in gateway.log and path not in {gateway.config, gateway.database}:
-            found = KEY.search(path.read_text(encoding="utf-8", errors="replace"))
-            if found:
-                return path, found[0]
-    raise AssertionError(gateway.log)
 
 
 async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:

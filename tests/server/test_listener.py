@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from aiohttp import web
 
 from gateway.config import Config
 from gateway.server.connections import watch_connections
-from gateway.server.listener import CannotListen, Listener, bind
+from gateway.server.listener import CannotListen, Listener, _advise, bind, check_address
+from tests.support.process import free_port
 from tests.support.settings import load
 
 Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -60,9 +63,36 @@ async def test_connections_wait_until_it_starts(tmp_path: Path) -> None:
 async def test_an_address_in_use_is_said_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CannotListen, match=f"127.0.0.1:{port}.*in use.*host and port"):
+        with pytest.raises(
+            CannotListen, match=rf"127.0.0.1:{port}: .*stop it, or set \[server\] port"
+        ):
             async with listening(configure(tmp_path, port)):
                 pass
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_of_no_machine_is_said_with_what_to_do(tmp_path: Path, host: str) -> None:
+    settings = replace(configure(tmp_path).server, host=host)
+    with pytest.raises(CannotListen, match=r"set \[server\] host and port in gateway.toml to an"):
+        check_address(settings)
+
+
+def test_a_free_address_stays_free(tmp_path: Path) -> None:
+    settings = configure(tmp_path, free_port()).server
+    check_address(settings)
+    check_address(settings)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EADDRINUSE, "another program listens there"),
+        (errno.EACCES, "ports below 1024 are for root"),
+        (errno.ENOENT, "set [server] host and port"),
+    ],
+)
+def test_each_failure_gets_its_advice(number: int, advice: str) -> None:
+    assert _advise(OSError(number, "its words")).startswith(advice)
 
 
 async def test_passed_sockets_are_used_and_named(tmp_path: Path) -> None:

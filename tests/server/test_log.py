@@ -136,7 +136,7 @@ def test_no_line_is_made_for_the_null_device() -> None:
 def test_a_reader_that_stalls_is_told_what_was_lost(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits stays bounded, comes in order, and each lost line is counted once."""
+    """Waiting lines stay bounded, come in order, and each lost line is counted once."""
     monkeypatch.setattr(log, "QUEUE_CHARS", 10 * PIPE_BYTES)
     reading, writing = pipe
     writer = make_writer(writing)

@@ -16,7 +16,7 @@ from gateway.config import Config
 from gateway.exit_codes import ExitCode
 from gateway.ledger import LedgerError, LedgerLocked, LedgerMismatch
 from gateway.server import serve
-from gateway.server.drain import StopSignals
+from gateway.server.drain import Signals
 from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
 from gateway.server.systemd import BadSocket
@@ -88,15 +88,15 @@ def ledger_that(wait_ended: Callable[[], Awaitable[object]]) -> Any:
 
 
 async def test_a_signal_ends_it_well() -> None:
-    stop = StopSignals(asyncio.Event(), asyncio.Event())
-    stop.note()
+    stop = Signals()
+    stop.note_stop()
     assert await serve._wait_for_end(ledger_that(asyncio.Event().wait), stop)
     assert not stop.second.is_set(), "requests in flight may end"
 
 
 async def test_without_the_ledgers_writer_it_ends_at_once(caplog: pytest.LogCaptureFixture) -> None:
     """No request could be charged."""
-    stop, ended = StopSignals(asyncio.Event(), asyncio.Event()), asyncio.Event()
+    stop, ended = Signals(), asyncio.Event()
     ended.set()
     assert not await serve._wait_for_end(ledger_that(ended.wait), stop)
     assert stop.second.is_set()
@@ -108,8 +108,10 @@ def test_providers_that_are_off_are_named_with_their_models(
 ) -> None:
     caplog.set_level(logging.INFO, "gateway.serve")
     listener = Listener((), ("http://127.0.0.1:1", "unix:/x"), "127.0.0.1:1", is_passed=False)
-    told = serve._announce(load(tmp_path, CONFIG), listener)
-    assert told == "listening on http://127.0.0.1:1, unix:/x, models: 1"
+    ear = Ear()
+    serve._announce(cast("Any", ear), listener, load(tmp_path, CONFIG), "READY=1")
+    told = "listening on http://127.0.0.1:1, unix:/x, models: 1"
+    assert ear.heard == ["READY=1", f"STATUS={told}"]
     off, listening = (record.getMessage() for record in caplog.records)
     assert off.startswith("provider vendor is off: ")
     assert off.endswith("(large)")

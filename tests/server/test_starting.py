@@ -12,7 +12,14 @@ import pytest
 
 from gateway.admin.signin import SigninLink
 from gateway.exit_codes import ExitCode
-from gateway.server.first_start import CannotShow, FirstAccounts, show_first_accounts
+from gateway.ledger import open_books
+from gateway.server.first_start import (
+    CannotShow,
+    FirstAccounts,
+    find_key_file,
+    make_first_accounts,
+    show_first_accounts,
+)
 from tests import ROOT
 from tests.support.process import free_port
 from tests.support.settings import load
@@ -46,6 +53,15 @@ def test_a_disk_without_room_is_no_traceback(tmp_path: Path, blocks: int) -> Non
     assert "; " in line, "it says what to do"
 
 
+def test_what_a_first_start_makes_is_noted_under_its_own_name(tmp_path: Path) -> None:
+    config = load(tmp_path, "[billing]\ndemo_credit = 5\n")
+    assert make_first_accounts(config)
+    with open_books(config.storage.path) as books:
+        events = books.events.read_page(None, None, 9)
+    assert {event.actor for event in events} == {"first start"}
+    assert len(events) == 4
+
+
 def test_a_first_key_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
     """Its account is made by then, so the next start would not make another key."""
     config = load(tmp_path, '[storage]\npath = "missing/gateway.db"\n')
@@ -53,6 +69,25 @@ def test_a_first_key_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
     with pytest.raises(CannotShow, match="`key add default`") as caught:
         show_first_accounts(config, "127.0.0.1:8080", first)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "url", "has_tunnel"),
+    [
+        ("", "http://127.0.0.1:8081", True),
+        ('host = "0.0.0.0"', "http://127.0.0.1:8081", False),
+        ('public_url = "https://llm.example.com"', "https://llm.example.com", False),
+    ],
+)
+def test_the_first_link_can_be_opened_from_another_machine(
+    tmp_path: Path, server: str, url: str, *, has_tunnel: bool
+) -> None:
+    config = load(tmp_path, f"[server]\n{server}\n")
+    address = "0.0.0.0:8081" if "0.0.0.0" in server else "127.0.0.1:8081"
+    show_first_accounts(config, address, FirstAccounts("sk-ru-x", SigninLink("gwl_x", 0)))
+    told = find_key_file(config).read_text("utf-8")
+    assert f"console       {url}/console/signin#token=gwl_x\n" in told
+    assert ("-L 8081:127.0.0.1:8081 " in told) == has_tunnel
 
 
 @pytest.mark.parametrize("content", [b"\0" * 4096, b"SQLite format 3\0" + b"\xff" * 4080])

@@ -41,6 +41,8 @@ def test_the_service_notifies_is_watched_restarts_and_is_confined() -> None:
         "Type": "notify",
         "ExecStart": "/opt/gateway/.venv/bin/python -m gateway serve"
         " --config /etc/gateway/gateway.toml",
+        "ExecReload": "/opt/gateway/.venv/bin/python -m gateway reload"
+        " --config /etc/gateway/gateway.toml",
         "WorkingDirectory": "/opt/gateway",
         "EnvironmentFile": "-/etc/gateway/gateway.env",
         "User": "keeper",
@@ -196,4 +198,4 @@ def test_the_readme_has_the_commands() -> None:
     for line in explain(PLACE).splitlines():
         if line.startswith("  sudo "):
             assert line.strip() in told
-    assert "python -m gateway unit" in told
+    assert ".venv/bin/gateway --config /etc/gateway/gateway.toml unit" in told

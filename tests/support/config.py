@@ -87,6 +87,7 @@ KINDS: Final[dict[str, Kind]] = {
     "embed-hasty": Kind(("alpha",), 2, HASTY, embeds=True),
     "embed-drain": Kind(("alpha",), 4, embeds=True),
     "embed-floats": Kind(("alpha",), 8, PATIENT + "\nembeddings_base64 = false", embeds=True),
+    "embed-responses": Kind(("alpha",), 4, dialects=("responses",), embeds=True),
     "embed-pair": Kind(("alpha", "beta"), 8, BRISK, embeds=True),
     "embed-demo": Kind(("demo",), 1, "", ("demo",), embeds=True),
 }

@@ -62,12 +62,12 @@ def test_probe_that_says_nothing_makes_room_for_another() -> None:
 
 
 def test_it_tells_how_it_stands() -> None:
-    """The seconds are whole and never 0 while it is open; then the next request is its probe."""
+    """The seconds are whole, and 0 when the next request is the probe, which is told in flight."""
     assert Breaker().describe(0.0) == ("closed", 0)
     breaker = make_open()
     assert breaker.describe(0.0) == ("open", OPEN_SECONDS)
     assert breaker.describe(OPEN_SECONDS - 0.1) == ("open", 1)
-    assert breaker.describe(OPEN_SECONDS) == ("probing", 0)
+    assert breaker.describe(OPEN_SECONDS) == ("open", 0), "no probe is in flight yet"
     breaker.begin()
     assert breaker.describe(OPEN_SECONDS + 5) == ("probing", 0)
     breaker.fail(OPEN_SECONDS + 5)

@@ -119,6 +119,39 @@ async def test_a_request_that_met_an_idle_connection_timing_out_is_sent_once_mor
         await way.ask()
 
 
+async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await way.open_both()
+    before = len(way.scripted.exchanges)
+    attempt, get = Attempt(way.forwarder.provider), way.forwarder._pool.get
+
+    async def get_late(*, fresh: bool = False) -> Connection:
+        attempt.fail(Overloaded("The gateway is stopped."))
+        return await get(fresh=fresh)
+
+    monkeypatch.setattr(way.forwarder._pool, "get", get_late)
+    way.scripted.play([End.RST], json_reply(completion()))
+    with pytest.raises(Overloaded):
+        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    assert len(way.scripted.exchanges) - before == 1
+
+
+async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(way: Way) -> None:
+    way.scripted.play([head(500) + b"Content-Length: 100\r\n\r\n", End.HANG])
+    notes: list[str] = []
+
+    def end() -> None:
+        notes.append("refused")
+        attempt.fail(Overloaded("The gateway is stopped."))
+        attempt.fail(UpstreamError("late"))
+
+    attempt = Attempt(way.forwarder.provider, lambda: notes.append("sent"), end)
+    with pytest.raises(Overloaded):
+        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    assert notes == ["sent", "refused"]
+
+
 async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
     way: Way, places: Places
 ) -> None:
@@ -172,7 +205,7 @@ async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None
 async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Way) -> None:
     """In ASCII, without the scheme's own port, IPv6 in brackets (RFC 9112 §3.2)."""
     forwarder = HttpForwarder(replace(way.forwarder.provider, base_url=base_url))
-    written = forwarder._write_head(EXCHANGE, {})
+    written = forwarder._write_head(EXCHANGE, forwarder.keys[0], {})
     forwarder.close()
     assert f"\r\nHost: {host}\r\n".encode() in written
 

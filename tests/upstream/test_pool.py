@@ -101,3 +101,12 @@ async def test_a_provider_that_speaks_no_tls_is_insecure(places: Places, alpha: 
     assert alpha
     with pytest.raises(InsecureConnection):
         await Pool(Dialer(URL(places.urls["tls"]), 30)).get()
+
+
+async def test_what_comes_back_after_the_close_is_closed() -> None:
+    """A provider that a reload took away may still send."""
+    pool, late = Pool(Dialer(URL_, 5)), Kept()
+    pool.close()
+    put(pool, late)
+    assert late.closed
+    assert pool._expiry is None

@@ -5,21 +5,29 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import BadRequest
-from gateway.upstream.redaction import redact, rename
+from gateway.upstream.redaction import redact, rename, take_out
 
 
 def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
     error = BadRequest("Bad key sk-a.b in sk-a.b!", param="sk-a.b", code="sk-a.b")
     error.cause = "sk-a.b"
-    redact(error, "sk-a.b")
+    redact(error, ("sk-a.b",))
     assert (error.message, error.param, error.code, error.cause) == (
         "Bad key [redacted] in [redacted]!", "[redacted]", "[redacted]", "[redacted]",
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("secrets", [("sk-a", "sk-a-b"), ("sk-a-b", "sk-a")])
+def test_of_a_key_that_begins_with_another_nothing_is_left(secrets: tuple[str, ...]) -> None:
+    error = BadRequest("Bad keys sk-a-b, sk-a.")
+    redact(error, secrets)
+    assert error.message == take_out("Bad keys sk-a-b, sk-a.", secrets)
+    assert error.message == "Bad keys [redacted], [redacted]."
+
+
 def test_without_a_key_nothing_is_taken_out() -> None:
     error = BadRequest("No key.")
-    redact(error, "")
+    redact(error, ("",))
     assert error.message == "No key."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -19,7 +20,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.upstream import Candidate, ProviderState, try_routes
+from gateway.upstream import Candidate, ProviderState, Routes, try_routes
 from gateway.upstream.breaker import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
 from tests.support import records
 
@@ -39,7 +40,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("gateway.upstream.routing.time", clock)
+    monkeypatch.setattr("gateway.upstream.provider_state.time", clock)
     return clock
 
 
@@ -140,7 +141,7 @@ async def test_rests_and_breakers_are_told_apart(provider: ProviderState, clock:
     ]
     assert provider.describe_breaker() == ("closed", 0), "the provider itself works"
     clock.now += max(REST, OPEN_SECONDS)
-    assert provider.list_troubled() == [("small", "probing", 0, 0)]
+    assert provider.list_troubled() == [("small", "open", 0, 0)]
 
 
 # ---- the breakers --------------------------------------------------------------------------------
@@ -282,6 +283,24 @@ async def test_a_provider_has_so_many_requests_at_once(
     provider.leave("large", error)
     assert provider.in_flight == LIMIT - 1
     provider.enter("large")
+
+
+def test_providers_that_other_routes_use_too_stay_open() -> None:
+    closed: list[str] = []
+
+    def make(name: str) -> ProviderState:
+        forwarder = SimpleNamespace(
+            provider=dataclasses.replace(PROVIDER, name=name), close=lambda: closed.append(name)
+        )
+        return ProviderState(cast("Any", forwarder))
+
+    kept, gone = make("kept"), make("gone")
+    before = Routes({}, {"kept": kept, "gone": gone}, {})
+    after = Routes({}, {"kept": kept, "new": make("new")}, {})
+    before.close(but=after)
+    assert closed == ["gone"]
+    after.close()
+    assert closed == ["gone", "kept", "new"]
 
 
 # ---- routes --------------------------------------------------------------------------------------

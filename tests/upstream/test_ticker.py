@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.errors import GatewayError, Overloaded
+from gateway.errors import GatewayError, InternalError, Overloaded
 from gateway.upstream import Ticker
 
 
@@ -70,6 +70,27 @@ async def test_what_leaves_during_a_tick_disturbs_nobody(ticker: Ticker) -> None
     while len(staying.ticks) < 3:  # noqa: ASYNC110 - some turns of the loop
         await asyncio.sleep(0)
     assert [len(one.ticks) for one in leaving] == [1, 1, 1]
+    ticker.close()
+
+
+@dataclass(eq=False)
+class FaultyRequest(Request):
+    def tick(self, now: float) -> None:
+        super().tick(now)
+        raise ZeroDivisionError
+
+
+async def test_a_request_whose_tick_fails_ends_alone(ticker: Ticker) -> None:
+    faulty, others = FaultyRequest(), [Request() for _ in range(3)]
+    for one in (*others[:2], faulty, *others[2:]):
+        ticker.add(one)
+    for one in others:
+        await one.ticked.wait()
+        one.ticked.clear()
+    for one in others:
+        await one.ticked.wait()
+    assert len(faulty.ticks) == 1
+    assert [type(error) for error in faulty.errors] == [InternalError]
     ticker.close()
 
 

@@ -7,24 +7,34 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import partial
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, get_args
 
 from gateway.admin import accounts, signin, views
 from gateway.console.api.billing import ENTRIES
-from gateway.console.fields import Fields
+from gateway.console.fields import read_id
 from gateway.console.idempotency import idempotent
-from gateway.console.paging import Listing, read_page
-from gateway.console.refusals import ConsoleError, invalid_field, phrase
-from gateway.console.state import Answer, ConsoleRequest, Route, find_local, in_books_thread
+from gateway.console.paging import Listing, Position, read_page
+from gateway.console.refusals import ConsoleError, invalid_field, not_for_token, phrase
+from gateway.console.state import (
+    EVERY_TOKEN,
+    OPERATORS,
+    SHOPS,
+    Answer,
+    ConsoleRequest,
+    Route,
+    find_local,
+    in_books_thread,
+)
 from gateway.console.views import SPENT_DAYS, describe_listed_key
 from gateway.ledger import (
+    AccountOrder,
     Books,
     EntryFilter,
     EntryView,
     KeyView,
     NotFound,
     StandingView,
-    TermChanges,
     Terms,
 )
 from gateway.money import describe_amount
@@ -33,18 +43,23 @@ from gateway.times import DAY_MS, format_iso
 MAX_KEYS: Final = 200
 """Keys shown of one account, active ones first: a page that renders at once."""
 
-_MAX_ID_CHARS: Final = 15
-"""Digits of an account's id in a path: always below the largest of SQLite's integers."""
-
 
 def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
-    page, search = read_page(query, (str,)), query.text("search")
-    found = books.accounts.find_names(search)
-    first = bisect_right(found, page.after_text or "", key=lambda pair: pair[0])
-    ids = [account_id for _, account_id in found[first : first + page.wanted]]
-    standings = books.accounts.read_standings(ids, since_day=_find_since_day(books))
-    return ACCOUNTS.answer(request.http, page, standings, {"count": len(found)})
+    order = query.choice("sort", get_args(AccountOrder), "name")
+    page, search = read_page(query, (int, str)), query.text("search")
+    with books.snapshot():
+        amounts = books.accounts.rank(order, today=_find_today(books))
+        found = sorted(
+            ((-amounts[account_id], name), account_id)
+            for name, account_id in books.accounts.find_names(search)
+        )
+        first = 0 if page.after is None else bisect_right(found, page.after, key=itemgetter(0))
+        shown = found[first : first + page.wanted]
+        ids = [account_id for _, account_id in shown]
+        standings = books.accounts.read_standings(ids, today=_find_today(books))
+    rows = [(place, one) for (place, _), one in zip(shown, standings, strict=True)]
+    return ACCOUNTS.answer(request.http, page, rows, {"count": len(found)})
 
 
 def find_account(books: Books, request: ConsoleRequest) -> Answer:
@@ -71,8 +86,10 @@ def add_account(books: Books, request: ConsoleRequest) -> Answer:
     is_operator = fields.boolean("operator") or False
     credit_nano = fields.amount_nano("credit") or 0
     note = (fields.text("note") or "").strip()
-    terms = Terms(**_read_terms(fields))
+    terms = Terms(**fields.terms())
     fields.done()
+    if is_operator:
+        _refuse_token(request)
     if credit_nano and not note:
         raise invalid_field("note", "'note' is missing: give the reason for the credit.")
     account = accounts.add_account(
@@ -85,8 +102,10 @@ def edit_account(books: Books, request: ConsoleRequest) -> Answer:
     account_id = _read_id(request)
     name = books.accounts.find_name(account_id)
     fields = request.fields
-    operator, changes = fields.boolean("operator"), _read_terms(fields)
+    operator, changes = fields.boolean("operator"), fields.terms()
     fields.done()
+    if operator is not None:
+        _refuse_token(request)
     if operator is False:
         _refuse_own(request, account_id, "demote")
     if changes or operator is not None:
@@ -154,7 +173,7 @@ def _make_link(request: ConsoleRequest, base_url: str, books: Books) -> Answer:
 
 
 def _refuse_own(request: ConsoleRequest, account_id: int, action: str) -> None:
-    if account_id == request.account.id:
+    if request.session is not None and account_id == request.account.id:
         raise ConsoleError(
             409,
             "own_account",
@@ -162,34 +181,18 @@ def _refuse_own(request: ConsoleRequest, account_id: int, action: str) -> None:
         )
 
 
-def _read_terms(fields: Fields) -> TermChanges:
-    """Read the terms that are named; null sets the default."""
-    changes: TermChanges = {}
-    if fields.has("models"):
-        changes["models"] = fields.texts("models")
-    if fields.has("requests_per_minute"):
-        changes["requests_per_minute"] = fields.limit("requests_per_minute")
-    if fields.has("tokens_per_minute"):
-        changes["tokens_per_minute"] = fields.limit("tokens_per_minute")
-    if fields.has("concurrency"):
-        changes["concurrency"] = fields.limit("concurrency")
-    return changes
+def _refuse_token(request: ConsoleRequest) -> None:
+    """Refuse to let a token decide who is an operator: it could make itself a person."""
+    if request.token is not None:
+        raise not_for_token("A token cannot say who is an operator.")
 
 
 def _read_id(request: ConsoleRequest) -> int:
-    """Read the account's id from the path. Raises NotFound if it is malformed.
-
-    Leading zeros are refused: idempotency keys are stored by path, so each account needs one path.
-    """
-    text = request.segment("id")
-    is_id = text.isascii() and text.isdigit() and len(text) <= _MAX_ID_CHARS
-    if not is_id or text.startswith("0"):
-        raise NotFound("there is no such account")
-    return int(text)
+    return read_id(request.segment("id"), "account")
 
 
-def _find_since_day(books: Books) -> int:
-    return books.clock() // DAY_MS - SPENT_DAYS + 1
+def _find_today(books: Books) -> int:
+    return books.clock() // DAY_MS
 
 
 def _answer_move(books: Books, entry: EntryView) -> Answer:
@@ -200,7 +203,9 @@ def _answer_move(books: Books, entry: EntryView) -> Answer:
 def _describe_standing(standing: StandingView) -> dict[str, Any]:
     return {
         **views.describe_account(standing.account),
-        **describe_amount("spent_30d", standing.spent_nano),
+        **describe_amount("spent_today", standing.spent.today_nano),
+        **describe_amount("spent_7d", standing.spent.week_nano),
+        **describe_amount("spent_30d", standing.spent.month_nano),
         "keys": standing.keys,
         "last_used": format_iso(standing.last_used_ms),
         "has_password": standing.has_password,
@@ -209,9 +214,9 @@ def _describe_standing(standing: StandingView) -> dict[str, Any]:
 
 def _describe_detail(books: Books, account_id: int) -> dict[str, Any]:
     """Describe an account with its keys and latest entries. Raises NotFound."""
-    since_day, now_ms = _find_since_day(books), books.clock()
-    standing = books.accounts.read_standing(account_id, since_day=since_day)
-    spent = books.usage.sum_by_key(account_id, since_day, now_ms // DAY_MS)
+    today, now_ms = _find_today(books), books.clock()
+    standing = books.accounts.read_standing(account_id, today=today)
+    spent = books.usage.sum_by_key(account_id, today - SPENT_DAYS + 1, today)
     run = books.entries.read_run(EntryFilter(account_id), None, accounts.LATEST_ENTRIES)
     return {
         **_describe_standing(standing),
@@ -231,26 +236,28 @@ def _list_keys(books: Books, account_id: int, now_ms: int) -> list[KeyView]:
     return [*live, *(key for key in newest if key.id not in known)][:MAX_KEYS]
 
 
-ACCOUNTS: Final = Listing("accounts", lambda standing: (standing.account.name,), _describe_standing)
+ACCOUNTS: Final[Listing[tuple[Position, StandingView]]] = Listing(
+    "accounts", itemgetter(0), lambda row: _describe_standing(row[1])
+)
 
+_PATH: Final = "/console/api/accounts"
 ROUTES: Final = (
-    Route("GET", "/console/api/accounts", "operator", in_books_thread(list_accounts)),
-    Route("POST", "/console/api/accounts", "operator", idempotent(add_account)),
-    Route("GET", "/console/api/accounts/by-name", "operator", in_books_thread(find_account)),
-    Route("GET", "/console/api/accounts/{id}", "operator", in_books_thread(show_account)),
-    Route("PATCH", "/console/api/accounts/{id}", "operator", in_books_thread(edit_account)),
-    Route("GET", "/console/api/accounts/{id}/entries", "operator", in_books_thread(list_entries)),
-    Route("POST", "/console/api/accounts/{id}/credit", "operator", idempotent(credit_account)),
-    Route("POST", "/console/api/accounts/{id}/correct", "operator", idempotent(correct_account)),
-    Route(
-        "POST", "/console/api/accounts/{id}/suspend", "operator", in_books_thread(suspend_account)
-    ),
-    Route("POST", "/console/api/accounts/{id}/resume", "operator", in_books_thread(resume_account)),
+    Route("GET", _PATH, "operator", in_books_thread(list_accounts), EVERY_TOKEN),
+    Route("POST", _PATH, "operator", idempotent(add_account), SHOPS),
+    Route("GET", f"{_PATH}/by-name", "operator", in_books_thread(find_account), EVERY_TOKEN),
+    Route("GET", f"{_PATH}/{{id}}", "operator", in_books_thread(show_account), EVERY_TOKEN),
+    Route("PATCH", f"{_PATH}/{{id}}", "operator", in_books_thread(edit_account), OPERATORS),
+    Route("GET", f"{_PATH}/{{id}}/entries", "operator", in_books_thread(list_entries), EVERY_TOKEN),
+    Route("POST", f"{_PATH}/{{id}}/credit", "operator", idempotent(credit_account), SHOPS),
+    Route("POST", f"{_PATH}/{{id}}/correct", "operator", idempotent(correct_account), OPERATORS),
     Route(
         "POST",
-        "/console/api/accounts/{id}/end-sessions",
+        f"{_PATH}/{{id}}/suspend",
         "operator",
-        in_books_thread(end_sessions),
+        in_books_thread(suspend_account),
+        OPERATORS,
     ),
-    Route("POST", "/console/api/accounts/{id}/signin-link", "operator", make_signin_link),
+    Route("POST", f"{_PATH}/{{id}}/resume", "operator", in_books_thread(resume_account), OPERATORS),
+    Route("POST", f"{_PATH}/{{id}}/end-sessions", "operator", in_books_thread(end_sessions)),
+    Route("POST", f"{_PATH}/{{id}}/signin-link", "operator", make_signin_link),
 )

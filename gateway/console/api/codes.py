@@ -10,7 +10,7 @@ from gateway.admin import codes, views
 from gateway.console.idempotency import idempotent
 from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError
-from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.state import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, Route, in_books_thread
 from gateway.ledger import Books, CodeStatus, CodeView
 from gateway.money import describe_amount
 
@@ -89,8 +89,8 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
 
 ROUTES: Final = (
     Route("POST", "/console/api/billing/redeem", "any", idempotent(redeem)),
-    Route("GET", "/console/api/codes", "operator", in_books_thread(list_codes)),
-    Route("POST", "/console/api/codes", "operator", idempotent(make_codes, refuse_again)),
-    Route("POST", "/console/api/codes/void-batch", "operator", in_books_thread(void_batch)),
-    Route("POST", "/console/api/codes/{id}/void", "operator", in_books_thread(void_code)),
+    Route("GET", "/console/api/codes", "operator", in_books_thread(list_codes), EVERY_TOKEN),
+    Route("POST", "/console/api/codes", "operator", idempotent(make_codes, refuse_again), SHOPS),
+    Route("POST", "/console/api/codes/void-batch", "operator", in_books_thread(void_batch), SHOPS),
+    Route("POST", "/console/api/codes/{id}/void", "operator", in_books_thread(void_code), SHOPS),
 )

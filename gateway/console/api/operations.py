@@ -1,4 +1,4 @@
-"""Routes for operators: providers, health, audit of the books, and the log of events."""
+"""Routes for operators: health, audit of the books, and the log of events."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from yarl import URL
-
-from gateway.admin import views
-from gateway.api import Gateway
-from gateway.apikeys import find_last4
-from gateway.config import Provider
-from gateway.console.api.session import find_version
+from gateway.admin import alerts, views
+from gateway.config import Config, Reload
+from gateway.console.api.observations import describe_load, read_upstream
 from gateway.console.paging import Listing, read_page
 from gateway.console.process_state import Failure, FinishedAudit, ProcessState
 from gateway.console.refusals import ConsoleError
-from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import AuditReport, Books, EventView, open_books
+from gateway.console.state import OPERATORS, READERS, Answer, ConsoleRequest, Route, in_books_thread
+from gateway.ledger import AuditReport, Books, open_books
 from gateway.money import describe_amount
 from gateway.times import format_iso, unix_ms
+from gateway.version import find_version
 
 _NO_AUDIT: Final[Mapping[str, object]] = {
     "ok": None,
@@ -48,56 +44,19 @@ class _Facts:
     wal_bytes: int
 
 
-# ---- providers -----------------------------------------------------------------------------------
-
-
-async def list_providers(request: ConsoleRequest) -> Answer:
-    gateway = request.gateway
-    providers = [_describe_provider(one, gateway) for one in gateway.config.providers.values()]
-    return Answer({"count": len(providers), "providers": providers})
-
-
-def _describe_provider(provider: Provider, gateway: Gateway) -> dict[str, Any]:
-    return {
-        **_describe_load(provider, gateway),
-        "dialect": provider.dialect,
-        "origin": str(URL(provider.base_url).origin()) if provider.base_url else None,
-        "key_last4": find_last4(provider.api_key),
-        "off_reason": provider.off,
-        "max_concurrency": provider.max_concurrency,
-        "models": gateway.config.models_of(provider),
-    }
-
-
-def _describe_load(provider: Provider, gateway: Gateway) -> dict[str, Any]:
-    """Describe a provider's load. One that is off or that no model uses has no state of its own."""
-    state = gateway.routes.providers.get(provider.name)
-    breaker, seconds = ("closed", 0) if state is None else state.describe_breaker()
-    return {
-        "name": provider.name,
-        "on": provider.off is None,
-        "breaker": breaker,
-        "breaker_seconds": seconds,
-        "troubled": [
-            {"model": model, "breaker": one, "breaker_seconds": left, "rest_seconds": rest}
-            for model, one, left, rest in (() if state is None else state.list_troubled())
-        ],
-        "in_flight": 0 if state is None else state.in_flight,
-    }
-
-
 # ---- health --------------------------------------------------------------------------------------
 
 
 async def show_health(request: ConsoleRequest) -> Answer:
     gateway, process = request.gateway, request.console.process
-    facts = await request.run(_read_facts)
+    facts, upstream = await request.run(_read_facts), await read_upstream(request)
     return Answer(
         {
             "version": find_version(),
             "started": format_iso(process.started_ms),
             "uptime_seconds": process.uptime_seconds,
             "draining": gateway.draining,
+            "reload": _describe_reload(gateway.last_reload),
             "in_flight": gateway.in_flight,
             "max_in_flight": gateway.config.server.max_in_flight,
             "loop_lag_ms": process.loop_lag_ms,
@@ -107,9 +66,11 @@ async def show_health(request: ConsoleRequest) -> Answer:
             "database_bytes": facts.database_bytes,
             "wal_bytes": facts.wal_bytes,
             "backup": format_iso(facts.backup_ms),
-            "audit": _describe_last_audit(process, facts.checkpoint_ms),
+            "startup_check": {"ok": True, "at": format_iso(process.started_ms)},
+            "full_audit": _describe_full_audit(process, facts.checkpoint_ms),
             "providers": [
-                _describe_load(one, gateway) for one in gateway.config.providers.values()
+                describe_load(one, gateway, upstream[one.name])
+                for one in gateway.config.providers.values()
             ],
             "missing_usage": [
                 {
@@ -127,26 +88,33 @@ async def show_health(request: ConsoleRequest) -> Answer:
 
 def _read_facts(books: Books) -> _Facts:
     open_holds, held_nano = books.calls.measure_pending()
+    backup = books.events.find_last("ledger.backup")
     return _Facts(
         open_holds,
         held_nano,
-        books.events.find_last_ms("ledger.backup"),
+        None if backup is None else backup.at_ms,
         books.find_last_checkpoint_ms(),
         *books.measure(),
     )
 
 
-def _describe_last_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
-    """Describe the latest audit that is known.
+def _describe_full_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
+    """Describe the latest full audit since the start, if one is known.
 
-    The gateway refuses to start on books that do not add up, so its start counts as a passed
-    audit, and so does a later checkpoint of any process. Only this process's failures are known.
+    The start-up check has passed: the gateway refuses to start on books that do not add up. A later
+    checkpoint is that of a full audit by any process. Only this process's failures are known.
     """
-    passed_ms = max(process.started_ms, checkpoint_ms or 0)
     audit = process.last_audit
-    if audit is None or audit.at_ms < passed_ms:
+    passed_ms = checkpoint_ms if checkpoint_ms and checkpoint_ms > process.started_ms else None
+    if passed_ms is not None and (audit is None or audit.at_ms < passed_ms):
         return {"ok": True, "at": format_iso(passed_ms)}
+    if audit is None:
+        return {"ok": None, "at": None}
     return {"ok": audit.report.ok, "at": format_iso(audit.at_ms)}
+
+
+def _describe_reload(reload: Reload | None) -> dict[str, object] | None:
+    return None if reload is None else views.describe(reload, "at_ms", "ok", "words", "restart_for")
 
 
 def _describe_failure(failure: Failure) -> dict[str, object]:
@@ -171,8 +139,7 @@ async def run_audit(request: ConsoleRequest) -> Answer:
     process.is_auditing = True
     try:
         at_ms = unix_ms()
-        path = request.gateway.config.storage.path
-        report = await asyncio.to_thread(_audit, path, cancelled.is_set)
+        report = await asyncio.to_thread(_audit, request.gateway.config, cancelled.is_set)
         process.last_audit = FinishedAudit(at_ms, report)
     finally:
         cancelled.set()  # else the thread of a cancelled request would keep the process from ending
@@ -180,10 +147,10 @@ async def run_audit(request: ConsoleRequest) -> Answer:
     return Answer(_describe_audit(process.last_audit))
 
 
-def _audit(path: Path, is_cancelled: Callable[[], bool]) -> AuditReport:
-    with open_books(path) as books:
+def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
+    with open_books(config.storage.path) as books:
         books.give_up_when(is_cancelled)
-        return books.audit()
+        return alerts.run_audit(books, config)
 
 
 def _describe_audit(audit: FinishedAudit | None) -> dict[str, object]:
@@ -202,18 +169,11 @@ def list_events(books: Books, request: ConsoleRequest) -> Answer:
     return EVENTS.answer(request.http, page, events, {"count": books.events.count(search)})
 
 
-def _describe_event(event: EventView) -> dict[str, object]:
-    return views.describe(
-        event, "id", "at_ms", "actor", "action", "account", "target", "detail", "address"
-    )
-
-
-EVENTS: Final = Listing("events", lambda event: (event.id,), _describe_event)
+EVENTS: Final = Listing("events", lambda event: (event.id,), views.describe_event)
 
 ROUTES: Final = (
-    Route("GET", "/console/api/providers", "operator", list_providers),
-    Route("GET", "/console/api/health", "operator", show_health),
-    Route("GET", "/console/api/audit", "operator", show_audit),
-    Route("POST", "/console/api/audit", "operator", run_audit),
-    Route("GET", "/console/api/audit/log", "operator", in_books_thread(list_events)),
+    Route("GET", "/console/api/health", "operator", show_health, READERS),
+    Route("GET", "/console/api/audit", "operator", show_audit, READERS),
+    Route("POST", "/console/api/audit", "operator", run_audit, OPERATORS),
+    Route("GET", "/console/api/audit/log", "operator", in_books_thread(list_events), READERS),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from gateway.admin import views
+from gateway.admin import alerts, views
 from gateway.config import Billing
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.console.views import SPENT_DAYS, describe_call
+from gateway.console.views import SPENT_DAYS
 from gateway.ledger import AccountView, Books, CallFilter, KeyLabel, OverviewView, Usage, sum_usage
 from gateway.money import describe_amount, format_amount
 from gateway.times import DAY_MS, format_day, format_moment
@@ -41,11 +42,13 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
             account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS
         )
         calls = books.calls.read_page(CallFilter(account.id), None, CALLS)
-        has_password = books.signins.find_password_hash(account.name) is not None
+        needs_link = _needs_link(books, request)
+        refused = books.observations.read_refusals(account.id, today * DAY_MS)
+        low_nano = alerts.find_low_balance_nano(books, account.id, request.gateway.config.billing)
     available_nano = account.balance_nano - account.held_nano
     spent_7d_nano = _sum_days(view, today, WEEK)
-    billing = request.gateway.config.billing
-    notices = _find_notices(account, view, billing, has_password=has_password)
+    billing = replace(request.gateway.config.billing, low_balance_nano=low_nano)
+    notices = _find_notices(account, view, billing, needs_link=needs_link)
     body = {
         **describe_amount("balance", account.balance_nano),
         **describe_amount("held", account.held_nano),
@@ -59,7 +62,10 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
             {"day": format_day(day), **views.describe_usage(view.days.get(day, Usage()))}
             for day in range(today - SPENT_DAYS + 1, today + 1)
         ],
-        "calls": [describe_call(call) for call in calls],
+        "refused_today": [
+            views.describe(one, "code", "model", "count", "last_ms") for one in refused
+        ],
+        "calls": [views.describe_call(call) for call in calls],
         "keys": view.active_keys,
         "first_key": view.has_key,
         "first_call": view.has_call,
@@ -84,8 +90,14 @@ def _sum_days(view: OverviewView, today: int, count: int) -> int:
     ).cost_nano
 
 
+def _needs_link(books: Books, request: ConsoleRequest) -> bool:
+    assert request.session is not None
+    has_password = books.signins.find_password_hash(request.account.name) is not None
+    return not has_password and not request.session.by_proxy
+
+
 def _find_notices(
-    account: AccountView, view: OverviewView, billing: Billing, *, has_password: bool
+    account: AccountView, view: OverviewView, billing: Billing, *, needs_link: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield notices as a code and a sentence that says what to do, the most urgent first."""
     low_nano = billing.low_balance_nano
@@ -101,7 +113,7 @@ def _find_notices(
         )
     if view.expiring:
         yield "key_expiring", _describe_expiring(view.expiring)
-    if not has_password:
+    if needs_link:
         yield "no_password", LINKS_ONLY
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
 from aiohttp import hdrs
 
-from gateway.admin import passwords, signin, views
+from gateway.admin import alerts, passwords, signin, views
 from gateway.console.origin import describe_device
 from gateway.console.password_hashing import PasswordHasher, TooBusy
 from gateway.console.refusals import ConsoleError, unavailable
@@ -20,8 +21,7 @@ from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
 from gateway.ledger import Books, LedgerError, OpenedBy, SessionView
 from gateway.money import describe_amount
 from gateway.tasks import spawn
-
-UNKNOWN_VERSION: Final = "unknown"
+from gateway.version import find_version
 
 
 def show_session(books: Books, request: ConsoleRequest) -> Answer:
@@ -87,31 +87,26 @@ def describe_session(
     books: Books, request: ConsoleRequest, session: SessionView
 ) -> Mapping[str, Any]:
     """Describe who is signed in, and the settings of the gateway that the page needs."""
-    config = request.gateway.config
+    config, served = request.gateway.config, request.gateway.routes.models
+    models = [model for model in served if session.account.terms.allows(model)]
+    low_nano = alerts.find_low_balance_nano(books, session.account.id, config.billing)
     public_url = config.server.public_url
     has_password = books.signins.find_password_hash(session.account.name) is not None
     return {
         "account": views.describe_account(session.account),
         "session": views.describe(session, "id", "created_ms", "expires_ms"),
+        "by_proxy": session.by_proxy,
         "has_password": has_password,
         "current_password_needed": has_password and session.opened_by == "password",
         "currency": config.billing.currency,
         "base_url": None if public_url is None else f"{public_url}/v1",
         "version": find_version(),
-        "models": [m for m in request.gateway.routes.models if session.account.terms.allows(m)],
+        "key_limits": asdict(config.limits),
+        "models": models,
+        "embedding_models": [model for model in models if served[model].kind == "embedding"],
         "top_up_text": config.billing.top_up_text,
-        **describe_amount("low_balance", config.billing.low_balance_nano),
+        **describe_amount("low_balance", low_nano),
     }
-
-
-def find_version() -> str:
-    """Return the installed version; `unknown` if the source is run without being installed."""
-    from importlib import metadata  # 0.8 MiB, for those who open the console
-
-    try:
-        return metadata.version("gateway")
-    except metadata.PackageNotFoundError:
-        return UNKNOWN_VERSION
 
 
 def make_requestor(request: ConsoleRequest) -> signin.Visitor:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from gateway.admin import signin, views
 from gateway.console.api.session import make_requestor, refuse_busy, refuse_tries, verify
 from gateway.console.password_hashing import TooBusy
-from gateway.console.refusals import ConsoleError
+from gateway.console.refusals import ConsoleError, signed_in_by_proxy
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
 from gateway.ledger import Books, SessionView
 
@@ -16,6 +16,8 @@ from gateway.ledger import Books, SessionView
 async def change_password(request: ConsoleRequest) -> Answer:
     """Set a new password and end all other sessions. This session continues under a new id."""
     session, fields = _own(request), request.fields
+    if session.by_proxy:
+        raise signed_in_by_proxy()
     current = fields.text("current_password")
     new = fields.need_text("new_password")
     fields.done()

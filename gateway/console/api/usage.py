@@ -1,4 +1,4 @@
-"""The signed-in account's usage by day, hour, model or key, as JSON and CSV."""
+"""The signed-in account's usage, and for operators any account's, by day, hour, model or key, as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from aiohttp import web
 
 from gateway.admin import views
 from gateway.console.csv_stream import Chunk, stream_csv
-from gateway.console.fields import Query
+from gateway.console.fields import Query, read_id
 from gateway.console.refusals import ConsoleError, invalid_field
-from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.state import EVERY_TOKEN, Answer, ConsoleRequest, Route, in_books_thread
 from gateway.ledger import (
     Books,
     ChartUnit,
@@ -63,7 +63,18 @@ class Asked:
 
 
 def show_usage(books: Books, request: ConsoleRequest) -> Answer:
-    asked = _read_query(request.query, request.account.id, books.clock() // DAY_MS)
+    return _report(books, request, request.account.id)
+
+
+def show_account_usage(books: Books, request: ConsoleRequest) -> Answer:
+    """Show any account's usage to operators."""
+    account_id = read_id(request.segment("id"), "account")
+    books.accounts.find_name(account_id)
+    return _report(books, request, account_id)
+
+
+def _report(books: Books, request: ConsoleRequest, account_id: int) -> Answer:
+    asked = _read_query(request.query, account_id, books.clock() // DAY_MS)
     report = asked.read(books)
     body = {
         "from": format_day(asked.chosen.first_day),
@@ -90,21 +101,26 @@ async def download_usage(request: ConsoleRequest) -> web.StreamResponse:
 
 def _read_query(query: Query, account_id: int, today: int) -> Asked:
     by = _read_group(query)
+    first_day, last_day = read_days(query, today, MAX_DAYS[by], by)
+    chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
+    return Asked(by, chosen)
+
+
+def read_days(query: Query, today: int, most: int, by: str) -> tuple[int, int]:
+    """Read `from` and `to`, at most so many days; by default the days up to today."""
     first, last = query.days()
     last_day = today if last is None else last
     first_day = max(last_day - DEFAULT_DAYS + 1, FIRST_DAY) if first is None else first
     if first_day > last_day:
         raise invalid_field("from", "'from' must not be after today.")
-    if last_day - first_day >= MAX_DAYS[by]:
+    if last_day - first_day >= most:
         raise ConsoleError(
             400,
             "range_too_long",
-            f"At most {MAX_DAYS[by]} days can be shown by {by}. Choose a later 'from' or an"
-            " earlier 'to'.",
+            f"At most {most} days can be shown by {by}. Choose a later 'from' or an earlier 'to'.",
             "from",
         )
-    chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
-    return Asked(by, chosen)
+    return first_day, last_day
 
 
 def _read_group(query: Query) -> Group:
@@ -174,4 +190,11 @@ _FORMATS: Final[dict[ChartUnit, Callable[[int], str]]] = {"day": format_day, "ho
 ROUTES: Final = (
     Route("GET", "/console/api/usage", "any", in_books_thread(show_usage)),
     Route("GET", "/console/api/usage.csv", "any", download_usage),
+    Route(
+        "GET",
+        "/console/api/accounts/{id}/usage",
+        "operator",
+        in_books_thread(show_account_usage),
+        EVERY_TOKEN,
+    ),
 )

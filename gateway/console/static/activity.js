@@ -5,32 +5,50 @@ import { callTable } from "./calls.js";
 import { filters } from "./form.js";
 import { empty, head, keyOptions, link, pager } from "./ui.js";
 
-const NAMES = ["request_id", "model", "key", "from", "to"];
+const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "from", "to"];
 
 export async function activity({ params, session, signal, reload }) {
+  const { operator } = session.account;
   const chosen = Object.fromEntries(NAMES.map((name) => [name, params.get(name)]));
-  const [keys, list] = await Promise.all([
-    get("/keys?status=all&limit=200", signal),
+  const [keys, providers, list] = await Promise.all([
+    getKeys(chosen, operator, signal),
+    operator ? get("/providers", signal).then((view) => view.providers.map((one) => one.name)) : [],
     get(`/activity${query({ ...chosen, cursor: params.get("cursor") })}`, signal),
   ]);
   const filtered = NAMES.some((name) => chosen[name]);
   const nothing = filtered
-    ? empty(chosen.request_id ? "No call of this account has that request id. A request that was refused before it began is not listed." : "No calls match these filters.", link("All calls", "/console/activity"))
+    ? empty(chosen.request_id ? `No call${operator ? "" : " of this account"} has that request id. A request that was refused before it began is not listed.` : "No calls match these filters.", link("All calls", "/console/activity"))
     : empty("No calls yet. A new key comes with a snippet that makes one.", link("To your keys", "/console/keys", "button"));
   return [
     head("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
-    (list.count > 0 || filtered) && filters(fields(chosen, session, keys.keys), reload),
-    list.calls.length ? [callTable(list.calls, "Calls"), pager(list.count, "call", list.next_cursor)] : nothing,
+    (list.count !== 0 || filtered) && filters(fields(chosen, { session, keys, providers, outcomes: list.outcomes }), reload),
+    list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), pager(list.count, "call", list.next_cursor)] : nothing,
   ];
 }
 
-function fields(chosen, session, keys) {
-  const models = [...new Set([...session.models, chosen.model].filter(Boolean))];
+/** The keys to choose from; null where they are those of all accounts. */
+async function getKeys({ account }, operator, signal) {
+  if (!operator) return (await get("/keys?status=all&limit=200", signal)).keys;
+  // The list itself says what is wrong with the account's name.
+  return account ? get(`/accounts/by-name${query({ name: account })}`, signal).then((one) => one.key_list, () => null) : null;
+}
+
+const choice = (name, label, chosen, options) => ({ name, label, type: "select", value: chosen ?? "", options: [["", "all"], ...options] });
+
+const withChosen = (ids, chosen) => [...new Set([...ids, chosen].filter(Boolean))].map((id) => [id, id]);
+
+function fields(chosen, { session, keys, providers, outcomes }) {
+  const { operator } = session.account;
   return [
     { name: "request_id", label: "Request id", type: "search", value: chosen.request_id, class: "mono", spellcheck: "false" },
-    { name: "model", label: "Model", type: "select", value: chosen.model ?? "", options: [["", "all"], ...models.map((id) => [id, id])] },
-    { name: "key", label: "Key", type: "select", value: chosen.key ?? "", options: [["", "all"], ...keyOptions(keys)] },
+    operator && { name: "account", label: "Account", type: "search", value: chosen.account, spellcheck: "false" },
+    choice("model", "Model", chosen.model, withChosen(session.models, chosen.model)),
+    keys ? choice("key", "Key", chosen.key, keyOptions(keys))
+      : { name: "key", label: "Key id", type: "search", value: chosen.key, class: "mono", spellcheck: "false" },
+    operator && choice("provider", "Provider", chosen.provider, withChosen(providers, chosen.provider)),
+    choice("outcome", "Outcome", chosen.outcome, Object.entries(outcomes)),
+    { name: "status", label: "Status", type: "number", min: 100, max: 599, value: chosen.status },
     { name: "from", label: "From", type: "date", value: chosen.from },
     { name: "to", label: "To (UTC)", type: "date", value: chosen.to },
-  ];
+  ].filter(Boolean);
 }

@@ -43,7 +43,10 @@ async function readReply(reply) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
   }
-  if (reply.ok && value !== null) return value;
+  if (reply.ok && value !== null) {
+    // The idempotency key was used before: this is the answer of that time.
+    return reply.headers.has("idempotent-replay") ? { ...value, replayed: true } : value;
+  }
   throw new ApiError(reply.status, value?.error ?? {
     code: "no_answer",
     message: `The gateway could not answer (status ${reply.status}). Try again in a moment.`,

@@ -17,7 +17,10 @@ const HOLDER = [
 const OPERATOR = [
   ["/console/accounts", "Accounts", "accounts"],
   ["/console/codes", "Codes", "codes"],
-  ["/console/providers", "Providers", "operations"],
+  ["/console/tokens", "Tokens", "tokens"],
+  ["/console/costs", "Costs", "costs"],
+  ["/console/providers", "Providers", "observations"],
+  ["/console/refusals", "Refusals", "observations"],
   ["/console/health", "Health", "operations"],
   ["/console/audit", "Audit", "audit"],
 ];
@@ -36,7 +39,9 @@ async function go(path, { replace = false } = {}) {
 
 function find(path) {
   const account = /^\/console\/accounts\/([^/]+)$/.exec(path);
-  if (account) return { file: "accounts", page: "account", name: decode(account[1]), operator: true };
+  if (account) return { file: "account", page: "account", name: decode(account[1]), operator: true };
+  const call = /^\/console\/activity\/([^/]+)$/.exec(path);
+  if (call) return { file: "call", page: "call", name: decode(call[1]), operator: false };
   const plain = path === "/console" ? "/console/" : path;
   const row = [...HOLDER, ...OPERATOR].find(([start]) => start === plain);
   return row && { file: row[2], page: row[1].toLowerCase(), operator: OPERATOR.includes(row) };
@@ -89,7 +94,7 @@ async function load(name) {
   }
 }
 
-/** A module that did not come may stay missing for as long as the document lives: load that anew. */
+/** A module that failed to load may stay missing until the document is loaded anew. */
 async function retry(error) {
   if (error.code !== "not_loaded") return show();
   try {
@@ -115,7 +120,7 @@ async function enter(value) {
 }
 
 function place(content) {
-  // Who changes a filter stays in it; who comes from elsewhere begins at the page's title.
+  // A changed filter keeps the focus; else the title gets it.
   const filter = document.activeElement?.closest(".filters") && document.activeElement.name;
   const before = main.querySelector("h1");
   main.replaceChildren(...[content].flat(9).filter(Boolean));
@@ -163,6 +168,7 @@ function signedOut() {
 }
 
 async function signOut() {
+  if (session.by_proxy) return place((await load("signin")).signOutElsewhere());
   await api("DELETE", "/session");
   session = null;
   await go(SIGN_IN);
@@ -218,10 +224,10 @@ document.addEventListener("click", (event) => {
   go(url.pathname + url.search);
 });
 addEventListener("popstate", show);
-// What a page showed once is not to come back with the browser's page cache.
+// What was shown once must not come back from the browser's cache.
 addEventListener("pagehide", () => main.replaceChildren());
 addEventListener("pageshow", (event) => { if (event.persisted) show(); });
-// A page that saves or searches on its own meets the end of the session too.
+// Pages that save or search on their own meet the session's end too.
 addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name === "AbortError") event.preventDefault();
   else if (event.reason instanceof ApiError) {

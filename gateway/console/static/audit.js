@@ -4,7 +4,8 @@ import { api, get, query } from "./api.js";
 import { announce, h } from "./dom.js";
 import { filters, form } from "./form.js";
 import { count, plural, time } from "./format.js";
-import { code, dim, empty, figures, head, link, notice, pager, section, table } from "./ui.js";
+import { accountLink, callLink } from "./links.js";
+import { code, dim, empty, figures, head, notice, pager, section, table } from "./ui.js";
 
 export async function audit({ params, signal, reload }) {
   const search = params.get("search");
@@ -13,12 +14,12 @@ export async function audit({ params, signal, reload }) {
   ]);
   return [
     head("Audit"),
-    section("Ledger", showReport(report), form({
+    section("Full audit", h("p", { class: "dim" }, "It proves every entry and balance from the beginning. The start-up check proves only what was new since the last proof."), showReport(report), form({
       submit: "Run the full audit",
       run: async () => {
         const { ok } = await api("POST", "/audit");
         await reload();
-        announce(ok ? "Audit: all agrees" : "Audit: mismatch");
+        announce(ok ? "Full audit: all agrees" : "Full audit: mismatch");
       },
     })),
     section("Who did what",
@@ -41,12 +42,10 @@ function showReport(report) {
   ];
 }
 
-const accountLink = (name) => link(name, `/console/accounts/${encodeURIComponent(name)}`);
-
 const settleTable = (rows) => table({
   caption: "To settle",
   columns: [
-    { label: "Request id", cell: (one) => h("span", { class: "mono" }, one.id) },
+    { label: "Request id", cell: (one) => callLink(one.id) },
     { label: "Account", cell: (one) => accountLink(one.account) },
     { label: "Model", cell: (one) => code(one.model) },
     { label: "Provider", cell: (one) => one.provider },
@@ -56,16 +55,20 @@ const settleTable = (rows) => table({
   rows,
 });
 
+const target = (text) => {
+  if (!text) return dim("–");
+  return /^req_[0-9a-f]{28}$/.test(text) ? callLink(text) : h("span", { class: "mono" }, text);
+};
+
 const logTable = (rows) => table({
   caption: "Audit log",
   columns: [
     { label: "Time (UTC)", cell: (one) => time(one.at) },
-    { label: "Who", cell: (one) => h("span", { class: "name" }, one.actor) },
+    { label: "Who, from", cell: (one) => [h("span", { class: "name" }, one.actor), one.address && h("small", null, one.address)] },
     { label: "What", cell: (one) => code(one.action) },
     { label: "Account", cell: (one) => (one.account ? accountLink(one.account) : dim("–")) },
-    { label: "Target", cell: (one) => (one.target ? h("span", { class: "mono" }, one.target) : dim("–")) },
+    { label: "Target", cell: (one) => target(one.target) },
     { label: "Detail", class: "wide", cell: (one) => one.detail || dim("–") },
-    { label: "From", cell: (one) => one.address ?? dim("–") },
   ],
   rows,
 });

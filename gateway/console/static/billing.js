@@ -1,11 +1,11 @@
 // Every movement of the balance, and how to add to it.
 
 import { api, apiUrl, get, query } from "./api.js";
-import { announce, h } from "./dom.js";
+import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
 import { amount, amountText, bigAmount } from "./format.js";
 import { filters, form } from "./form.js";
-import { figures, head, link, notice, pager, section } from "./ui.js";
+import { figures, head, link, pager, section, tell, unsay } from "./ui.js";
 
 const KINDS = [["", "all"], ["credit", "credit"], ["code", "code"], ["charge", "charge"], ["correction", "correction"]];
 
@@ -22,7 +22,7 @@ export async function billing(context) {
       redeemCard(session, context)),
     section("Movements",
       filters([{ name: "kind", label: "Kind", type: "select", options: KINDS, value: kind ?? "" }], context.reload),
-      entryTable(view.entries, { linked: true }),
+      entryTable(view.entries),
       pager(view.count, "movement", view.next_cursor)),
   ];
 }
@@ -35,11 +35,10 @@ function redeemCard(session, { reload }) {
       fields: [{ name: "code", label: "Top-up code", required: true, class: "mono", placeholder: "XXXX-XXXX-XXXX-XXXX", autocapitalize: "characters", spellcheck: "false" }],
       submit: "Redeem",
       run: async (body, idempotencyKey) => {
+        unsay();
         const { entry } = await api("POST", "/billing/redeem", { body, idempotencyKey });
-        const text = `${amountText(entry.amount)} added.`;
         await reload();
-        document.querySelector(".head").after(notice("good", text));
-        announce(text);
+        tell("good", `${amountText(entry.amount)} added.`);
       },
     }));
 }

@@ -2,40 +2,44 @@
 
 import { h } from "./dom.js";
 import { count, time } from "./format.js";
-import { badge, code, dim, table, tokenColumns } from "./ui.js";
+import { accountLink, callLink } from "./links.js";
+import { badge, code, dim, table } from "./ui.js";
 
-const OUTCOMES = {
-  pending: ["in flight"],
-  complete: ["done"],
-  caller_left: ["caller left", "warn"],
-  upstream_error: ["provider failed", "bad"],
-  upstream_timeout: ["provider too slow", "bad"],
-  rejected: ["refused", "warn"],
-  ledger_error: ["not charged", "bad"],
-  shutdown: ["gateway stopped", "warn"],
-  internal_error: ["gateway failed", "bad"],
-  interrupted: ["interrupted", "bad"],
-};
+/** What is not the gateway's or a provider's fault; else an outcome is bad. */
+const KINDS = { pending: "", complete: "", caller_left: "warn", rejected: "warn", shutdown: "warn" };
+
+export const outcomeKind = (outcome) => KINDS[outcome] ?? "bad";
 
 function outcome(call) {
-  const [text, kind] = OUTCOMES[call.outcome] ?? [call.outcome, ""];
+  const kind = outcomeKind(call.outcome);
   const notes = [call.status !== null && call.status !== 200 && `status ${call.status}`, call.estimated && "estimated"].filter(Boolean);
-  return [kind ? badge(text, kind) : text, notes.length > 0 && h("small", null, notes.join(", "))];
+  return [kind ? badge(call.outcome_label, kind) : call.outcome_label, notes.length > 0 && h("small", null, notes.join(", "))];
 }
 
 const allTokens = (call) => count(call.input_tokens + call.cached_input_tokens + call.cache_write_tokens + call.output_tokens);
 
+function input(call) {
+  const [cached, written] = [call.cached_input_tokens, call.cache_write_tokens];
+  return [count(call.input_tokens + cached + written), cached > 0 && h("small", null, `${count(cached)} cached`), written > 0 && h("small", null, `${count(written)} written`)];
+}
+
 const ms = (value) => (value === null ? dim("–") : count(value));
 
-export function callTable(calls, caption, { brief } = {}) {
+const keyName = (call) => call.key_name || code(call.key_display);
+
+/** `accounts`: whether they are calls of several accounts. */
+export function callTable(calls, caption, { brief, accounts } = {}) {
   const columns = [
-    { label: brief ? "Started (UTC)" : "Started (UTC), request id", cell: (call) => [time(call.started), !brief && h("small", { class: "mono" }, call.request_id)] },
+    { label: brief ? "Started (UTC)" : "Started (UTC), request id", cell: (call) => (brief ? callLink(call.request_id, time(call.started)) : [time(call.started), h("small", null, callLink(call.request_id))]) },
+    !brief && { label: "Outcome", cell: outcome },
     { label: brief ? "Model" : "Model, provider", cell: (call) => [code(call.model), !brief && h("small", null, call.provider)] },
-    { label: "Key", cell: (call) => call.key_name || code(call.key_display) },
-    ...(brief ? [{ label: "Tokens", right: true, cell: allTokens }] : tokenColumns(calls)),
+    { label: accounts ? "Account, key" : "Key", cell: (call) => (accounts ? [accountLink(call.account), h("small", null, keyName(call))] : keyName(call)) },
+    brief && { label: "Tokens", right: true, cell: allTokens },
+    !brief && { label: "Input", right: true, cell: input },
+    !brief && { label: "Output", right: true, cell: (call) => count(call.output_tokens) },
     { label: "Cost", money: (call) => call.cost },
-    { label: "Total, ms", right: true, cell: (call) => [ms(call.total_ms), !brief && h("small", null, "first byte ", ms(call.first_byte_ms))] },
-    { label: "Outcome", cell: outcome },
-  ];
+    { label: "Total, ms", right: true, cell: (call) => ms(call.total_ms) },
+    brief && { label: "Outcome", cell: outcome },
+  ].filter(Boolean);
   return table({ caption, columns, rows: calls });
 }

@@ -5,13 +5,13 @@ import { h, newId, svg } from "./dom.js";
 const HEIGHT = 220;
 const TOP = 12;
 const BOTTOM = 24;
-const LEFT = 56;
+const GAP = 8;
 const TICKS = 4;
 export const MAX_SERIES = 8;
 
-/** A round step, and how many decimals it needs. */
-function chooseStep(max) {
-  const rough = max / TICKS;
+/** A round step of at least what can be counted, and how many decimals it needs. */
+function chooseStep(max, least) {
+  const rough = Math.max(least, max / TICKS);
   const power = Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((one) => one * 10 ** power >= rough * 0.999) * 10 ** power;
   return { step, decimals: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
@@ -36,14 +36,15 @@ function paint(rect, prefix, index) {
 
 /**
  * `slots`: [{label, values: numbers by series, text}], in order; `text` is read out on hover.
+ * `least` is the smallest difference between values: a nano-unit, or one.
  * `series`: [{name, text}], the first at the bottom; without them the bars are of one kind.
  */
-export function chart({ title, slots, series = [], emptyText }) {
+export function chart({ title, slots, series = [], least = 1e-9, emptyText }) {
   const prefix = newId("hatch");
   const readout = h("span", { class: "readout", "aria-hidden": "true" }, "\u00a0");
   const box = h("div", { class: "plot" });
   const draw = () => {
-    if (box.clientWidth) box.replaceChildren(drawBars({ title, slots, prefix, width: box.clientWidth, readout }));
+    if (box.clientWidth) drawBars({ box, title, slots, least, prefix, readout });
   };
   new ResizeObserver(draw).observe(box);
   return h("figure", { class: "chart" },
@@ -57,37 +58,44 @@ export function chart({ title, slots, series = [], emptyText }) {
 const swatch = (prefix, index) =>
   svg("svg", { width: 12, height: 12, "aria-hidden": "true" }, paint(svg("rect", { width: 12, height: 12, rx: 2 }), prefix, index));
 
-function drawBars({ title, slots, prefix, width, readout }) {
+function drawBars({ box, title, slots, least, prefix, readout }) {
   const titleId = newId("chart");
+  const width = box.clientWidth;
   const totals = slots.map(({ values }) => values.reduce((sum, value) => sum + value, 0));
-  const { step, decimals } = chooseStep(Math.max(...totals) || 1);
+  const { step, decimals } = chooseStep(Math.max(...totals) || 1, least);
   const top = Math.max(1, Math.ceil(Math.max(...totals) / step - 1e-9)) * step;
   const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
-  const slotWidth = (width - LEFT) / slots.length;
   const root = svg("svg", { role: "img", "aria-labelledby": titleId, width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}` },
     svg("title", { id: titleId }, title), patterns(prefix));
-  for (let value = 0; value <= top * 1.0001; value += step) root.append(...gridLine(y(value), width, value, decimals));
-  slots.forEach((slot, at) => root.append(...stack(slot, LEFT + at * slotWidth, slotWidth, y, prefix)));
-  root.append(...dayLabels(slots, slotWidth, width));
+  box.replaceChildren(root);
+  const ticks = Array.from({ length: Math.round(top / step) + 1 }, (_, at) => at * step);
+  const left = drawTicks(root, ticks.map((value) => [tickText(value, decimals), y(value)]), width);
+  const slotWidth = (width - left) / slots.length;
+  slots.forEach((slot, at) => root.append(...stack(slot, left + at * slotWidth, slotWidth, y, prefix)));
+  root.append(...dayLabels(slots, left, slotWidth, width));
   const mark = svg("rect", { class: "mark", y: TOP, height: HEIGHT - TOP - BOTTOM, width: slotWidth, visibility: "hidden" });
   root.append(mark);
   root.addEventListener("pointermove", (event) => {
-    const at = Math.floor((event.clientX - root.getBoundingClientRect().left - LEFT) / slotWidth);
+    const at = Math.floor((event.clientX - root.getBoundingClientRect().left - left) / slotWidth);
     mark.setAttribute("visibility", slots[at] ? "visible" : "hidden");
-    mark.setAttribute("x", LEFT + at * slotWidth);
+    mark.setAttribute("x", left + at * slotWidth);
     readout.textContent = slots[at]?.text ?? "\u00a0";
   });
   root.addEventListener("pointerleave", () => {
     mark.setAttribute("visibility", "hidden");
     readout.textContent = "\u00a0";
   });
-  return root;
 }
 
-const gridLine = (y, width, value, decimals) => [
-  svg("line", { class: "grid", x1: LEFT, x2: width, y1: y, y2: y }),
-  svg("text", { x: LEFT - 8, y: y + 4, "text-anchor": "end", "aria-hidden": "true" }, tickText(value, decimals)),
-];
+/** Draw the lines of the grid and their values; return where the bars begin: behind the longest value. */
+function drawTicks(root, ticks, width) {
+  const texts = ticks.map(([text, y]) => svg("text", { y: y + 4, "text-anchor": "end", "aria-hidden": "true" }, text));
+  root.append(...texts);
+  const end = Math.ceil(Math.max(...texts.map((text) => text.getComputedTextLength())));
+  for (const text of texts) text.setAttribute("x", end);
+  root.append(...ticks.map(([, y]) => svg("line", { class: "grid", x1: end + GAP, x2: width, y1: y, y2: y })));
+  return end + GAP;
+}
 
 function tickText(value, decimals) {
   const unit = decimals ? null : [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]].find(([size]) => value >= size);
@@ -109,13 +117,13 @@ function stack(slot, x, slotWidth, y, prefix) {
 }
 
 /** As many as fit, the last one always. */
-function dayLabels(slots, slotWidth, width) {
+function dayLabels(slots, left, slotWidth, width) {
   const room = slots[0]?.label.length > 7 ? 130 : 72;
   const every = Math.max(1, Math.ceil(room / slotWidth));
   const last = slots.length - 1;
   return slots.flatMap(({ label }, at) => {
     if ((last - at) % every) return [];
-    const middle = LEFT + (at + 0.5) * slotWidth;
+    const middle = left + (at + 0.5) * slotWidth;
     const end = middle > width - room / 2;
     return [svg("text", { x: end ? width : middle, y: HEIGHT - 6, "text-anchor": end ? "end" : "middle", "aria-hidden": "true" }, label)];
   });

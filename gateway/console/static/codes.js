@@ -37,7 +37,7 @@ const codeTable = (rows, context) => table({
     { label: "Expires", cell: (one) => time(one.expires, { day: true, none: dim("never") }) },
     { label: "Redeemed (UTC)", cell: (one) => (one.redeemed ? [time(one.redeemed, { brief: true }), h("small", null, "by ", link(one.redeemed_by, `/console/accounts/${encodeURIComponent(one.redeemed_by)}`))] : dim("–")) },
     { label: "Note", class: "wide", cell: (one) => one.note || dim("–") },
-    { label: "Actions", cell: (one) => h("div", { class: "rowactions" },
+    { label: "Actions", class: "acts", cell: (one) => h("div", { class: "rowactions" },
       link("Batch", `/console/codes?batch=${encodeURIComponent(one.batch)}`),
       one.status === "open" && button("Void", () => askVoid(one, context), "quiet red", { "aria-label": `Void ${one.display}` })) },
   ],

@@ -5,7 +5,7 @@ import { h, newId } from "./dom.js";
 import { button } from "./ui.js";
 
 /**
- * A form of `fields` ({name, label, hint?, type?, value?, options?, …attributes}).
+ * A form of `fields` ({name, label, hint?, type?, value?, options?, third?, …attributes}); thirds stand in a row.
  *
  * `run(values, idempotencyKey)` does it. The key stays the same until something is changed, so a
  * second click, or a try after a lost answer, has no second effect.
@@ -51,7 +51,7 @@ function showError(error, summary, controls) {
   summary.focus();
 }
 
-function buildField({ name, label, hint, type = "text", value, options, ...more }) {
+function buildField({ name, label, hint, type = "text", value, options, third, ...more }) {
   const id = newId(name);
   const hintId = hint && `${id}-hint`;
   const error = h("p", { id: `${id}-error`, class: "wrong", hidden: true });
@@ -61,7 +61,7 @@ function buildField({ name, label, hint, type = "text", value, options, ...more 
   const grouped = type === "checks";
   const title = h(grouped ? "legend" : "label", grouped ? null : { for: id }, label);
   const notes = [hint && h("p", { id: hintId, class: "hint" }, hint), error];
-  const node = grouped ? input : h("div", { class: type === "checkbox" ? "field check" : "field" }, title, input, notes);
+  const node = grouped ? input : h("div", { class: type === "checkbox" ? "field check" : third ? "field third" : "field" }, title, input, notes);
   if (grouped) {
     input.prepend(title);
     input.append(...notes.filter(Boolean));

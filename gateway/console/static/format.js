@@ -43,9 +43,9 @@ export function amountText(amount) {
   return text.startsWith("−") ? `−${symbol}${text.slice(1)}` : symbol + text;
 }
 
-/** An amount that stands alone: what is finer than a cent is fainter. */
+/** An amount that stands alone. What is finer than a cent is fainter, unless there is nothing else: 0.0004 is not to look like 0.04. */
 export function amount(value, kind = "") {
-  const [, start, fine, end] = /^(.*\.\d\d)(\d*)(.*)$/.exec(amountText(value));
+  const [, start, fine, end] = (/^-?0\.00/.test(value) ? /^(.*\d)()(.*)$/ : /^(.*\.\d\d)(\d*)(.*)$/).exec(amountText(value));
   return h("data", { value, class: `money ${kind}` }, start, fine && h("span", { class: "fine" }, fine), end);
 }
 

@@ -1,10 +1,11 @@
 // Keys: what they may do, what they spent; a new one is shown once.
 
 import { api, get, query } from "./api.js";
+import { budgetFields, budgetSection, budgetTerms } from "./budgets.js";
 import { h } from "./dom.js";
 import { ask } from "./form.js";
-import { unit, utcDay } from "./format.js";
-import { askRevoke, isDead, keyTable } from "./keytable.js";
+import { count, unit, utcDay } from "./format.js";
+import { askRevoke, isDead, keyTable, limitFields, readLimits } from "./keytable.js";
 import { created } from "./newkey.js";
 import { button, dim, empty, head, link, pager } from "./ui.js";
 
@@ -13,20 +14,23 @@ const GRACE = [["86400", "for 24 hours"], ["0", "stops now"], ["3600", "for 1 ho
 export async function keys(context) {
   const { params, signal } = context;
   const status = params.get("status");
-  const list = await get(`/keys${query({ status, cursor: params.get("cursor") })}`, signal);
-  const add = () => askNew(context);
+  const [list, { budgets }] = await Promise.all([
+    get(`/keys${query({ status, cursor: params.get("cursor") })}`, signal), get("/budgets", signal)]);
+  const here = { ...context, budgets };
+  const add = () => askNew(here);
   if (params.has("new")) {
     history.replaceState(null, "", "/console/keys");
     queueMicrotask(add);
   }
   if (!list.count && !status) {
-    return [head("Keys"), empty("A key lets a program call models at your expense. You have none yet.", button("Create a key", add, "primary"))];
+    return [head("Keys"), empty("A key lets a program call models at your expense. You have none yet.", button("Create a key", add, "primary")), budgets.length > 0 && budgetSection(budgets, "/budgets", context)];
   }
   return [
     head("Keys", button("Create a key", add, "primary")),
-    keyTable(list.keys, (key) => rowActions(key, context)),
+    keyTable(list.keys, (key) => rowActions(key, here)),
     h("div", { class: "under" }, pager(list.count, "key", list.next_cursor),
       status ? link("Working keys only", "/console/keys") : link("With revoked and expired", "/console/keys?status=all")),
+    budgetSection(budgets, "/budgets", context),
   ];
 }
 
@@ -40,12 +44,14 @@ function rowActions(key, context) {
   ];
 }
 
-function keyFields({ session }, key) {
+function keyFields({ session, budgets }, key) {
   const models = [...new Set([...session.models, ...(key?.models ?? [])])];
   return [
     { name: "name", label: "Name", value: key?.name, maxlength: 100, hint: "What uses it: “CI”, “notebook”." },
     { name: "cap", label: `Cap, ${unit()}`, value: key?.cap, inputmode: "decimal", placeholder: "none", hint: "The most it may ever spend. Empty: no cap." },
+    ...budgetFields(budgets, key),
     { name: "expires", label: "Expires", type: "date", value: key?.expires?.slice(0, 10), min: utcDay(1), hint: "At 00:00 UTC of that day. Empty: never." },
+    ...limitFields(key, (name) => (session.key_limits[name] ? count(session.key_limits[name]) : "no limit"), session.account.operator),
     { name: "models", label: "Models", type: "checks", options: models, value: key?.models ?? [], hint: "None chosen: all models, also those added later." },
   ];
 }
@@ -55,14 +61,17 @@ const terms = (values) => ({
   cap: values.cap || null,
   expires: values.expires || null,
   models: values.models.length ? values.models : null,
+  ...readLimits(values),
 });
+
+const valuesOf = (fields) => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value]));
 
 const askNew = (context) => ask({
   title: "Create a key",
   fields: keyFields(context),
   submit: "Create key",
   run: async (values) => {
-    const made = await api("POST", "/keys", { body: terms(values) });
+    const made = await api("POST", "/keys", { body: { ...terms(values), ...budgetTerms(values) } });
     return () => context.place(created(made, context));
   },
 });
@@ -70,16 +79,18 @@ const askNew = (context) => ask({
 function askEdit(key, context) {
   const fields = keyFields(context, key);
   // Past days are no new choice, but the key's own one stays sayable.
-  delete fields[2].min;
+  delete fields.find((field) => field.name === "expires").min;
   ask({
     title: `Edit ${key.name || key.display}`,
     fields,
     submit: "Save",
     run: async (values) => {
-      const before = terms({ name: key.name, cap: key.cap, expires: key.expires?.slice(0, 10), models: key.models ?? [] });
+      const before = terms({ ...key, cap: key.cap, expires: key.expires?.slice(0, 10), models: key.models ?? [] });
       const after = terms(values);
       // What was not touched is not sent: an expiry within a day keeps its hour.
       const changed = Object.entries(after).filter(([name, value]) => String(value) !== String(before[name]));
+      const budget = budgetTerms(values);
+      if (JSON.stringify(budget) !== JSON.stringify(budgetTerms(valuesOf(budgetFields([], key))))) changed.push(...Object.entries(budget));
       if (changed.length) await api("PATCH", `/keys/${encodeURIComponent(key.id)}`, { body: Object.fromEntries(changed) });
       return context.reload;
     },
@@ -88,7 +99,7 @@ function askEdit(key, context) {
 
 const askRotate = (key, context) => ask({
   title: `Rotate ${key.name || key.display}`,
-  intro: "A new key takes over name, models, expiry and the rest of the cap. Put it in place while the old one still works.",
+  intro: "A new key takes over name, models, expiry, budget and the rest of the cap. Put it in place while the old one still works.",
   fields: [{ name: "grace", label: "The old key", type: "select", options: GRACE, value: "86400" }],
   submit: "Rotate key",
   run: async ({ grace }) => {

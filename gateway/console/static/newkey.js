@@ -6,7 +6,10 @@ import { copyButton, copyField, head, button, notice, section, tabs } from "./ui
 
 export function created({ key, secret, old }, { session, reload }) {
   const base = session.base_url ?? `${location.origin}/v1`;
-  const model = key.models?.[0] ?? session.models[0] ?? "MODEL";
+  const usable = key.models ?? session.models;
+  const embeds = (id) => session.embedding_models.includes(id);
+  const model = usable.find((id) => !embeds(id)) ?? usable[0] ?? "MODEL";
+  const snippets = embeds(model) ? EMBEDDING_SNIPPETS : SNIPPETS;
   return [
     head(old ? "Key rotated" : "Key created"),
     notice("warn", h("strong", null, "Shown once."), " Copy it now. Lost it? Rotate."),
@@ -14,7 +17,7 @@ export function created({ key, secret, old }, { session, reload }) {
       copyField("Key", secret),
       copyField("Base URL", base),
       old && oldKey(old)),
-    section("Ready to run", tabs("Snippets", Object.entries(SNIPPETS).map(([name, write]) =>
+    section("Ready to run", tabs("Snippets", Object.entries(snippets).map(([name, write]) =>
       [name, () => snippet(name, write({ base, secret, model }))]))),
     h("div", { class: "actions" }, button("I stored it", reload, "primary")),
   ];
@@ -69,4 +72,31 @@ wire_api = "responses"`,
   -H "Authorization: Bearer ${secret}" \\
   -H "Content-Type: application/json" \\
   -d '{"model": "${model}", "messages": [{"role": "user", "content": "Hello"}]}'`,
+};
+
+const EMBEDDING_SNIPPETS = {
+  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
+
+client = OpenAI(
+    base_url="${base}",
+    api_key="${secret}",
+)
+reply = client.embeddings.create(
+    model="${model}",
+    input="Hello",
+)
+print(reply.data[0].embedding[:3])`,
+  LangChain: ({ base, secret, model }) => `from langchain_openai import OpenAIEmbeddings
+
+embeddings = OpenAIEmbeddings(
+    base_url="${base}",
+    api_key="${secret}",
+    model="${model}",
+    check_embedding_ctx_length=False,
+)
+print(embeddings.embed_query("Hello")[:3])`,
+  curl: ({ base, secret, model }) => `curl ${base}/embeddings \\
+  -H "Authorization: Bearer ${secret}" \\
+  -H "Content-Type: application/json" \\
+  -d '{"model": "${model}", "input": "Hello"}'`,
 };

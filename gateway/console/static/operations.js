@@ -1,60 +1,34 @@
-// Operators: providers, and how the gateway is.
+// Operators: how the gateway is.
 
+import { alertSection } from "./alerts.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { amount, count, duration, size, time } from "./format.js";
+import { callLink } from "./links.js";
+import { state } from "./observations.js";
 import { badge, code, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
 
-const BREAKERS = { closed: ["working", "good"], open: ["tried last", "bad"], probing: ["being tried", "warn"] };
-
-function breaker(one) {
-  if (!one.on) return badge("off", "warn");
-  const [text, kind] = BREAKERS[one.breaker];
-  return [badge(text, kind), one.breaker_seconds > 0 && dim(` for ${one.breaker_seconds} s`), one.troubled.map(trouble)];
-}
-
-const trouble = (one) => h("small", null, code(one.model), " ",
-  one.rest_seconds > 0 ? `asked for a pause, ${one.rest_seconds} s left` : `${BREAKERS[one.breaker][0]}${one.breaker_seconds > 0 ? ` for ${one.breaker_seconds} s` : ""}`);
-
-const load = (one) => [count(one.in_flight), one.max_concurrency > 0 && dim(" of ", count(one.max_concurrency))];
-
-export async function providers({ signal }) {
-  const list = await get("/providers", signal);
-  return [
-    head("Providers"),
-    h("p", { class: "dim" }, "They are set in gateway.toml."),
-    list.count ? table({
-      caption: "Providers",
-      columns: [
-        { label: "Name", cell: (one) => h("span", { class: "name" }, one.name) },
-        { label: "State", class: "wide", cell: (one) => [breaker(one), one.off_reason && h("small", null, one.off_reason)] },
-        { label: "Speaks", cell: (one) => one.dialect },
-        { label: "Origin", cell: (one) => (one.origin ? code(one.origin) : dim("built in")) },
-        { label: "Key", cell: (one) => (one.key_last4 ? code(`…${one.key_last4}`) : dim("none")) },
-        { label: "In flight", right: true, cell: load },
-        { label: "Models", class: "wide", cell: (one) => one.models.map((id, index) => [index > 0 && ", ", code(id)]) },
-      ],
-      rows: list.providers,
-    }) : empty("No providers are set in gateway.toml."),
-  ];
-}
+const AUDITS = { true: "balances and entries agree", false: "MISMATCH", null: "not run since the start" };
 
 export async function health({ signal, reload }) {
-  const view = await get("/health", signal);
-  const auditText = { true: "balances and entries agree", false: "MISMATCH", null: "not run yet" }[view.audit.ok];
+  const [view, alerts] = await Promise.all([get("/health", signal), get("/alerts", signal)]);
   return [
-    head("Health", h("button", { type: "button", onclick: reload }, "Refresh")),
-    view.audit.ok === false && notice("bad", "The audit found that balances and entries disagree. ", link("See the report", "/console/audit")),
+    head("Health", link("Grafana dashboard", "/console/static/grafana.json", "button", { download: "" }), h("button", { type: "button", onclick: reload }, "Refresh")),
+    view.full_audit.ok === false && notice("bad", "The full audit found that balances and entries disagree. ", link("See the report", "/console/audit")),
     !view.ledger_writable && notice("bad", "The ledger cannot be written: new requests are refused. Look at the disk: space, permissions."),
     view.draining && notice("warn", "Draining: requests in flight end, new ones are refused."),
+    view.reload && !view.reload.ok && notice("bad", "gateway.toml was refused at the last reload, so nothing changed: ", view.reload.words),
+    view.reload && view.reload.restart_for.length > 0 && notice("warn", "A restart is needed for the new values of ", view.reload.restart_for.map((key, index) => [index > 0 && ", ", code(key)]), "."),
     section("Gateway", figures([
       ["Up for", duration(view.uptime_seconds), ["since ", time(view.started)]],
       ["In flight", count(view.in_flight), `of ${count(view.max_in_flight)}`],
       ["Loop lag", view.loop_lag_ms === null ? "–" : `${view.loop_lag_ms.toFixed(1)} ms`],
       ["Version", view.version],
+      ["Configuration", view.reload ? (view.reload.ok ? "read again" : badge("refused", "bad")) : "as at the start", view.reload && [time(view.reload.at), view.reload.ok && h("small", null, view.reload.words)]],
     ])),
     section("Ledger", figures([
-      ["Audit", auditText, view.audit.at && time(view.audit.at)],
+      ["Start-up check", "balances and entries agree", ["of what was new at ", time(view.startup_check.at)]],
+      ["Full audit", AUDITS[view.full_audit.ok], view.full_audit.at ? time(view.full_audit.at) : link("Run it", "/console/audit")],
       ["Open holds", count(view.open_holds), amount(view.held)],
       ["Database", size(view.database_bytes)],
       ["Write-ahead log", size(view.wal_bytes)],
@@ -64,15 +38,20 @@ export async function health({ signal, reload }) {
       caption: "Providers",
       columns: [
         { label: "Name", cell: (one) => one.name },
-        { label: "State", cell: breaker },
-        { label: "In flight", right: true, cell: load },
+        { label: "State", cell: state },
+        { label: "In flight", right: true, cell: (one) => count(one.in_flight) },
+        { label: "Keys", class: "wide", cell: (one) => (one.keys.length ? one.keys.map(keyLoad) : dim("none")) },
       ],
       rows: view.providers,
     })),
     view.missing_usage.length ? section("Replies without a usage", usageTable(view.missing_usage)) : null,
+    alertSection(alerts, reload),
     section("Latest errors (5xx)", view.errors.length ? errorTable(view.errors) : empty("None since the start.")),
   ];
 }
+
+const keyLoad = (key) => h("div", null, key.last4 ? code(`…${key.last4}`) : dim("none"), ` ${count(key.in_flight)} in flight`,
+  key.rest_seconds > 0 && `, rests for ${key.rest_seconds} s`);
 
 const usageTable = (rows) => table({
   caption: "Replies without a usage, which are charged by an estimate",
@@ -92,7 +71,7 @@ const errorTable = (rows) => table({
     { label: "Status", right: true, cell: (one) => String(one.status) },
     { label: "Code", cell: (one) => code(one.code) },
     { label: "Provider", cell: (one) => one.provider ?? dim("–") },
-    { label: "Request id", cell: (one) => h("span", { class: "mono" }, one.request_id) },
+    { label: "Request id", cell: (one) => callLink(one.request_id) },
   ],
   rows,
 });

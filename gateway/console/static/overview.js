@@ -5,7 +5,7 @@ import { callTable } from "./calls.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { amount, amountText, bigAmount, count, plural, readSetting, shortDay } from "./format.js";
-import { empty, figures, head, link, notice, section, table, tokenColumns } from "./ui.js";
+import { code, empty, figures, head, link, notice, section, table, tokenColumns } from "./ui.js";
 
 const NOTICE_LINKS = {
   balance_empty: ["Top up", "/console/billing"],
@@ -19,6 +19,7 @@ export async function overview({ signal }) {
   return [
     head("Overview", link("Top up", "/console/billing", "button"), link("Create a key", "/console/keys?new=1", "button primary")),
     view.notices.map(showNotice),
+    view.refused_today.length > 0 && refusedToday(view.refused_today),
     balanceCard(view),
     !view.first_call && firstSteps(view),
     section("Last 30 days", dayChart(view), dayTable(view)),
@@ -34,6 +35,10 @@ function showNotice({ code, message }) {
   const to = NOTICE_LINKS[code];
   return notice(kind, message, to && [" ", link(...to)]);
 }
+
+/** Calls that never began, which Activity does not list. */
+const refusedToday = (rows) => notice("warn", "Refused today (UTC): ", rows.map((one, index) =>
+  [index > 0 && ", ", `${count(one.count)} × `, code(one.code), one.model && [" for ", code(one.model)]]), ".");
 
 function balanceCard(view) {
   return h("section", { class: "card balance", "aria-label": "Balance" },

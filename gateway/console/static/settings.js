@@ -1,5 +1,6 @@
 // Password, sessions, and how things are shown here.
 
+import { ownAlerts } from "./alerts.js";
 import { api, get } from "./api.js";
 import { announce, h } from "./dom.js";
 import { form } from "./form.js";
@@ -9,10 +10,11 @@ import { badge, button, dim, head, notice, section, table } from "./ui.js";
 const MIN_PASSWORD = 10;
 
 export async function settings(context) {
-  const list = await get("/sessions", context.signal);
+  const [list, alerts] = await Promise.all([get("/sessions", context.signal), get("/settings/alerts", context.signal)]);
   return [
     head("Settings"),
-    section(context.session.has_password ? "Change password" : "Set a password", passwordForm(context)),
+    !context.session.by_proxy && section(context.session.has_password ? "Change password" : "Set a password", passwordForm(context)),
+    ownAlerts(alerts, context),
     section("Sessions", sessionTable(list.sessions, context),
       list.count > 1 && h("div", { class: "actions" }, button("Sign out everywhere else", () => endOthers(context)))),
     section("Display", displayForm(context)),
@@ -51,7 +53,7 @@ function sessionTable(sessions, { reload }) {
       { label: "Address", cell: (one) => one.address ?? dim("–") },
       { label: "Signed in (UTC)", cell: (one) => time(one.created) },
       { label: "Last seen (UTC)", cell: (one) => time(one.last_seen) },
-      { label: "Actions", cell: (one) => button("End", () => end(one), "quiet red", { "aria-label": `End the session on ${one.device}` }) },
+      { label: "Actions", class: "acts", cell: (one) => button("End", () => end(one), "quiet red", { "aria-label": `End the session on ${one.device}` }) },
     ],
     rows: sessions,
   });

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { h } from "./dom.js";
 import { form } from "./form.js";
-import { head } from "./ui.js";
+import { head, link, notice } from "./ui.js";
 
 export function signIn({ params, done }) {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -35,4 +35,11 @@ const byPassword = (done) => [
     run: async (body) => done(await api("POST", "/session", { body })),
   }),
   h("p", { class: "dim" }, "No password yet, or forgotten? Ask the operator for a sign-in link."),
+];
+
+/** For those whom a proxy signs in: they have no session here that could end. */
+export const signOutElsewhere = () => [
+  head("Sign out"),
+  notice("", "The proxy in front of this gateway signs you in, so sign out there. Until then this page knows you."),
+  link("To the overview", "/console/"),
 ];

@@ -23,6 +23,16 @@ export const dim = (...text) => h("span", { class: "dim" }, text);
 export const notice = (kind, ...content) =>
   h("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : null }, content);
 
+/** Say below the head of the page what was done, in place of what was said last. */
+export function tell(kind, ...content) {
+  const said = notice(`${kind} told`, content);
+  unsay();
+  document.querySelector(".head").after(said);
+  announce(said.textContent);
+}
+
+export const unsay = () => document.querySelector(".told")?.remove();
+
 export const empty = (text, ...actions) => h("div", { class: "empty" }, h("p", null, text), actions);
 
 /** Figures with their names: [[name, value, note?], …]. */
@@ -30,51 +40,60 @@ export const figures = (pairs) =>
   h("dl", { class: "figures" }, pairs.map(([name, value, note]) =>
     h("div", null, h("dt", null, name), h("dd", null, value, note && h("small", null, note)))));
 
-const PART = { head: "th", row: "th", cell: "td" };
+const PHONE = matchMedia("(max-width: 40rem)");
 
-function cells(columns, kind, contents) {
-  return columns.map((column, index) => {
-    const part = kind === "head" ? "head" : index === 0 && !column.plain ? "row" : "cell";
-    const scope = { head: "col", row: "row", cell: null }[part];
-    return h(PART[part], { scope, class: [column.right || column.money ? "right" : "", column.class ?? ""].join(" ").trim() || null },
-      contents[index]);
-  });
-}
+const kinds = (column) => [column.right || column.money ? "right" : "", column.class ?? ""].join(" ").trim() || null;
 
-/** Columns are {label, cell(row)} or {label, money(row) → decimal string}; `foot` is one more row of totals. */
+/**
+ * Columns are {label, cell(row)} or {label, money(row) → decimal string, under?(row)}; `foot` is one more row of totals.
+ *
+ * Where it does not fit, rows become cards, whose cells show their labels. The roles keep it a table to screen readers.
+ */
 export function table({ caption, columns, rows, foot }) {
   const all = foot ? [...rows, foot] : rows;
   const write = columns.map((column) => {
     if (!column.money) return column.cell;
     const decimals = Math.max(2, ...all.map((row) => (column.money(row) ?? "0.00").split(".")[1].length));
-    return (row) => (column.money(row) === null ? dim("–") : columnAmount(column.money(row), decimals));
+    return (row) => [column.money(row) === null ? dim("–") : columnAmount(column.money(row), decimals), column.under?.(row)];
   });
-  const line = (row) => cells(columns, "body", write.map((cell) => cell(row)));
   const heads = columns.map((column) => (column.money ? `${column.label}, ${unit()}` : column.label));
-  return h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" },
-    h("table", null,
+  const line = (row) => h("tr", { role: "row" }, columns.map((column, at) =>
+    h(at ? "td" : "th", { role: at ? "cell" : "rowheader", scope: at ? null : "row", "data-label": heads[at], class: kinds(column) },
+      h("div", null, write[at](row)))));
+  const width = h("div");
+  const region = h("div", { class: PHONE.matches ? "scroll cards" : "scroll", role: "region", "aria-label": caption, tabindex: "0" }, width,
+    h("table", { role: "table" },
       h("caption", { class: "unseen" }, caption),
-      h("thead", null, h("tr", null, cells(columns, "head", heads))),
-      h("tbody", null, rows.map((row) => h("tr", null, line(row)))),
-      foot && h("tfoot", null, h("tr", null, line(foot)))));
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((column, at) =>
+        h("th", { role: "columnheader", scope: "col", class: kinds(column) }, heads[at])))),
+      h("tbody", { role: "rowgroup" }, rows.map(line)),
+      foot && h("tfoot", { role: "rowgroup" }, line(foot))));
+  new ResizeObserver(() => fit(region)).observe(width);
+  return region;
+}
+
+/** Called when the region gets another width: an observer of the region itself would meet the height that it sets. */
+function fit(region) {
+  region.classList.remove("cards");
+  region.classList.toggle("cards", PHONE.matches || region.scrollWidth > region.clientWidth);
 }
 
 /** Keys to choose from, told apart by the end of the key. */
 export const keyOptions = (keys) => keys.map((key) => [key.id, `${key.name || "unnamed"} ${key.display.slice(-5)}`]);
 
-/** Columns of the token classes; those of caches only where something is in them. */
+/** Columns of the tokens, all input in one figure as in the SDKs; those of caches only where something is in them. */
 export function tokenColumns(rows) {
-  const column = (label, name) => ({ label, right: true, cell: (row) => count(row[name]) });
+  const column = (label, read) => ({ label, right: true, cell: (row) => count(read(row)) });
   const used = (name) => rows.some((row) => row[name]);
   return [
-    column("Input", "input_tokens"),
-    used("cached_input_tokens") && column("Cached", "cached_input_tokens"),
-    used("cache_write_tokens") && column("Cache write", "cache_write_tokens"),
-    column("Output", "output_tokens"),
+    column("Input", (row) => row.input_tokens + row.cached_input_tokens + row.cache_write_tokens),
+    used("cached_input_tokens") && column("of it cached", (row) => row.cached_input_tokens),
+    used("cache_write_tokens") && column("of it written", (row) => row.cache_write_tokens),
+    column("Output", (row) => row.output_tokens),
   ].filter(Boolean);
 }
 
-/** How many there are, and the way to the next page. */
+/** How many there are, and the way to the next page; null where they are too many to count. */
 export function pager(total, one, nextCursor, many) {
   const here = new URLSearchParams(location.search);
   const to = (cursor) => {
@@ -84,7 +103,7 @@ export function pager(total, one, nextCursor, many) {
     return `${location.pathname}?${params}`;
   };
   return h("nav", { class: "pager", "aria-label": "Pages" },
-    h("span", null, plural(total, one, many)),
+    h("span", null, total === null ? `More than 10,000 ${many ?? `${one}s`}` : plural(total, one, many)),
     here.has("cursor") && link("First page", to(null)),
     nextCursor && link("Next page", to(nextCursor), "", { rel: "next" }));
 }

@@ -123,7 +123,7 @@ function usageChart(view, show) {
     slot.values[place.get(point.model) ?? MAX_SERIES] += Number(read(point)) / scale;
   }
   for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${say(slot.sum)}`;
-  return chart({ title: conclude(view, sumBy(points, "at", read), say), slots, series, emptyText: points.length ? "" : "No calls in this range" });
+  return chart({ title: conclude(view, sumBy(points, "at", read), say), slots, series, least: 1 / scale, emptyText: points.length ? "" : "No calls in this range" });
 }
 
 function conclude({ from, to, chart: { points } }, sums, say) {

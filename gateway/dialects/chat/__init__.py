@@ -4,7 +4,7 @@ caller    what callers send, and the errors they get
 upstream  how providers are asked, and their JSON replies
 reader    replies and chunks read, for the stream that passes and for translations
 stream    the stream that passes
-writer    the stream that is written from another dialect's events
+writer    replies and streams that are written from another dialect's
 repair    chunks that break the schema, made right
 billed    what changes the bill
 results   results of tools as messages
@@ -16,6 +16,9 @@ from __future__ import annotations
 from gateway.dialects.chat.billed import BILLED as BILLED
 from gateway.dialects.chat.caller import ChatCaller as ChatCaller
 from gateway.dialects.chat.reader import check_finish as check_finish
+from gateway.dialects.chat.reader import read_arguments as read_arguments
+from gateway.dialects.chat.reader import read_choice as read_choice
+from gateway.dialects.chat.reader import read_fragment as read_fragment
 from gateway.dialects.chat.results import BLOCK_SEPARATOR as BLOCK_SEPARATOR
 from gateway.dialects.chat.results import make_result as make_result
 from gateway.dialects.chat.results import pack_parts as pack_parts
@@ -30,4 +33,6 @@ from gateway.dialects.chat.writer import ARGUMENTS as ARGUMENTS
 from gateway.dialects.chat.writer import NO_ARGUMENTS as NO_ARGUMENTS
 from gateway.dialects.chat.writer import ChoiceWriter as ChoiceWriter
 from gateway.dialects.chat.writer import ToolKind as ToolKind
+from gateway.dialects.chat.writer import make_completion as make_completion
+from gateway.dialects.chat.writer import make_message as make_message
 from gateway.dialects.chat.writer import uses_functions as uses_functions

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.wire import OpenAICaller, fields
-from gateway.errors import BadRequest, GatewayError
+from gateway.errors import GatewayError
 
 MAX_N: Final = 128
 """Choices of a reply: OpenAI's own limit."""
@@ -33,11 +33,9 @@ class ChatCaller(OpenAICaller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
-        fields.check_all(body, _FIELDS)
-        if body.get("model") is None:
-            raise fields.missing("model")
+        fields.check_all(body, _FIELDS, required=("model", "messages"))
         files = fields.Files()
-        _check_messages(body.get("messages"), files)
+        _check_messages(body["messages"], files)
         options = body.get("stream_options") or {}
         return CompletionRequest(
             body=body,
@@ -61,14 +59,8 @@ class ChatCaller(OpenAICaller):
 
 
 def _check_messages(messages: Any, files: fields.Files) -> None:
-    if messages is None:
-        raise fields.missing("messages")
     if messages == []:
-        raise BadRequest(
-            "Invalid 'messages': empty array. Expected an array with minimum length 1.",
-            param="messages",
-            code="empty_array",
-        )
+        raise fields.empty("array", "messages")
     if type(messages) is not list:
         raise fields.wrong_type("messages", "an array of objects", messages)
     for index, message in enumerate(messages):  # names are made for errors alone: most are well
@@ -76,25 +68,13 @@ def _check_messages(messages: Any, files: fields.Files) -> None:
             raise fields.wrong_type(f"messages[{index}]", "an object", message)
         role, content = message.get("role"), message.get("content")
         if type(role) is not str or role not in ROLES:
-            raise _refuse_role(f"messages[{index}].role", role)
+            fields.check_word(f"messages[{index}].role", role, ROLES)
         if content is None and role not in _MAY_LACK_CONTENT:
             raise fields.missing(f"messages[{index}].content")
         if content is not None and type(content) is not str:
             _check_content(f"messages[{index}].content", content, files)
         if "tool_calls" in message:
             _check_calls(f"messages[{index}].tool_calls", message["tool_calls"])
-
-
-def _refuse_role(name: str, role: Any) -> BadRequest:
-    if role is None:
-        return fields.missing(name)
-    if not isinstance(role, str):
-        return fields.wrong_type(name, "a string", role)
-    return BadRequest(
-        f"Invalid value for '{name}': expected one of {', '.join(sorted(ROLES))}.",
-        param=name,
-        code="invalid_value",
-    )
 
 
 def _check_calls(where: str, calls: Any) -> None:
@@ -109,7 +89,7 @@ def _check_content(where: str, content: Any, files: fields.Files) -> None:
     if type(content) is not list:
         raise fields.wrong_type(where, "a string or an array of content parts", content)
     if not content:
-        raise BadRequest(f"Invalid '{where}': empty array.", param=where, code="empty_array")
+        raise fields.empty("array", where)
     for index, part in enumerate(content):
         kind = fields.maybe_kind(part)
         if kind is None:
@@ -123,9 +103,9 @@ def _add_file(where: str, kind: str, part: Json, files: fields.Files) -> None:
     held = part.get(kind)
     file = held if isinstance(held, dict) else {"url": held}
     if part.get("file_id") is not None:
-        raise _refuse_file(f"{where}.file_id")
+        raise fields.unsupported_file(f"{where}.file_id", "'file_data'")
     if file.get("file_id") is not None:
-        raise _refuse_file(f"{where}.{kind}.file_id")
+        raise fields.unsupported_file(f"{where}.{kind}.file_id", "'file_data'")
     match kind:
         case "image_url":
             files.add_url("picture", file.get("url"))
@@ -141,15 +121,6 @@ def _add_document(data: object, files: fields.Files) -> None:
     """Add a document by its data URL, a link, or the base64 alone."""
     is_url = not isinstance(data, str) or _URL.match(data)
     (files.add_url if is_url else files.add)("document", data)
-
-
-def _refuse_file(name: str) -> BadRequest:
-    return BadRequest(
-        f"Unsupported parameter: '{name}'. Files of the operator's own account cannot be named; "
-        "send the file itself as 'file_data'.",
-        param=name,
-        code="unsupported_parameter",
-    )
 
 
 def _check_stop(name: str, value: Any) -> None:

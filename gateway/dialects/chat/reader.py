@@ -8,7 +8,14 @@ from typing import Final
 from gateway.dialects.chat.repair import ChunkRepair
 from gateway.dialects.chat.usage import pick_told, read_chat_usage
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire import maybe_loads, read_error, read_object
+from gateway.dialects.wire import (
+    dumps_lenient,
+    get_object,
+    get_text,
+    maybe_loads,
+    read_error,
+    read_object,
+)
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier
 from gateway.usage import Expected, Reported, merge_reports
@@ -44,6 +51,29 @@ def check_finish(finish: object) -> None:
     """Raise UpstreamError for a choice that ended with `error`, as at OpenRouter and Mistral."""
     if finish == "error":
         raise UpstreamError("The upstream ended its reply with an error.")
+
+
+def read_choice(reply: Json) -> tuple[Json, Json]:
+    """Return the first choice of a reply, and its message. Raises UpstreamError if it has none."""
+    choice = next((one for one in reply["choices"] if isinstance(one, dict)), None)
+    message = choice.get("message") if choice else None
+    if choice is None or not isinstance(message, dict):
+        raise UpstreamError("The upstream's reply has no message in it.")
+    return choice, message
+
+
+def read_fragment(call: Json) -> tuple[int, str, str, str]:
+    """Return the position, the id, the name and the arguments in a fragment of a call, as far as told."""
+    function = get_object(call, "function")
+    arguments = read_arguments(function.get("arguments"))
+    return call["index"], get_text(call, "id"), get_text(function, "name"), arguments
+
+
+def read_arguments(given: object) -> str:
+    """Read arguments, which some upstreams (Ollama) send as an object."""
+    if isinstance(given, str):
+        return given
+    return dumps_lenient(given).decode("utf-8", "replace") if given else ""
 
 
 class ChatReader:

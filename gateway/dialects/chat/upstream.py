@@ -31,6 +31,7 @@ class ChatUpstream:
 
     name: Final = "chat"
     path: Final = "/chat/completions"
+    models_path: Final = "/models"
     default_reasoning: Final = "none"
     requires_limit: Final = False
     passed_headers: Final = ()

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from gateway.dialects.records import Json, Usage
 from gateway.dialects.wire import PICTURE_BYTES, dumps_lenient, get_list, get_object, get_text
-from gateway.money import Tokens
+from gateway.money import Tokens, read_charged_nano
 from gateway.prices import UNSAID, Terms, name_tier
 from gateway.usage import (
     MAX_PLAUSIBLE_SEARCHES,
@@ -17,6 +17,8 @@ from gateway.usage import (
     count_text,
 )
 
+_BILL: Final = frozenset({"cost", "cost_details", "is_byok"})
+"""The members of a usage object that tell of OpenRouter's bill."""
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
 
 
@@ -30,7 +32,10 @@ def read_chat_usage(usage: object, tier: object, expected: Expected) -> Reported
     told: Json = usage if type(usage) is dict else {}
     served = name_tier(tier) or name_tier(told.get("service_tier"))
     terms = Terms(served) if served else UNSAID
-    return Reported(_read_tokens(told, expected.limits), _read_searches(told), terms)
+    reported = Reported(_read_tokens(told, expected.limits), _read_searches(told), terms)
+    if "cost" in told:  # OpenRouter: credits, which are US dollars
+        reported.cost_nano = read_charged_nano(told["cost"])
+    return reported
 
 
 def pick_told(usage: object) -> Json | None:
@@ -72,7 +77,13 @@ def _read_searches(usage: Json) -> int | None:
 
 
 def maybe_repair_chat_usage(usage: Json) -> Json | None:
-    """Return the usage with a total that is the sum; None when it is that already, or unreadable."""
+    """Return the usage with a total that is the sum, and without the provider's bill.
+
+    None when it is that already, or unreadable.
+    """
+    if "cost" in usage or "cost_details" in usage:  # the operator's affair: callers pay its prices
+        shown = {key: value for key, value in usage.items() if key not in _BILL}
+        return maybe_repair_chat_usage(shown) or shown
     prompt: Any = usage.get("prompt_tokens")
     completion: Any = usage.get("completion_tokens")
     total: Any = usage.get("total_tokens")

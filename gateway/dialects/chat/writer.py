@@ -1,4 +1,4 @@
-"""A chat stream written from another dialect's events: the part that all translations share."""
+"""Replies and streams written from another dialect's: the part that all translations to chat share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,38 @@ ARGUMENTS: Final[dict[ToolKind, str]] = {"function": "arguments", "custom": "inp
 def uses_functions(body: Json) -> bool:
     """Return whether the caller uses functions, as chat did before tools, and expects them in replies."""
     return bool(body.get("functions")) and not body.get("tools")
+
+
+def make_message(
+    text: str, refusal: str | None, reasoning: str, calls: list[Json], *, functions: bool
+) -> Json:
+    """Write the message of a reply; `functions`: the caller knows no tools."""
+    message: Json = {
+        "role": "assistant",
+        "content": None if calls and not text else text,
+        "refusal": refusal or None,
+    }
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    if calls and functions:
+        message["function_call"] = calls[0].get("function")
+    elif calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def make_completion(message: Json, finish_reason: str, context: ReplyContext, usage: Json) -> Json:
+    """Write a reply of one message."""
+    return {
+        "id": ID_PREFIX + context.request_id,
+        "object": "chat.completion",
+        "created": context.created,
+        "model": context.request.model,
+        "choices": [
+            {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
+        ],
+        "usage": usage,
+    }
 
 
 class ChoiceWriter(ABC):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.chat import (
-    ID_PREFIX,
     NO_ARGUMENTS,
+    make_completion,
+    make_message,
     make_translated_usage,
     uses_functions,
 )
@@ -29,42 +30,13 @@ FINISH_REASONS: Final = {
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     """Write a chat completion of what the upstream said."""
     functions = uses_functions(context.request.body)
-    message = _make_message(reply, functions=functions)
-    called = "tool_calls" in message or "function_call" in message
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": None,
-        "finish_reason": to_finish_reason(
-            reply.get("stop_reason"), called=called, functions=functions
-        ),
-    }
-    return {
-        "id": ID_PREFIX + context.request_id,
-        "object": "chat.completion",
-        "created": context.created,
-        "model": context.request.model,
-        "choices": [choice],
-        "usage": make_usage(usage),
-    }
-
-
-def _make_message(reply: Json, *, functions: bool) -> Json:
-    blocks = read_blocks(reply)
+    blocks, stop = read_blocks(reply), reply.get("stop_reason")
     calls = [_make_call(block) for block in blocks if block.get("type") == "tool_use"]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
-    message: Json = {
-        "role": "assistant",
-        "content": None if calls and not text else text,
-        "refusal": read_refusal(reply.get("stop_reason"), reply.get("stop_details")),
-    }
-    if reasoning:
-        message["reasoning_content"] = reasoning
-    if calls and functions:
-        message["function_call"] = calls[0]["function"]
-    elif calls:
-        message["tool_calls"] = calls
-    return message
+    refusal = read_refusal(stop, reply.get("stop_details"))
+    message = make_message(text, refusal, reasoning, calls, functions=functions)
+    finish = to_finish_reason(stop, called=bool(calls), functions=functions)
+    return make_completion(message, finish, context, make_usage(usage))
 
 
 def _join(blocks: list[Json], kind: str) -> str:

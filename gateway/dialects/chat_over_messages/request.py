@@ -65,6 +65,7 @@ REFUSED: Final[dict[str, tuple[Any, ...]]] = {
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
 """The upstream's own fields, unknown to chat, passed as they are. Others of its fields could add to
 the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
+_KNOWN: Final = CARRIED | DROPPED | PASSED
 
 MAX_TEMPERATURE: Final = 1
 """The upstream's own limit; the chat dialect's is 2."""
@@ -99,7 +100,7 @@ MIN_BUDGET_TOKENS: Final = 1024
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
     body = Field({name: value for name, value in request.body.items() if value is not None})
-    _refuse_uncarried(body)
+    body.check_fields(_KNOWN, REFUSED)
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = translate_conversation(body["messages"], leading_system=target.leading_system)
     made: Json = {"model": request.model, "max_tokens": max_tokens}
@@ -115,15 +116,6 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     if request.stream:
         made["stream"] = True
     return made
-
-
-def _refuse_uncarried(body: Field) -> None:
-    for name, value in body.value.items():
-        if name in REFUSED:
-            if value not in REFUSED[name]:
-                raise body[name].refuse_field()
-        elif name not in CARRIED and name not in DROPPED and name not in PASSED:
-            raise body[name].refuse_field()
 
 
 def _translate_sampling(body: Field) -> Json:

@@ -10,13 +10,15 @@ from typing import Final, NamedTuple
 
 from gateway.dialects.chat import (
     ARGUMENTS,
-    ID_PREFIX,
     NO_ARGUMENTS,
     ToolKind,
+    make_completion,
+    make_message,
     make_translated_usage,
     uses_functions,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.responses import read_items
 from gateway.dialects.wire import get_list, get_object, get_text, read_error
 from gateway.errors import UpstreamError
 
@@ -77,43 +79,16 @@ class Paragraphs:
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     """Write a chat completion of what the upstream said."""
     functions = uses_functions(context.request.body)
-    message = _make_message(reply, functions=functions)
-    called = "tool_calls" in message or "function_call" in message
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": None,
-        "finish_reason": to_finish_reason(reply, called=called, functions=functions),
-    }
-    return {
-        "id": ID_PREFIX + context.request_id,
-        "object": "chat.completion",
-        "created": context.created,
-        "model": context.request.model,
-        "choices": [choice],
-        "usage": make_usage(usage),
-    }
-
-
-def _make_message(reply: Json, *, functions: bool) -> Json:
-    items = [item for item in get_list(reply, "output") if isinstance(item, dict)]
-    paragraphs, said = Paragraphs(), dict.fromkeys(("content", "refusal", "reasoning_content"), "")
+    items, paragraphs = read_items(reply), Paragraphs()
+    said = dict.fromkeys(("content", "refusal", "reasoning_content"), "")
     for number, item in enumerate(items):
         for part in read_parts(item):
             said[part.key] += paragraphs.separate(part, number)
     calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
-    message: Json = {
-        "role": "assistant",
-        "content": None if calls and not said["content"] else said["content"],
-        "refusal": said["refusal"] or None,
-    }
-    if said["reasoning_content"]:
-        message["reasoning_content"] = said["reasoning_content"]
-    if calls and functions:
-        message["function_call"] = calls[0].get("function")
-    elif calls:
-        message["tool_calls"] = calls
-    return message
+    text, refusal, reasoning = said.values()
+    message = make_message(text, refusal, reasoning, calls, functions=functions)
+    finish = to_finish_reason(reply, called=bool(calls), functions=functions)
+    return make_completion(message, finish, context, make_usage(usage))
 
 
 def maybe_kind(item: Json) -> ToolKind | None:

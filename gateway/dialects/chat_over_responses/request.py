@@ -64,6 +64,7 @@ REFUSED: Final[dict[str, tuple[Any, ...]]] = {
 """Fields without a counterpart, each with the values that ask for nothing, as null always does."""
 PASSED: Final = frozenset({"reasoning", "truncation"})
 """The upstream's own fields, unknown to chat, passed as they are."""
+_KNOWN: Final = CARRIED | DROPPED | PASSED
 _COPIED: Final = SHARED | PASSED - {"reasoning"}
 
 DEFAULT_EFFORT: Final = "medium"
@@ -72,7 +73,7 @@ DEFAULT_EFFORT: Final = "medium"
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
     body = Field({name: value for name, value in request.body.items() if value is not None})
-    _refuse_uncarried(body)
+    body.check_fields(_KNOWN, REFUSED)
     text = _translate_text(body)
     items = translate_conversation(body["messages"])
     made: Json = {"model": request.model}
@@ -92,15 +93,6 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     if request.stream:
         made["stream"] = True
     return {**made, "store": False}
-
-
-def _refuse_uncarried(body: Field) -> None:
-    for name, value in body.value.items():
-        if name in REFUSED:
-            if value not in REFUSED[name]:
-                raise body[name].refuse_field()
-        elif name not in CARRIED and name not in DROPPED and name not in PASSED:
-            raise body[name].refuse_field()
 
 
 def _translate_text(body: Field) -> Json:

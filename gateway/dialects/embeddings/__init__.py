@@ -1,4 +1,4 @@
-"""The embeddings API (OpenAI's), which providers of the chat dialect serve beside their completions.
+"""The embeddings API (OpenAI's), which providers of the chat and responses dialects serve.
 
 caller    what callers send
 upstream  how providers are asked, and their replies, whose vectors pass unread

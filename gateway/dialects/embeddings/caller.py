@@ -29,19 +29,10 @@ class EmbeddingsCaller(OpenAICaller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
-        fields.check_all(body, _FIELDS)
-        for name in ("model", "input"):
-            if body.get(name) is None:
-                raise fields.missing(name)
+        fields.check_all(body, _FIELDS, required=("model", "input"))
         return CompletionRequest(
             body=body,
             model=body["model"],
-            stream=False,
-            wants_usage=False,
-            n=1,
-            max_tokens=None,
-            base64_chars=0,
-            file_tokens=0,
             inputs=_read_inputs(body["input"]),
         )
 
@@ -55,7 +46,7 @@ def _read_inputs(value: Any) -> Inputs:
     if value and type(value[0]) is int:
         return Inputs(1, _count_tokens("input", value))
     if not value:
-        raise _refuse_empty("input", value)
+        raise fields.empty("array", "input")
     if len(value) > MAX_INPUTS:
         raise BadRequest(
             f"Invalid 'input': array too long. Expected an array with maximum length {MAX_INPUTS}, "
@@ -77,7 +68,7 @@ def _read_inputs(value: Any) -> Inputs:
 def _count_tokens(name: str, item: str | list[Any]) -> int:
     """Estimate the tokens of a text, or count those of an array. Raises BadRequest if there are none."""
     if not item:
-        raise _refuse_empty(name, item)
+        raise fields.empty("string" if isinstance(item, str) else "array", name)
     if isinstance(item, str):
         return estimate_tokens(count_text(item))
     if set(map(type, item)) != {int}:
@@ -86,22 +77,8 @@ def _count_tokens(name: str, item: str | list[Any]) -> int:
     return len(item)
 
 
-def _refuse_empty(name: str, item: str | list[Any]) -> BadRequest:
-    if isinstance(item, str):
-        text, code = "empty string. Expected a string with minimum length 1.", "empty_string"
-    else:
-        text, code = "empty array. Expected an array with minimum length 1.", "empty_array"
-    return BadRequest(f"Invalid '{name}': {text}", param=name, code=code)
-
-
 def _check_format(name: str, value: Any) -> None:
-    fields.check_string(name, value)
-    if value not in FORMATS:
-        raise BadRequest(
-            f"Invalid value for '{name}': expected one of {', '.join(FORMATS)}.",
-            param=name,
-            code="invalid_value",
-        )
+    fields.check_word(name, value, FORMATS)
 
 
 def _check_stream(name: str, value: Any) -> None:

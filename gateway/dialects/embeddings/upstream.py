@@ -29,6 +29,7 @@ class EmbeddingsUpstream:
 
     name: Final = "embeddings"
     path: Final = "/embeddings"
+    models_path: Final = "/models"
     default_reasoning: Final = _CHAT.default_reasoning
     requires_limit: Final = False
     passed_headers: Final = ()

@@ -19,4 +19,3 @@ from gateway.dialects.messages.upstream import MessagesUpstream as MessagesUpstr
 from gateway.dialects.messages.upstream import dump_arguments as dump_arguments
 from gateway.dialects.messages.upstream import edit_count as edit_count
 from gateway.dialects.messages.upstream import read_blocks as read_blocks
-from gateway.dialects.wire import render_event as render_event

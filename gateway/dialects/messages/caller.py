@@ -40,11 +40,8 @@ class MessagesCaller:
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
-        fields.check_all(body, _FIELDS)
         required = ("model", "messages") if self.counting else ("model", "messages", "max_tokens")
-        for name in required:
-            if body.get(name) is None:
-                raise fields.missing(name)
+        fields.check_all(body, _FIELDS, required)
         files = fields.Files()
         _check_messages(body["messages"], files)
         if body.get("system"):
@@ -54,7 +51,6 @@ class MessagesCaller:
             model=body["model"],
             stream=body.get("stream") is True,
             wants_usage=True,
-            n=1,
             max_tokens=body.get("max_tokens") or None,
             base64_chars=files.base64_chars,
             file_tokens=files.tokens,

@@ -36,6 +36,8 @@ class MessagesUpstream:
     requires_limit: ClassVar = True
     passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
     billed: ClassVar = BILLED
+    models_path: ClassVar = "/models?limit=1000"
+    """Without a limit it is a page of 20."""
     read_asked = staticmethod(read_asked)
     read_reply = staticmethod(read_message)
 

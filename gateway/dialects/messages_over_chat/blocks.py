@@ -13,7 +13,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gateway.dialects.messages import render_event
 from gateway.dialects.messages_over_chat.reply import (
     make_text,
     make_thinking,
@@ -23,7 +22,7 @@ from gateway.dialects.messages_over_chat.reply import (
     wrap_arguments,
 )
 from gateway.dialects.records import Json, ReplyContext
-from gateway.dialects.wire import dumps_lenient, maybe_loads
+from gateway.dialects.wire import dumps_lenient, maybe_loads, render_event
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 

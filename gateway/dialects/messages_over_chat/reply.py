@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.dialects.chat import check_finish, read_content, read_reasoning
+from gateway.dialects.chat import check_finish, read_choice, read_content, read_reasoning
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire import get_list, get_object, get_text, maybe_loads
-from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.errors import UndeliverableReply
 from gateway.usage import read_count
 
 MESSAGE_PREFIX: Final = "msg_"
@@ -24,10 +24,7 @@ WRAPPED_KEY: Final = "arguments"
 
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     """Write a message of what the upstream said."""
-    choice = next((item for item in reply["choices"] if isinstance(item, dict)), None)
-    message = choice.get("message") if choice else None
-    if choice is None or not isinstance(message, dict):
-        raise UpstreamError("The upstream's reply has no message in it.")
+    choice, message = read_choice(reply)
     content = _read_blocks(message, choice.get("finish_reason"), context)
     stop = map_stop(
         choice,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.chat import check_finish, read_content, read_reasoning
+from gateway.dialects.chat import check_finish, read_content, read_fragment, read_reasoning
 from gateway.dialects.messages import STOP
 from gateway.dialects.messages_over_chat.blocks import BlockWriter
 from gateway.dialects.messages_over_chat.reply import (
@@ -20,7 +20,7 @@ from gateway.dialects.messages_over_chat.reply import (
     map_stop,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import dumps_lenient, get_list, get_object, get_text
+from gateway.dialects.wire import get_list, get_object, get_text
 
 
 class MessageWriter:
@@ -89,16 +89,8 @@ class MessageWriter:
         self._blocks.add_text("text", refusal)
         for call in get_list(delta, "tool_calls"):
             if isinstance(call, dict):
-                self._write_call(call)
+                self._blocks.add_call(*read_fragment(call))
         if choice.get("finish_reason") is not None:
             check_finish(choice["finish_reason"])
             self._last = choice
             self._blocks.flush()
-
-    def _write_call(self, call: Json) -> None:
-        function = get_object(call, "function")
-        arguments = function.get("arguments") or ""
-        if not isinstance(arguments, str):
-            arguments = dumps_lenient(arguments).decode()
-        name, identity = get_text(function, "name"), get_text(call, "id")
-        self._blocks.add_call(call["index"], identity, name, arguments)

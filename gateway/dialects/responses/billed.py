@@ -1,4 +1,4 @@
-"""What changes the bill of a Responses upstream (OpenAI's API reference and its price list).
+"""Fields and tools that change the bill of a Responses upstream (OpenAI's API reference and its price list).
 
 Fields without a price are refused. Tools without one are left out, never refused: agents such as Codex
 declare them in every request.
@@ -96,7 +96,7 @@ def _edit_choice(body: Json, target: Target) -> None:
 
 def _may_pass(tool: Any, target: Target) -> bool:
     kind = tool.get("type") if isinstance(tool, dict) else None
-    if kind is None or kind in _FREE_TOOLS:
+    if kind is None or str(kind) in _FREE_TOOLS:
         return True
     if kind == "shell":
         return get_object(tool, "environment").get("type") in (None, "local")

@@ -45,10 +45,7 @@ class ResponsesCaller(OpenAICaller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
-        fields.check_all(body, _FIELDS)
-        for name in ("model", "input"):
-            if body.get(name) is None:
-                raise fields.missing(name)
+        fields.check_all(body, _FIELDS, required=("model", "input"))
         files = fields.Files()
         _check_input(body["input"], files)
         return CompletionRequest(
@@ -56,7 +53,6 @@ class ResponsesCaller(OpenAICaller):
             model=body["model"],
             stream=body.get("stream") is True,
             wants_usage=True,
-            n=1,
             max_tokens=body.get("max_output_tokens") or None,
             base64_chars=files.base64_chars,
             file_tokens=files.tokens,
@@ -126,11 +122,7 @@ def _check_input(held: Any, files: fields.Files) -> None:
     if type(held) is not list:
         raise fields.wrong_type("input", "a string or an array of items", held)
     if not held:
-        raise BadRequest(
-            "Invalid 'input': empty array. Expected an array with minimum length 1.",
-            param="input",
-            code="empty_array",
-        )
+        raise fields.empty("array", "input")
     for index, item in enumerate(held):
         if type(item) is not dict:
             raise fields.wrong_type(f"input[{index}]", "an object", item)
@@ -151,30 +143,18 @@ def _check_item(where: str, item: Json, files: fields.Files) -> None:
         parts = item.get(name)
         if type(parts) is dict:  # the screenshot of a computer's call
             parts = [parts]
-        if type(parts) is list:
+        if type(parts) is list and kind != "shell_call_output":  # it has objects without a type
             _check_parts(f"{where}.{name}", parts, files)
-        elif parts is not None and type(parts) is not str:
+        elif parts is not None and type(parts) not in (str, list):
             raise fields.wrong_type(f"{where}.{name}", "a string or an array of parts", parts)
 
 
 def _check_message(where: str, message: Json) -> None:
     role = message.get("role")
     if type(role) is not str or role not in ROLES:
-        raise _refuse_role(f"{where}.role", role)
+        fields.check_word(f"{where}.role", role, ROLES)
     if message.get("content") is None:
         raise fields.missing(f"{where}.content")
-
-
-def _refuse_role(name: str, role: Any) -> BadRequest:
-    if role is None:
-        return fields.missing(name)
-    if not isinstance(role, str):
-        return fields.wrong_type(name, "a string", role)
-    return BadRequest(
-        f"Invalid value for '{name}': expected one of {', '.join(sorted(ROLES))}.",
-        param=name,
-        code="invalid_value",
-    )
 
 
 def _check_parts(where: str, parts: list[Any], files: fields.Files) -> None:
@@ -184,7 +164,7 @@ def _check_parts(where: str, parts: list[Any], files: fields.Files) -> None:
         if kind is None or (kind in _TEXT_PARTS and type(part.get("text")) is not str):
             raise fields.refuse_part(name, part)
         if part.get("file_id") is not None:
-            raise _refuse_file(f"{name}.file_id")
+            raise fields.unsupported_file(f"{name}.file_id", "'file_data' or 'image_url'")
         match kind:
             case "input_image" | "computer_screenshot":
                 files.add_url("picture", part.get("image_url"))
@@ -204,15 +184,6 @@ def _add_document(part: Json, files: fields.Files) -> None:
         files.add("document", data)
     else:
         files.add_url("document", data)
-
-
-def _refuse_file(name: str) -> BadRequest:
-    return BadRequest(
-        f"Unsupported parameter: '{name}'. Files of the operator's own account cannot be named; "
-        "send the file itself as 'file_data' or 'image_url'.",
-        param=name,
-        code="unsupported_parameter",
-    )
 
 
 def _refuse_state(name: str, what: str) -> BadRequest:

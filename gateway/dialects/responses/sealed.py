@@ -1,4 +1,4 @@
-"""Sealed content: reasoning that only the provider who encrypted it can read.
+"""Sealed content: reasoning and summaries that only the provider who encrypted them can read.
 
 What a provider seals leaves here with a tag of the provider, and goes back to that one alone: another
 would refuse the whole request.
@@ -10,7 +10,7 @@ import hashlib
 import re
 from typing import Any, Final
 
-from gateway.dialects.records import Json
+from gateway.dialects.wire import Field
 from gateway.errors import BadRequest
 
 KEY: Final = "encrypted_content"
@@ -18,14 +18,16 @@ _MEMBER: Final = re.compile(rb'("encrypted_content"\s*:\s*")(?!")')
 """A match is always a member with a text: inside a string its quotes would be escaped."""
 _TAG_HEX_CHARS: Final = 8
 """Hex characters in a tag: they tell a few providers apart, and keep nothing secret."""
-_CANNOT_DROP: Final = "compaction"
-"""The type of item that stands for a whole conversation."""
+_ANY_TAG: Final = "gw1."
+"""The beginning of all tags."""
+SUMMARIES: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
+"""Types of items that stand for a whole conversation, so that none can be left out."""
 
 
 def tag_provider(name: str, base_url: str) -> str:
     """Make the tag of a provider."""
     digest = hashlib.sha256(f"{name}\n{base_url}".encode()).hexdigest()
-    return f"gw1.{digest[:_TAG_HEX_CHARS]}."
+    return f"{_ANY_TAG}{digest[:_TAG_HEX_CHARS]}."
 
 
 def tag_sealed(text: bytes, tag: str) -> bytes:
@@ -40,22 +42,44 @@ def untag_items(items: list[Any], tag: str) -> list[Any]:
 
     Raises BadRequest for another's summary of a conversation.
     """
-    found = (_maybe_untag(item, index, tag) for index, item in enumerate(items))
-    return [item for item in found if item is not None]
+    kept = []
+    for item in Field(items, "input").read_items():
+        if (opened := _maybe_untag(item.value, tag)) is not None:
+            kept.append(opened)
+        elif item.get("type") in SUMMARIES:
+            raise refuse_summary(item)
+    return kept
 
 
-def _maybe_untag(item: Any, index: int, tag: str) -> Any:
-    sealed = item.get(KEY) if isinstance(item, dict) else None
-    if not isinstance(sealed, str) or not sealed:
+def refuse_summary(item: Field) -> BadRequest:
+    """Return the error for a summary that the upstream cannot read."""
+    return item.refuse(
+        "This summary of the conversation can be read by the provider alone that made it. Send the "
+        "conversation itself, or ask for a model of that provider."
+    )
+
+
+def _maybe_untag(item: Any, tag: str) -> Any:
+    """Return an item as it was sealed; None if another provider sealed it, or all of its parts."""
+    if not isinstance(item, dict):
         return item
-    if sealed.startswith(tag):
-        opened: Json = {**item, KEY: sealed.removeprefix(tag)}
-        return opened
-    if item.get("type") == _CANNOT_DROP:
-        raise BadRequest(
-            f"Unsupported value: 'input[{index}].{KEY}'. Another provider made this summary of the "
-            "conversation; send the conversation itself.",
-            param=f"input[{index}].{KEY}",
-            code="unsupported_value",
-        )
-    return None
+    sealed, parts = item.get(KEY), item.get("content")
+    if isinstance(sealed, str) and sealed:
+        return {**item, KEY: sealed.removeprefix(tag)} if sealed.startswith(tag) else None
+    if isinstance(parts, list) and any(map(_is_tagged, parts)):
+        kept = [_untag_part(part, tag) for part in parts if _may_read(part, tag)]
+        return {**item, "content": kept} if kept else None
+    return item
+
+
+def _is_tagged(part: Any) -> bool:
+    """Return whether a part, such as what one agent says to another, was sealed behind this gateway."""
+    return isinstance(part, dict) and str(part.get(KEY)).startswith(_ANY_TAG)
+
+
+def _may_read(part: Any, tag: str) -> bool:
+    return not _is_tagged(part) or part[KEY].startswith(tag)
+
+
+def _untag_part(part: Any, tag: str) -> Any:
+    return {**part, KEY: part[KEY].removeprefix(tag)} if _is_tagged(part) else part

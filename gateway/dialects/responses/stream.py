@@ -1,7 +1,8 @@
 """A Responses stream between a Responses upstream and a Responses caller: bytes pass but for edits.
 
-The stream edits `response.model` in the events that have a response, tags sealed content, and adds the
-`event:` line where it is missing. The terminal event is held back until the charge is committed.
+The stream edits `response.model` in the events that have a response, tags sealed content, and adds
+what is missing: the `event:` line, and the items of the terminal event, whose `output` some upstreams
+leave empty and SDKs take for the reply. That event is held back until the charge is committed.
 """
 
 from __future__ import annotations
@@ -31,13 +32,17 @@ _KEEP_ALIVE: Final = "keepalive"
 class ResponsesStream(PassingStream):
     """A `Pipeline`: the upstream's events in, the same out."""
 
-    __slots__ = ("_done_bytes", "_last", "_number", "_response")
+    __slots__ = ("_done", "_done_bytes", "_held_bytes", "_last", "_number", "_response")
 
     _reader: ResponsesReader
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context, ResponsesReader())
         self._framer = Framer(MAX_TRANSLATED_EVENT_BYTES)  # responses repeat instructions and tools
+        self._done: dict[int, Json] = {}
+        """The items that are done, by index, as long as an event can hold them."""
+        self._held_bytes = 0
+        """The length of their events."""
         self._done_bytes = 0
         """UTF-8 bytes of the items that are done: some imitations send no deltas."""
         self._last = b""
@@ -77,7 +82,7 @@ class ResponsesStream(PassingStream):
         elif type(response := body.get("response")) is dict:
             block = self._edit_response(block, body, response)
         elif type(item := body.get("item")) is dict:
-            self._note_item(kind, item)
+            self._note_item(block, body, item)
         block = tag_sealed(block, self._context.provider_tag)
         if self._reader.ended:
             self._last = block
@@ -94,15 +99,24 @@ class ResponsesStream(PassingStream):
             self._may_learn -= 1
             self._keep(maybe_learn_numbered(block, body))
 
-    def _note_item(self, kind: str, item: Json) -> None:
+    def _note_item(self, block: bytes, body: Json, item: Json) -> None:
         self._carried |= is_made(item)
-        if kind == "response.output_item.done":
-            self._done_bytes += count_item_text(item)
-            self._passed_bytes = max(self._passed_bytes, self._done_bytes)
+        if body["type"] != "response.output_item.done":
+            return
+        self._done_bytes += count_item_text(item)
+        self._passed_bytes = max(self._passed_bytes, self._done_bytes)
+        self._held_bytes += len(block)
+        if self._held_bytes > MAX_TRANSLATED_EVENT_BYTES:
+            self._done.clear()
+        elif type(index := body.get("output_index")) is int:
+            self._done[index] = item
 
     def _edit_response(self, block: bytes, body: Json, response: Json) -> bytes:
         model, ours = response.get("model"), self._context.request.model
         self._response = edited = {**response, "model": ours}
         wanted = {**body, "response": edited}
+        if self._reader.ended and self._done and not response.get("output"):
+            edited["output"] = [self._done[index] for index in sorted(self._done)]
+            return render_event(wanted)
         out = maybe_replace(block, "model", model, ours, wanted) if type(model) is str else None
         return out or render_event(wanted)

@@ -49,6 +49,7 @@ class ResponsesUpstream:
     requires_limit: ClassVar = False
     passed_headers: ClassVar = ()
     billed: ClassVar = BILLED
+    models_path: ClassVar = "/models"
     read_asked = staticmethod(read_asked)
     read_reply = staticmethod(read_response)
     replay_reply = staticmethod(replay_response)

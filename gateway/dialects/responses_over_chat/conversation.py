@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.records import Json
+from gateway.dialects.responses import SUMMARIES, refuse_summary
 from gateway.dialects.responses_over_chat.content import read_texts, translate_content
 from gateway.dialects.responses_over_chat.tools import INPUT_KEY, read_flat_name
 from gateway.dialects.wire import Field, dump_request
@@ -22,13 +23,10 @@ DROPPED: Final = frozenset(
         "apply_patch_call",
         "apply_patch_call_output",
         "code_interpreter_call",
-        "compaction",
-        "compaction_summary",
         "compaction_trigger",
         "computer_call",
         "computer_call_output",
         "configuration_update",
-        "context_compaction",
         "file_search_call",
         "ghost_snapshot",
         "image_generation_call",
@@ -98,6 +96,8 @@ class _Conversation:
             raise item["type"].wrong_type("a string")
         if kind in self._ADDERS:
             self._ADDERS[kind](self, item)
+        elif kind in SUMMARIES:
+            raise refuse_summary(item)
         elif kind in DROPPED:
             self._left_out.add(_maybe_call_id(item))
         else:

@@ -39,7 +39,7 @@ class InputDecoder:
 
     def __init__(self) -> None:
         self._held: list[str] = []
-        """What was fed and not decoded: everything, or an escape that is cut."""
+        """The fragments that are not decoded: all of them, or an escape that is cut."""
         self._held_chars = 0
         self._half = ""
         """The first half of a character whose second is to come."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.dialects.messages import render_event
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.responses_over_chat.custom import InputDecoder
 from gateway.dialects.responses_over_chat.parts import FORMS, Form, PartKind, make_part
@@ -22,6 +21,7 @@ from gateway.dialects.responses_over_chat.reply import (
     make_reasoning,
 )
 from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
+from gateway.dialects.wire import render_event
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 
@@ -40,6 +40,8 @@ class _Said:
     text: list[str] = field(default_factory=list)
     parts: list[Json] = field(default_factory=list)
     """The parts before the last."""
+    sources: list[Json] = field(default_factory=list)
+    """The annotations of the last part."""
 
     @property
     def names(self) -> Json:
@@ -63,7 +65,7 @@ class _Call:
     """The head of the item, once it is open: the name was told."""
     index: int = -1
     decoder: InputDecoder | None = None
-    """Of a custom tool."""
+    """The decoder of a custom tool's input; None for a function."""
     closed: bool = False
 
 
@@ -136,6 +138,16 @@ class ItemWriter:
         said.text.append(text)
         self.emit(f"{form.text}.delta", **said.names, delta=text, **form.extra)
 
+    def add_sources(self, sources: list[Json]) -> None:
+        """Add the sources of the text that is open."""
+        said = self._said
+        if said is None or said.kind != "text":
+            return
+        for source in sources:
+            place = {**said.names, "annotation_index": len(said.sources)}
+            self.emit("response.output_text.annotation.added", **place, annotation=source)
+            said.sources.append(source)
+
     def add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
         """Add a fragment of the call at `position`; identity, name and arguments may each be empty.
 
@@ -191,11 +203,12 @@ class ItemWriter:
 
     def _close_part(self, said: _Said) -> None:
         form, text = FORMS[said.kind], "".join(said.text)
-        part = make_part(said.kind, text)
+        part = make_part(said.kind, text, said.sources)
         self.emit(f"{form.text}.done", **said.names, **{form.key: text}, **form.extra)
         self.emit(form.part_done, **said.names, part=part)
         said.parts.append(part)
         said.text.clear()
+        said.sources.clear()
 
     def _close_said(self, status: Status) -> None:
         said, self._said = self._said, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -10,9 +11,9 @@ from gateway.dialects.records import Json
 PartKind = Literal["reasoning", "text", "refusal"]
 
 
-def make_part(kind: PartKind, text: str) -> Json:
+def make_part(kind: PartKind, text: str, sources: Iterable[Json] = ()) -> Json:
     if kind == "text":
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        return {"type": "output_text", "text": text, "annotations": [*sources], "logprobs": []}
     if kind == "refusal":
         return {"type": "refusal", "refusal": text}
     return {"type": "summary_text", "text": text}

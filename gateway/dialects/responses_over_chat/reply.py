@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from gateway.dialects.chat import check_finish, read_content, read_reasoning
+from gateway.dialects.chat import (
+    NO_ARGUMENTS,
+    check_finish,
+    read_arguments,
+    read_choice,
+    read_content,
+    read_reasoning,
+)
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses_over_chat.custom import read_input
 from gateway.dialects.responses_over_chat.parts import make_part
 from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
-from gateway.dialects.wire import dumps_lenient, get_list, get_object, get_text
-from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.dialects.wire import get_list, get_object, get_text
+from gateway.errors import UndeliverableReply
 from gateway.usage import read_count
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
 RESPONSE_PREFIX: Final = "resp_"
 CALL_PREFIX: Final = "call_"
-NO_ARGUMENTS: Final = "{}"
-"""The arguments of a call without any: callers read them as JSON."""
 
+_SOURCE_KEYS: Final = ("start_index", "end_index", "url", "title")
 _INCOMPLETE: Final = {
     "length": "max_output_tokens",
     "model_length": "max_output_tokens",
@@ -31,10 +37,7 @@ _INCOMPLETE: Final = {
 
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     """Write a response of what the upstream said."""
-    choice = next((item for item in reply["choices"] if isinstance(item, dict)), None)
-    message = choice.get("message") if choice else None
-    if choice is None or not isinstance(message, dict):
-        raise UpstreamError("The upstream's reply has no message in it.")
+    choice, message = read_choice(reply)
     check_finish(choice.get("finish_reason"))
     reason = read_incomplete(choice)
     items = _read_items(message, context)
@@ -57,7 +60,7 @@ def _read_items(message: Json, context: ReplyContext) -> list[Json]:
     if thinking:
         part = make_part("reasoning", thinking)
         items.append(make_reasoning(make_item_id("rs", context, 0), [part]))
-    parts = [make_part("text", text)] if text else []
+    parts = [make_part("text", text, read_sources(message))] if text else []
     if refusal:
         parts.append(make_part("refusal", refusal))
     if parts:
@@ -66,6 +69,17 @@ def _read_items(message: Json, context: ReplyContext) -> list[Json]:
     for call in get_list(message, "tool_calls"):
         items.append(_read_call(call, len(items), tools, context))
     return items
+
+
+def read_sources(message: Json) -> list[Json]:
+    """Read the sources of a text, each of which chat holds one level deeper."""
+    given = (one for one in get_list(message, "annotations") if isinstance(one, dict))
+    found = (get_object(one, "url_citation") for one in given)
+    return [
+        {"type": "url_citation", **{key: one[key] for key in _SOURCE_KEYS}}
+        for one in found
+        if one.keys() >= set(_SOURCE_KEYS)
+    ]
 
 
 def _read_call(call: Any, index: int, tools: dict[str, ToolName], context: ReplyContext) -> Json:
@@ -81,13 +95,6 @@ def _read_call(call: Any, index: int, tools: dict[str, ToolName], context: Reply
         return item | {"input": read_input(arguments), "status": "completed"}
     arguments += complete_arguments(arguments)
     return item | {"arguments": arguments, "status": "completed"}
-
-
-def read_arguments(given: object) -> str:
-    """Read arguments, which some upstreams (Ollama) send as an object."""
-    if isinstance(given, str):
-        return given
-    return dumps_lenient(given).decode("utf-8", "replace") if given else ""
 
 
 def complete_arguments(arguments: str) -> str:

@@ -7,13 +7,13 @@ charged.
 
 from __future__ import annotations
 
-from gateway.dialects.chat import check_finish, read_content, read_reasoning
+from gateway.dialects.chat import check_finish, read_content, read_fragment, read_reasoning
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses_over_chat.items import ItemWriter
 from gateway.dialects.responses_over_chat.reply import (
     make_response,
-    read_arguments,
     read_incomplete,
+    read_sources,
 )
 from gateway.dialects.wire import get_list, get_object, get_text
 
@@ -83,17 +83,13 @@ class ResponseWriter:
         thinking, text = read_content(delta.get("content"))
         self._items.add_text("reasoning", read_reasoning(delta) or thinking)
         self._items.add_text("text", text)
+        if "annotations" in delta:
+            self._items.add_sources(read_sources(delta))
         self._items.add_text("refusal", get_text(delta, "refusal"))
         for call in get_list(delta, "tool_calls"):
             if isinstance(call, dict):
-                self._write_call(call)
+                self._items.add_call(*read_fragment(call))
         if choice.get("finish_reason") is not None:
             check_finish(choice["finish_reason"])
             self._reason = read_incomplete(choice)
             self.flush()
-
-    def _write_call(self, call: Json) -> None:
-        function = get_object(call, "function")
-        arguments = read_arguments(function.get("arguments"))
-        name, identity = get_text(function, "name"), get_text(call, "id")
-        self._items.add_call(call["index"], identity, name, arguments)

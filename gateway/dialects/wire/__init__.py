@@ -2,7 +2,6 @@
 
 sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams
-named_events     events that carry the name of their type
 passing          streams between equal dialects, and templates of their events
 numbered         templates of events that carry a number
 collected        replies that are read whole before any of them goes out
@@ -11,7 +10,6 @@ jsonbytes        tolerant JSON, and edits that leave all other bytes alone
 billed           what changes the provider's bill
 fields           checks of a request's fields, and typed access to them
 openai_caller    what callers of OpenAI's APIs share
-limit_headers    the limits of a key as headers
 upstream_errors  errors of upstreams, mapped to errors for the caller
 """
 
@@ -44,17 +42,17 @@ from gateway.dialects.wire.jsonbytes import get_text as get_text
 from gateway.dialects.wire.jsonbytes import maybe_loads as maybe_loads
 from gateway.dialects.wire.jsonbytes import maybe_replace as maybe_replace
 from gateway.dialects.wire.jsonbytes import maybe_splice as maybe_splice
-from gateway.dialects.wire.limit_headers import write_limits as write_limits
-from gateway.dialects.wire.named_events import is_canonical as is_canonical
-from gateway.dialects.wire.named_events import render_event as render_event
 from gateway.dialects.wire.numbered import NumberedTemplate as NumberedTemplate
 from gateway.dialects.wire.numbered import maybe_learn_numbered as maybe_learn_numbered
 from gateway.dialects.wire.openai_caller import OpenAICaller as OpenAICaller
+from gateway.dialects.wire.openai_caller import write_limits as write_limits
 from gateway.dialects.wire.passing import PROBE as PROBE
 from gateway.dialects.wire.passing import PROBE_BYTES as PROBE_BYTES
 from gateway.dialects.wire.passing import PassingStream as PassingStream
 from gateway.dialects.wire.passing import maybe_cut as maybe_cut
 from gateway.dialects.wire.sse import Framer as Framer
+from gateway.dialects.wire.sse import is_canonical as is_canonical
+from gateway.dialects.wire.sse import render_event as render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES as MAX_TRANSLATED_EVENT_BYTES
 from gateway.dialects.wire.stream import PICTURE_BYTES as PICTURE_BYTES
 from gateway.dialects.wire.stream import TranslatedStream as TranslatedStream

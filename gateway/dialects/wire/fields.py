@@ -6,7 +6,7 @@ other names and words derives its own `Field`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -127,6 +127,15 @@ class Field:
             raise missing(self.name)
         return self.read_string()
 
+    def check_fields(self, known: Container[str], refused: Mapping[str, tuple[Any, ...]]) -> None:
+        """Check the fields of a request against a translation's tables.
+
+        Those of `refused` have the values that ask for nothing. Raises BadRequest for others.
+        """
+        for name, value in self.read_object().items():
+            if name not in known and value not in refused.get(name, ()):
+                raise self[name].refuse_field()
+
     def name_item(self, outer: str, index: int) -> str:
         return f"{outer}[{index}]"
 
@@ -164,11 +173,14 @@ def refuse_part(name: str, part: Any) -> BadRequest:
     return wrong_type(f"{name}.{key}", "a string", part.get(key))
 
 
-def check_all(body: Json, checks: Mapping[str, Check]) -> None:
+def check_all(body: Json, checks: Mapping[str, Check], required: Collection[str]) -> None:
     """Check the fields that are there; null is absence. Raises BadRequest."""
     for name, value in body.items():
         if value is not None and name in checks:
             checks[name](name, value)
+    for name in required:
+        if body.get(name) is None:
+            raise missing(name)
 
 
 def _check_type(wanted: type, expected: str) -> Check:
@@ -188,6 +200,19 @@ check_object: Final = _check_type(dict, "an object")
 def check_strings(name: str, value: Any, expected: str = "an array of strings") -> None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise wrong_type(name, expected, value)
+
+
+def check_word(name: str, value: Any, words: Collection[str]) -> None:
+    """Check a string of which a few are known. Null is a field that is missing."""
+    if value is None:
+        raise missing(name)
+    check_string(name, value)
+    if value not in words:
+        raise BadRequest(
+            f"Invalid value for '{name}': expected one of {', '.join(sorted(words))}.",
+            param=name,
+            code="invalid_value",
+        )
 
 
 def check_integer(least: int, most: int) -> Check:
@@ -226,6 +251,26 @@ def wrong_type(name: str, expected: str, value: Any) -> BadRequest:
         f"Invalid type for '{name}': expected {expected}, but got {_KINDS[type(value)]} instead.",
         param=name,
         code="invalid_type",
+    )
+
+
+def empty(kind: str, name: str) -> BadRequest:
+    """Make the error for an empty `array` or `string`."""
+    return BadRequest(
+        f"Invalid '{name}': empty {kind}. Expected {'an' if kind == 'array' else 'a'} {kind} with "
+        "minimum length 1.",
+        param=name,
+        code=f"empty_{kind}",
+    )
+
+
+def unsupported_file(name: str, instead: str) -> BadRequest:
+    """Make the error for a file that is named by its id; `instead` says which fields may hold it."""
+    return BadRequest(
+        f"Unsupported parameter: '{name}'. Files of the operator's own account cannot be named; "
+        f"send the file itself as {instead}.",
+        param=name,
+        code="unsupported_parameter",
     )
 
 

@@ -20,7 +20,7 @@ from gateway.dialects.wire.jsonbytes import STRING, count_text_bytes, maybe_load
 
 
 class AnyTemplate(Protocol):
-    """What a passing stream does with a template, whatever its holes."""
+    """The template that a passing stream uses, whatever its holes."""
 
     @property
     def head(self) -> bytes: ...
@@ -58,7 +58,7 @@ _NUMBERS: Final = re.compile(rb'"sequence_number": ?([0-9]+)')
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """What is behind a head, by the order of the holes and the lengths of the bytes around them."""
+    """Patterns of the bytes behind a head, for an order of holes and the lengths around them."""
 
     rest: re.Pattern[bytes]
     """One event from behind its head: what is around the holes, and the text (see `passing`)."""
@@ -91,12 +91,12 @@ class NumberedTemplate:
     head_bytes: int
     """The length of `head`."""
     around: tuple[bytes, ...]
-    """What is behind each hole."""
+    """The bytes behind each hole."""
     at_text: int
-    """How many of `around` stand before the text."""
+    """The number of items of `around` that stand before the text."""
     patterns: _Patterns
     last: bytes = b""
-    """What passed last: its numbers are read only when someone asks for them."""
+    """The bytes that passed last: their numbers are read only when someone asks for them."""
 
     tool: None = None
 

@@ -1,13 +1,12 @@
-"""What all callers of OpenAI's APIs share: the error envelope, headers, and the list of models."""
+"""The callers of OpenAI's APIs share the error envelope, headers, and the list of models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
 from gateway.dialects.records import Json, ListedModel, Query, RateLimit
-from gateway.dialects.wire.limit_headers import write_limits
 from gateway.errors import GatewayError
 
 
@@ -42,3 +41,23 @@ class OpenAICaller:
             "created": model.created,
             "owned_by": model.owned_by,
         }
+
+
+def write_limits(limits: Iterable[RateLimit]) -> dict[str, str]:
+    """Write the headers `x-ratelimit-*`, which all callers get, as OpenAI's API has them."""
+    headers: dict[str, str] = {}
+    for one in limits:
+        headers[f"x-ratelimit-limit-{one.name}"] = str(one.limit)
+        headers[f"x-ratelimit-remaining-{one.name}"] = str(one.remaining)
+        headers[f"x-ratelimit-reset-{one.name}"] = format_duration(one.reset_seconds)
+    return headers
+
+
+def format_duration(seconds: float) -> str:
+    """Format a Go duration as OpenAI does: `12ms`, `1s`, `6m0s`."""
+    milliseconds = max(0, round(seconds * 1000))
+    if milliseconds < 1000:  # noqa: PLR2004 - a second
+        return f"{milliseconds}ms"
+    whole = -(-milliseconds // 1000)
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

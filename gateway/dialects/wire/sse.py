@@ -2,7 +2,7 @@
 
 The rules are those of the WHATWG HTML standard: lines end in LF, CR or CRLF; a blank line ends an
 event; fields are split at the first colon, one space after it removed. What is passed on is the
-raw block, so nothing here changes bytes.
+raw block, so reading changes no bytes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.dialects.records import Event
-from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.dialects.records import Event, Json
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.errors import UpstreamError
 
 MAX_EVENT_BYTES: Final = 1 << 20
@@ -56,6 +56,25 @@ def parse_event(block: bytes) -> Event:
             comments.append(line)
     canonical = len(lines) == 1 and lines[0].startswith(b"data: ")
     return Event(name, b"\n".join(data) if data else None, tuple(comments), canonical)
+
+
+def render_event(event: Json) -> bytes:
+    """Write one event with its type as its name: the SDKs drop events that have none."""
+    return b"event: %b\ndata: %b\n\n" % (
+        event["type"].encode("utf-8", "replace"),
+        dumps_lenient(event),
+    )
+
+
+def is_canonical(block: bytes, event: Event, kind: str) -> bool:
+    """Return whether a block is an `event:` and a `data:` line alone: SDKs stumble on others."""
+    lines = [line for line in block.splitlines() if line]
+    return (
+        len(lines) == 2  # noqa: PLR2004 - the two lines
+        and event.name == kind
+        and lines[0].startswith(b"event:")
+        and lines[1].startswith(b"data:")
+    )
 
 
 class Carry:

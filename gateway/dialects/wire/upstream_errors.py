@@ -67,7 +67,7 @@ def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> G
     """Make the error for an upstream's answer that is no 200."""
     said = read_error(maybe_loads(body))
     error = _choose_error(status, said, retry_after_seconds)
-    error.cause = f"status {status}"
+    error.upstream_status, error.cause = status, f"status {status}"
     if said.code and _CODE.fullmatch(said.code):
         error.cause += f" {said.code}"
     return error

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.base import LedgerError
+from gateway.ledger.errors import LedgerError
 
 SYNC_SECONDS: Final = 0.02
 """How often the copy is synced: its bytes must not pile up and delay the ledger's own sync."""
@@ -42,7 +42,7 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
         os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
         part.rename(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     finally:
         os.close(descriptor)
         with suppress(FileNotFoundError):
@@ -93,7 +93,7 @@ def _copy(connection: sqlite3.Connection, part: Path, descriptor: int) -> None:
         connection.set_progress_handler(None, 0)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
 """The one transaction that moves money, run by the server's writer and by the operator's verbs.
 
 BEGIN IMMEDIATE; read the touched balances; compute each entry's balance after it in Python; write
-requests, entries, accounts, keys and the sums by hour and day; COMMIT. All is computed from what
+requests, entries, accounts, keys, budgets and the sums by hour and day; COMMIT. All is computed from what
 was read inside the transaction, so no other process's commit can be lost.
 """
 
@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.ledger.base import Admission, Hold, Settlement
+from gateway.ledger.budget_records import Spending
 from gateway.ledger.records import EntryKind
+from gateway.ledger.sqlite.budgets import charge_budgets
+from gateway.ledger.sqlite.costs import add_costs
 from gateway.ledger.sqlite.rows import Statement, read_numbers, run_rows
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import add_totals
 from gateway.money import Price
 
 MAX_ITEMS: Final = 512
-"""The most items of a batch: 30 columns of 512 rows stay below SQLite's 32,766 parameters."""
+"""The most items of a batch: 33 columns of 512 rows stay below SQLite's 32,766 parameters."""
 
 _INSERT_REQUESTS: Final = Statement(
     "INSERT INTO requests (id, account_id, key_id, model, stream, hold_nano, input_price_nano,"
@@ -28,7 +31,7 @@ _INSERT_REQUESTS: Final = Statement(
     " started_ms, state, provider, attempts, outcome, status, input_tokens, cached_input_tokens,"
     " cache_write_tokens, output_tokens, cost_nano, estimated, first_byte_ms, ended_ms,"
     " cache_write_1h_tokens, web_searches, price_rule, cache_write_1h_price_nano,"
-    " web_search_price_nano)"
+    " web_search_price_nano, provider_cost_nano, reported_cost_nano, budget_id)"
     " SELECT * FROM",
     "WHERE column1 NOT NULL",
 )
@@ -41,7 +44,8 @@ _SETTLE_REQUESTS: Final = Statement(
     " web_searches = new.column16, price_rule = new.column17, cache_write_1h_price_nano ="
     " new.column18, web_search_price_nano = new.column19, input_price_nano = new.column20,"
     " cached_input_price_nano = new.column21, cache_write_price_nano = new.column22,"
-    " output_price_nano = new.column23, request_price_nano = new.column24 FROM",
+    " output_price_nano = new.column23, request_price_nano = new.column24,"
+    " provider_cost_nano = new.column25, reported_cost_nano = new.column26 FROM",
     "AS new WHERE requests.id = new.column1 AND requests.state = 'pending'",
 )
 _INSERT_ENTRIES: Final = Statement(
@@ -95,10 +99,11 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Balances and spending of the touched accounts and keys, to be assigned in memory."""
+    """Balances and spending of the touched accounts, keys and budgets, to be assigned in memory."""
 
     balances_nano: dict[int, int]
     spent_nano: dict[str, int]
+    spendings: dict[int, Spending]
 
 
 def commit_requests(
@@ -106,7 +111,8 @@ def commit_requests(
 ) -> Committed:
     """Write all items in one transaction, or none of them."""
     with transaction(connection):
-        run_rows(connection, _INSERT_REQUESTS, [_open(i) + _close(i) for i in items if i.insert])
+        rows = [(*_open(i), *_close(i), *_costs(i), _budget_id(i)) for i in items if i.insert]
+        run_rows(connection, _INSERT_REQUESTS, rows)
         _settle(connection, [i for i in items if not i.insert])
         ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
         charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
@@ -115,8 +121,10 @@ def commit_requests(
             [_charge(hold, settlement, now_ms) for hold, settlement in charges],
         )
         spent = _add_spent(connection, charges)
+        spendings = charge_budgets(connection, charges, now_ms)
         add_totals(connection, ended)
-    return Committed(balances, spent)
+        add_costs(connection, charges)
+    return Committed(balances, spent, spendings)
 
 
 def post_entries(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> dict[int, int]:
@@ -150,7 +158,10 @@ def _add_spent(
 
 
 def _settle(connection: sqlite3.Connection, items: Sequence[Item]) -> None:
-    rows = [(i.hold.admission.request_id, *_close(i), *_common_prices(_price(i))) for i in items]
+    rows = [
+        (i.hold.admission.request_id, *_close(i), *_common_prices(_price(i)), *_costs(i))
+        for i in items
+    ]
     if run_rows(connection, _SETTLE_REQUESTS, rows) != len(rows):
         raise NotPendingError("a request to settle is missing or was settled before")
 
@@ -198,12 +209,25 @@ def _close(item: Item) -> tuple[Cell, ...]:
     )
 
 
+def _budget_id(item: Item) -> int | None:
+    budget = item.hold.budget
+    return None if budget is None else budget.id
+
+
 def _pending(admission: Admission) -> tuple[Cell, ...]:
     price = admission.price
     return (
         *("pending", admission.provider, 0, "pending", None, 0, 0, 0, 0, 0, 0, None, None),
         *(0, 0, "", price.cache_write_1h, price.web_search),
     )
+
+
+def _costs(item: Item) -> tuple[int | None, int | None]:
+    """Return what the provider bills: columns that only charged requests have."""
+    settlement = item.settlement
+    if settlement is None or not settlement.is_posted:
+        return (None, None)
+    return (settlement.provider_cost_nano, settlement.reported_cost_nano)
 
 
 def _price(item: Item) -> Price:

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.base import FilesLost, LedgerError, LedgerLocked
+from gateway.ledger.errors import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.reasons import explain
 
 FILE_MODE: Final = 0o600
 """Only the owner reads and writes: the database has everybody's accounts."""
 _MARK_WORDS: Final = 4
-"""The lock file's mark has the process id, then what identifies the database, its -wal, its -shm."""
+"""The lock file's mark has the process, then what identifies the database, its -wal, its -shm."""
 _MARK_BYTES: Final = 256
 """Bytes read of the mark: four words of at most 41 characters."""
+_START_FIELD: Final = 19
+"""The position of `starttime` behind the name of the program in /proc/PID/stat, see proc(5)."""
 _TRIES: Final = 3
 """Tries to lock: other programs may be looking, by `is_served`."""
 _RETRY_SECONDS: Final = 0.01
@@ -83,10 +86,10 @@ def take_lock(path: Path) -> int:
     try:
         descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, FILE_MODE)
     except OSError as error:
-        raise explain(lock_path, error) from error
+        raise explain(path, error) from error
     if not _lock(descriptor):
         os.close(descriptor)
-        raise LedgerLocked(f"{path}: another gateway serves from this database")
+        raise LedgerLocked(f"{path}: {_name_server(lock_path)}")
     _clear_mark(descriptor)
     return descriptor
 
@@ -99,7 +102,11 @@ def marked(lock: int, path: Path) -> Iterator[None]:
     in between its files stay the same. Raises LedgerError.
     """
     try:
-        os.pwrite(lock, " ".join((str(os.getpid()), *_identify_all(path))).encode(), 0)
+        os.pwrite(
+            lock,
+            " ".join((f"{os.getpid()}:{_read_start(os.getpid())}", *_identify_all(path))).encode(),
+            0,
+        )
     except OSError as error:
         raise explain(_add(path, ".lock"), error) from error
     try:
@@ -114,9 +121,10 @@ def check_names(path: Path) -> None:
     SQLite names the log by the database, so two names would have two logs. Raises LedgerError.
     """
     try:
-        links = path.stat().st_nlink
+        found = path.stat()
     except OSError:
         return  # to open it says why
+    links = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
     served = _read_mark(_add(path, ".lock")).split()[1:]
     if links > 1 and not (served == _identify_all(path) and is_served(path)):
         raise LedgerError(
@@ -131,7 +139,7 @@ def check_served(path: Path) -> None:
     if len(words) != _MARK_WORDS:
         return
     try:
-        _compare(path, words[1:], int(words[0]))
+        _compare(path, words[1:], int(words[0].partition(":")[0]))
     except FilesLost:
         if is_served(path):
             raise
@@ -163,6 +171,39 @@ def is_served(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def find_server(path: Path) -> int | None:
+    """Return the id of the process that serves from this database; None if there is none.
+
+    There is none either if the id is that of another process, because the serving one is in a
+    container. Where /proc hides it, as it does from the commands of a sandboxed unit, the id has to
+    do.
+    """
+    words = _read_mark(_add(path, ".lock")).split()
+    if len(words) != _MARK_WORDS or not is_served(path):
+        return None
+    pid, _, started = words[0].partition(":")
+    return int(pid) if _read_start(int(pid)) in {started, ""} else None
+
+
+def _read_start(pid: int) -> str:
+    """Return when a process started, in ticks since the boot; "" if that cannot be read."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return status.rpartition(")")[2].split()[_START_FIELD]
+
+
+def _name_server(lock_path: Path) -> str:
+    """Say that another process serves, and which, if the lock file has its mark."""
+    pid, colon, _ = _read_mark(lock_path).partition(":")
+    process = f", process {pid}" if colon else ""
+    return (
+        f"another gateway serves from this database{process}; stop it first, or name another file as"
+        " [storage] path"
+    )
 
 
 def _add(path: Path, suffix: str) -> Path:

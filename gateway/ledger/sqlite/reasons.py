@@ -8,7 +8,8 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.base import LedgerError
+from gateway.file_access import WRITE, find_obstacle
+from gateway.ledger.errors import LedgerError, LedgerMissing
 
 PRIMARY_CODE: Final = 0xFF
 """Extended result codes carry the primary one in their lowest byte."""
@@ -36,18 +37,40 @@ _SYSTEM: Final = {
 }
 
 
+_NO_ACCESS: Final = frozenset(
+    {
+        *(errno.EACCES, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS),
+        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR),
+        *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY),
+    }
+)
+"""The errors of the system and of SQLite for a file that cannot be opened; their numbers differ."""
+_BESIDE: Final = ("", "-wal", "-shm", ".lock")
+"""The files of a database, by what their names end in."""
+
+
 def explain(path: Path, error: sqlite3.Error | OSError) -> LedgerError:
-    """Return the error to raise: what is wrong with this file, what to do, and the original words."""
+    """Return the error to raise: what is wrong with this database, what to do, and the original words."""
+    code = (error.errno or 0) if isinstance(error, OSError) else primary_code(error)
+    if code in _NO_ACCESS and (obstacle := find_access_obstacle(path)):
+        return LedgerError(f"{path}: {obstacle}")
     if isinstance(error, OSError):
-        return LedgerError(
-            f"{path}: {_join(_SYSTEM.get(error.errno or 0), error.strerror or str(error))}"
-        )
-    code = primary_code(error)
+        said = error.strerror or str(error)
+        return LedgerError(f"{path}: {_join(_SYSTEM.get(code), said)}")
     if code == sqlite3.SQLITE_IOERR and _is_full(path):
         code = sqlite3.SQLITE_FULL
     if code == sqlite3.SQLITE_CANTOPEN and not path.exists():
-        return LedgerError(f"{path}: there is no such file")
+        return LedgerMissing(f"{path}: there is no such file")
     return LedgerError(f"{path}: {describe(error, code)}")
+
+
+def find_access_obstacle(path: Path) -> str | None:
+    """Return why this user cannot use a database; None if nothing is in the way."""
+    path = path.resolve()
+    for end in _BESIDE:
+        if obstacle := find_obstacle(path.with_name(path.name + end), WRITE):
+            return f"{path.name}{end}: {obstacle}" if end else obstacle
+    return None
 
 
 def describe(error: sqlite3.Error, code: int | None = None) -> str:

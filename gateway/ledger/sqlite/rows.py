@@ -24,10 +24,13 @@ Id = TypeVar("Id", int, str)
 Row = tuple[int | str | None, ...]
 TermsColumns = tuple[str | None, int | None, int | None, int | None]
 """A row of `TERMS`: the fields of `Terms`, with the models as a JSON array."""
-KeyTermsColumns = tuple[*TermsColumns, str, int | None, int | None]
+KeyTermsColumns = tuple[*TermsColumns, str, int | None, int | None, int | None]
 """A row of `KEY_TERMS`: the fields of `KeyTerms`."""
 TERMS: Final = ", ".join(f"accounts.{field.name}" for field in fields(Terms))
 KEY_TERMS: Final = ", ".join(f"keys.{field.name}" for field in fields(KeyTerms))
+SET_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(Terms))
+"""The assignments of an UPDATE, for the columns of `write_terms`."""
+SET_KEY_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(KeyTerms))
 KEY_LIVES: Final = "revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)"
 """The condition under which `KeyView.status` is neither revoked nor expired."""
 
@@ -51,10 +54,13 @@ def read_numbers(
     connection: sqlite3.Connection, statement: Statement, ids: Collection[Id]
 ) -> dict[Id, int]:
     """Return the number of each id; `statement` gives a JSON array of [id, number] pairs."""
-    if not ids:
-        return {}
-    (pairs,) = _execute(connection, statement, [(id_,) for id_ in ids]).fetchone()
-    return dict(orjson.loads(pairs))
+    return dict(orjson.loads(read_json(connection, statement, ids))) if ids else {}
+
+
+def read_json(connection: sqlite3.Connection, statement: Statement, ids: Collection[Id]) -> str:
+    """Return what `statement` gives for these ids, of which there must be some, as one JSON array."""
+    (array,) = _execute(connection, statement, [(id_,) for id_ in ids]).fetchone()
+    return str(array)
 
 
 def read_terms(columns: TermsColumns) -> Terms:
@@ -62,9 +68,9 @@ def read_terms(columns: TermsColumns) -> Terms:
 
 
 def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
-    models, requests, tokens, concurrency, name, cap_nano, expires_ms = columns
+    models, requests, tokens, concurrency, name, cap_nano, expires_ms, budget_id = columns
     limits = (requests, tokens, concurrency)
-    return KeyTerms(_read_models(models), *limits, name, cap_nano, expires_ms)
+    return KeyTerms(_read_models(models), *limits, name, cap_nano, expires_ms, budget_id)
 
 
 def write_terms(terms: Terms) -> dict[str, int | str | None]:

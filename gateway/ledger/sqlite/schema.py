@@ -5,21 +5,36 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.base import LedgerError, LedgerLocked
+from gateway.ledger.errors import LedgerError, LedgerLocked
+from gateway.ledger.sqlite.backup import write_backup
 from gateway.ledger.sqlite.files import (
     FILE_MODE,
     check_absence,
     check_names,
     check_served,
+    is_served,
     take_lock,
 )
-from gateway.ledger.sqlite.reasons import explain
+from gateway.ledger.sqlite.reasons import explain, find_access_obstacle
 
-MIGRATIONS: Final = ("schema.sql", "console.sql", "prices.sql", "limits.sql")
+MIGRATIONS: Final = (
+    "schema.sql",
+    "console.sql",
+    "prices.sql",
+    "limits.sql",
+    "observations.sql",
+    "calls.sql",
+    "tokens.sql",
+    "failures.sql",
+    "budgets.sql",
+    "provider_costs.sql",
+    "alerts.sql",
+)
 """Script n migrates version n to version n + 1; `PRAGMA user_version` is the version."""
 
 OLDEST_SQLITE: Final = (3, 37, 0)
@@ -39,9 +54,12 @@ _PRAGMAS: Final = (
     f"PRAGMA journal_size_limit = {JOURNAL_BYTES}",
 )
 _WHAT_IS_THERE: Final = (
-    "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    "SELECT user_version, (SELECT count(*) FROM sqlite_schema), (SELECT count(*) FROM sqlite_schema"
+    " WHERE name IN ('accounts', 'entries', 'requests')) FROM pragma_user_version"
 )
 """One statement, because another process may be creating the tables at this moment."""
+OLDEST_TABLES: Final = 3
+"""Tables among those that `_WHAT_IS_THERE` counts, which every version of the schema has."""
 
 
 def ignore_step(step: str) -> None:
@@ -57,13 +75,15 @@ def connect(
 ) -> sqlite3.Connection:
     """Open a connection in autocommit mode to a database of the current schema.
 
-    `is_locked` says that the caller has the lock of the serving process. `begin` is told that a
-    migration begins.
+    An older database is migrated, after a copy of it was written beside it. `is_locked` says that
+    the caller has the lock of the serving process. `begin` is told when the copy and the migration
+    begin.
 
     Raises:
         FilesLost: a gateway serves from files that lost these names.
         LedgerError: the file is missing and `create` is False, or should not be; it is no ledger;
-            its version is newer than this program's; or it is older and a gateway serves from it.
+            its version is newer than this program's; or it is older, and a gateway serves from it
+            or no copy can be written.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
@@ -72,11 +92,17 @@ def connect(
             connection = _open(path, create=create)
             until_ready.callback(connection.close)
             if _prepare(connection, path) < len(MIGRATIONS):
-                begin(f"migrating to version {len(MIGRATIONS)} of the schema")
-                _migrate(connection, path, is_locked=is_locked)
+                _migrate(connection, path, is_locked=is_locked, begin=begin)
         except (OSError, sqlite3.Error) as error:
             raise explain(path, error) from error
         until_ready.pop_all()
+    return connection
+
+
+def connect_empty(path: Path) -> sqlite3.Connection:
+    """Open a connection to a new database without tables. Raises LedgerError, OSError, sqlite3.Error."""
+    connection = _open(path, create=True)
+    _prepare(connection, path)
     return connection
 
 
@@ -93,6 +119,22 @@ def _open(path: Path, *, create: bool) -> sqlite3.Connection:
         isolation_level=None,
         cached_statements=STATEMENTS,
     )
+
+
+def check_file(path: Path) -> bool:
+    """Implements `gateway.ledger.check_ledger`."""
+    if obstacle := find_access_obstacle(path):
+        raise LedgerError(f"{path}: {obstacle}")
+    check_absence(path)
+    if not path.exists():
+        return False
+    try:
+        with closing(_open(path, create=False)) as connection:
+            set_busy_timeout(connection, BUSY_MS)
+            _check_version(connection, path)
+    except (OSError, sqlite3.Error) as error:
+        raise explain(path, error) from error
+    return is_served(path)
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
@@ -158,14 +200,17 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    version, tables = connection.execute(_WHAT_IS_THERE).fetchone()
+    version, things, tables = connection.execute(_WHAT_IS_THERE).fetchone()
+    if (things or version) and tables != OLDEST_TABLES:
+        raise LedgerError(
+            f"{path}: not a ledger, but another program's database; name another file as [storage]"
+            " path"
+        )
     if version > len(MIGRATIONS):
         raise LedgerError(
             f"{path}: schema version {version} is newer than this gateway knows "
             f"({len(MIGRATIONS)}); run a newer gateway"
         )
-    if version == 0 and tables:
-        raise LedgerError(f"{path}: not a ledger, but another program's database")
 
 
 def read_version(connection: sqlite3.Connection) -> int:
@@ -173,20 +218,55 @@ def read_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, *, is_locked: bool) -> None:
-    """Run the missing scripts in one transaction; a second process then finds it done.
+def _migrate(
+    connection: sqlite3.Connection, path: Path, *, is_locked: bool, begin: Callable[[str], None]
+) -> None:
+    """Copy the database and run the missing scripts in one transaction.
 
-    A gateway that serves must not be running: it would be of an older version and would not write
-    what is new.
+    A second process then finds it done. A gateway that serves must not be running: it would be of
+    an older version and would not write what is new.
     """
+    step = f"migrating to version {len(MIGRATIONS)} of the schema"
+    begin(step)
     with ExitStack() as until_committed, transaction(connection):
         version = read_version(connection)
-        if 0 < version < len(MIGRATIONS) and not is_locked:
-            until_committed.callback(os.close, _lock_out_servers(path))
-        for script in MIGRATIONS[version:]:
-            for statement in _split_statements(_read_script(script)):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        if 0 < version < len(MIGRATIONS):
+            if not is_locked:
+                until_committed.callback(os.close, _lock_out_servers(path))
+            _copy_aside(path, version, begin)
+            begin(step)
+        run_scripts(connection, version, len(MIGRATIONS))
+
+
+def run_scripts(connection: sqlite3.Connection, version: int, wanted: int) -> None:
+    """Take the schema from one version to another, inside the caller's transaction."""
+    for script in MIGRATIONS[version:wanted]:
+        for statement in _split_statements(_read_script(script)):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {wanted}")
+
+
+def _copy_aside(path: Path, version: int, begin: Callable[[str], None]) -> None:
+    """Write a copy, named after its version, that the older program can go back to.
+
+    The caller's transaction keeps others from changing the database meanwhile.
+    """
+    copy = _find_free_name(path.with_name(f"{path.name}.version-{version}"))
+    begin(f"copying the database of version {version} to {copy}")
+    try:
+        with closing(connect_reader(path)) as reader:
+            write_backup(reader, copy)
+    except (LedgerError, OSError) as error:
+        raise LedgerError(
+            f"{path}: it stays at version {version} of the schema, because no copy of it could be"
+            f" written to {copy} first: {error}"
+        ) from error
+
+
+def _find_free_name(wanted: Path) -> Path:
+    """Return the name, with a number if there is such a file: a copy overwrites nothing."""
+    numbered = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+    return next(path for path in chain((wanted,), numbered) if not os.path.lexists(path))
 
 
 def _lock_out_servers(path: Path) -> int:

@@ -13,7 +13,7 @@ from tests.api.lives.provider import USAGE, FakeRoute
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the caller got of its reply."""
+    """The part of the reply that the caller got."""
 
     last: str
     """`reply`, `error`, `cut` by a shutdown, or "" if it left."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections.abc import Callable
 from typing import Final
 
 from gateway.ledger import Admission, Hold, Key, KeyTerms, Settlement, StoredSecret
@@ -44,6 +45,7 @@ class WatchedLedger(MemoryLedger):
         books.accounts.create("a", credit_nano=10**12, operator=False)
         books.keys.create("a", KeyTerms(), StoredSecret("k", DIGEST, "last"))
         self._log = log
+        self.is_caller_lost: Callable[[], bool] = lambda: False
         self.holds: list[Hold] = []
         self.settlements: list[Settlement] = []
 
@@ -77,6 +79,8 @@ class WatchedLedger(MemoryLedger):
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
         self.settlements.append(settlement)
+        is_told = settlement.outcome == "caller_left" or not self.is_caller_lost()
+        self._log.check(is_told, "a caller that left is taken for one that is there")
         self._log.note(f"settle {settlement.outcome} {settlement.status} {settlement.cost_nano}")
         settled = super().settle(hold, settlement)
         settled.add_done_callback(self._note_end)

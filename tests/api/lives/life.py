@@ -61,6 +61,9 @@ async def _live(seed: int) -> Life:
     work, routes = _admit(ledger, ticker, dice, log, stream=stream)
     sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()
     relay = Relay(work, sink)
+    ledger.is_caller_lost = lambda: sink.lost
+    for route in routes:
+        route.is_caller_gone = lambda: relay._life.caller_gone
     raised = await _run(relay, ticker, dice, log)
     if not stream and sink.body:
         is_complete = ledger.committed is not None and ledger.committed.outcome == "complete"
@@ -71,6 +74,8 @@ async def _live(seed: int) -> Life:
         last, delivered = sink.last or raised, any(sink.sent)
     else:
         last, delivered = "reply" if sink.body else raised, False
+    log.check(not ticker._timed, "a life is ticked behind its end")
+    log.check(not (raised == "error" and sink.opened), "a head leaves beside an error status")
     judge(case, ledger, routes, log, Heard(last, delivered))
     if stream and not last and not sink.lost:
         log.check(False, "a caller that is there hears nothing")

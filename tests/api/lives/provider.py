@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -73,6 +73,7 @@ class FakeRoute:
     closed: int = 0
     opened: int = 0
     stopped: bool = False
+    is_caller_gone: Callable[[], bool] = lambda: False
 
     async def open(
         self,
@@ -81,6 +82,7 @@ class FakeRoute:
         headers: Mapping[str, str],  # noqa: ARG002
         attempt: Attempt,
     ) -> Answer:
+        self.log.check(not self.is_caller_gone(), "a route is tried for a caller that left")
         await asyncio.sleep(self.dice.choice(DELAYS))
         if self.dice.random() < 0.1:
             raise UpstreamUnavailable("unreachable", next_route=True)

@@ -10,13 +10,14 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import accounts, keys
-from gateway.ledger import KeyTerms
+from gateway.ledger import KeyTerms, Spent
 from gateway.ledger.sqlite.books import accounts as account_book
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.money import NANO
 from gateway.times import DAY_MS
 from tests.admin.kit import ACCOUNT_FIELDS, ACCOUNTS, ENTRY_FIELDS, add_key, get, post, quote, url
 from tests.console.kit import (
+    API,
     CREDIT_NANO,
     HOLDER,
     OPERATOR,
@@ -27,7 +28,7 @@ from tests.console.kit import (
 )
 
 LISTED_FIELDS: Final = ACCOUNT_FIELDS | {
-    "spent_30d", "spent_30d_nano", "keys", "last_used", "has_password",
+    "spent_today", "spent_today_nano", "spent_7d", "spent_7d_nano", "spent_30d", "spent_30d_nano", "keys", "last_used", "has_password",
 }  # fmt: skip
 DETAIL_FIELDS: Final = LISTED_FIELDS | {"entries", "key_list", "sessions"}
 
@@ -205,6 +206,34 @@ async def test_a_holder_is_told_of_nobody(console: Console) -> None:
     assert (await get(console, url(console, HOLDER)))["balance_nano"] == CREDIT_NANO
 
 
+async def read_sorted(console: Console, sort: str, limit: int) -> list[dict[str, Any]]:
+    """Read all pages of the accounts in an order."""
+    found: list[dict[str, Any]] = []
+    cursor = ""
+    while cursor is not None:
+        target = f"{API}/accounts?sort={sort}&limit={limit}&cursor={cursor}"
+        page = (await console.get(target, as_=OPERATOR)).json
+        found += page["accounts"]
+        cursor = page["next_cursor"]
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 50])
+async def test_accounts_are_sorted_by_what_was_asked_for(console: Console, limit: int) -> None:
+    """The largest first, equal ones by name; each is on one page."""
+    made = await console.post(f"{API}/keys", {}, as_=OTHER)
+    assert (await console.complete(made.json["secret"])).status == 200
+    plain = await read_sorted(console, "name", limit)
+    assert [one["name"] for one in plain] == sorted(one["name"] for one in plain)
+    for sort in ("balance", "held", "spent_today", "spent_7d", "spent_30d"):
+        wanted = sorted(plain, key=lambda one: (-one[f"{sort}_nano"], one["name"]))
+        found = await read_sorted(console, sort, limit)
+        assert [one["name"] for one in found] == [one["name"] for one in wanted], sort
+        assert sort[:5] != "spent" or found[0]["name"] == OTHER
+    odd = await console.get(f"{API}/accounts?sort=size", as_=OPERATOR)
+    assert odd.refusal == (400, "invalid_field", "sort")
+
+
 # ---- the books -----------------------------------------------------------------------------------
 
 
@@ -220,12 +249,13 @@ def test_spent_is_of_the_days_asked_for(tmp_path: Path) -> None:
                     for age, cost in ((0, 1), (29, 20), (30, 300))
                 ],
             )
-        assert books.accounts.read_standing(account_id, since_day=today - 29).spent_nano == 21
+        assert books.accounts.read_standing(account_id, today=today).spent == Spent(1, 1, 21)
+        assert books.accounts.rank("spent_30d", today=today)[account_id] == 21
 
 
 def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
     """However many requests there are, each sum reads one account by its index."""
-    wanted = {"ids": "[1]", "since_day": 0, "now": 0}
+    wanted = {"ids": "[1]", "today": 0, "now": 0}
     with SqliteBooks(make_database(tmp_path)) as books, books.reading() as connection:
         plan = connection.execute(
             f"EXPLAIN QUERY PLAN {account_book._STANDINGS}", wanted

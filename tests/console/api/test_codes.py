@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -187,7 +188,12 @@ async def test_a_code_is_redeemed_once_and_spent_at_once(console: Console) -> No
     assert (await console.complete(key)).headers["x-gateway-balance"] == "105.00"
     (listed,) = await list_codes(console)
     assert (listed["status"], listed["redeemed_by"]) == ("redeemed", HOLDER)
-    assert (await redeem(console, code, as_=OTHER)).refusal == (400, "code_invalid", "code")
+    others, own = await redeem(console, code, as_=OTHER), await redeem(console, code)
+    assert others.refusal == own.refusal == (400, "code_invalid", "code")
+    told = r"You redeemed this code on \d{4}-\d\d-\d\d \d\d:\d\d UTC; it works once\."
+    assert re.fullmatch(told, own.error["message"])
+    unknown = await redeem(console, UNKNOWN, as_=OTHER)
+    assert others.error["message"] == unknown.error["message"], "nobody else is told"
 
 
 async def test_a_repeated_request_credits_nothing_again(console: Console) -> None:

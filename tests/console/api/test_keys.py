@@ -87,6 +87,7 @@ async def test_a_key_is_made_shown_once_and_works_at_once(console: Console) -> N
         "spent_30d_nano": 0,
         "status": "active",
         "replaced_by": None,
+        "budget": None,
     }
     assert (await console.complete(secret)).status == 200
     shown = await console.get(f"{KEYS}/{key['id']}")
@@ -234,6 +235,28 @@ async def test_what_is_not_named_stays_and_null_clears(console: Console) -> None
     assert (await console.complete(secret)).status == 200, "in force with the reply"
     assert (await console.patch(path, {"name": ""})).json["name"] == ""
     assert (await console.get(path)).json["name"] == ""
+
+
+async def test_holders_narrow_the_limits_of_their_keys_and_operators_set_any(
+    console: Console,
+) -> None:
+    limits: dict[str, Any] = {
+        "requests_per_minute": 600,
+        "tokens_per_minute": 10**9,
+        "concurrency": 1,
+    }
+    key_id, _ = await make_key(console, **limits)
+    url = f"{KEYS}/{key_id}"
+    assert limits.items() <= (await console.get(url)).json.items()
+    for wide in ({"requests_per_minute": 601}, {"requests_per_minute": 0}, {"concurrency": 51}):
+        [name] = wide
+        assert (await console.patch(url, wide)).refusal == (400, "invalid_field", name)
+        assert (await console.post(KEYS, wide)).refusal == (400, "invalid_field", name)
+    reply = await console.patch(url, {"tokens_per_minute": 0, "concurrency": None})
+    assert (reply.json["tokens_per_minute"], reply.json["concurrency"]) == (0, None)
+    operators, _ = await make_key(console, as_=OPERATOR, requests_per_minute=0, concurrency=51)
+    reply = await console.patch(f"{KEYS}/{operators}", {"requests_per_minute": 10**9}, as_=OPERATOR)
+    assert reply.json["requests_per_minute"] == 10**9
 
 
 async def test_a_cap_below_what_was_spent_ends_its_use(console: Console) -> None:

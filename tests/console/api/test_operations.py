@@ -11,6 +11,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.apikeys import digest
+from gateway.config import Reload
 from tests.admin.kit import add_key, get
 from tests.console.kit import API, HOLDER, MODEL, OPERATOR, Console, open_console
 
@@ -31,15 +32,18 @@ api_key = "{SHORT_KEY}"
 routes = ["literal/broken"]
 price = "free"
 """
-PROVIDER_FIELDS: Final = {"troubled",
-    "name", "dialect", "origin", "key_last4", "on", "off_reason", "breaker", "breaker_seconds",
+STATE_FIELDS: Final = {"state", "state_text", "hour", "today", "last_failure"}
+PROVIDER_FIELDS: Final = STATE_FIELDS | {"keys",
+    "upstream_models", "name", "dialect", "origin", "key_last4", "on", "off_reason", "breaker", "breaker_seconds",
     "in_flight", "max_concurrency", "models",
 }  # fmt: skip
-LANE_FIELDS: Final = {"troubled", "name", "on", "breaker", "breaker_seconds", "in_flight"}
+LANE_FIELDS: Final = STATE_FIELDS | {
+    "name", "on", "breaker", "breaker_seconds", "in_flight", "keys",
+}  # fmt: skip
 HEALTH_FIELDS: Final = {
     "version", "started", "uptime_seconds", "draining", "in_flight", "max_in_flight", "loop_lag_ms",
     "ledger_writable", "open_holds", "held", "held_nano", "database_bytes", "wal_bytes", "backup",
-    "audit", "providers", "missing_usage", "errors",
+    "startup_check", "full_audit", "providers", "missing_usage", "errors", "reload",
 }  # fmt: skip
 
 
@@ -70,10 +74,10 @@ async def test_providers_are_shown_without_their_secrets(console: Console) -> No
     }
     unset = "the environment variable NO_SUCH_API_KEY is not set"
     assert told == {
-        "demo": ("demo", None, None, True, None),
-        "vendor": ("chat", "https://api.example.com", None, False, unset),
-        "literal": ("chat", "http://127.0.0.1:1", "wxyz", True, None),
-        "short": ("messages", "https://short.example.com:8443", None, True, None),
+        "demo": ("demo", None, [], True, None),
+        "vendor": ("chat", "https://api.example.com", [], False, unset),
+        "literal": ("chat", "http://127.0.0.1:1", ["wxyz"], True, None),
+        "short": ("messages", "https://short.example.com:8443", [None], True, None),
     }
     assert providers["demo"]["models"] == ["demo/echo", "vendor/large"]
     assert (providers["literal"]["max_concurrency"], providers["short"]["models"]) == (7, [])
@@ -110,8 +114,21 @@ async def test_health_of_a_gateway_at_rest(console: Console) -> None:
     assert health["database_bytes"] == console.database.stat().st_size
     assert isinstance(health["wal_bytes"], int)
     assert (health["backup"], health["errors"], health["max_in_flight"]) == (None, [], 1000)
-    assert health["audit"] == {"ok": True, "at": health["started"]}
+    assert health["startup_check"] == {"ok": True, "at": health["started"]}
     assert 0 <= health["uptime_seconds"] < 60
+
+
+async def test_the_last_reload_is_shown(console: Console) -> None:
+    """With its error, and with what waits for a restart."""
+    assert (await get(console, f"{API}/health"))["reload"] is None
+    assert console.gateway is not None
+    console.gateway.last_reload = Reload(0, False, "a typo", ("server.port",))
+    assert (await get(console, f"{API}/health"))["reload"] == {
+        "at": "1970-01-01T00:00:00.000Z",
+        "ok": False,
+        "words": "a typo",
+        "restart_for": ["server.port"],
+    }
 
 
 async def test_nothing_is_read_or_changed_while_the_database_is_away(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ async def test_an_overview_of_nothing(tmp_path: Path) -> None:
         "available_nano": CREDIT_NANO,
         "currency": "USD",
         "days_left": None,
+        "refused_today": [],
         "calls": [],
         "keys": 0,
         "first_key": False,

@@ -219,6 +219,29 @@ def test_web_searches_are_read_under_either_name(
     assert read_chat_usage(usage(**told), None, EXPECTED).web_searches == searches
 
 
+@pytest.mark.parametrize(
+    ("told", "nano"),
+    [
+        ({}, None),
+        ({"cost": 4.12e-05}, 41_200),
+        ({"cost": 0}, 0),
+        ({"cost": None}, None),
+        ({"cost": "0.1"}, None),
+        ({"cost": {"total_cost": 1}}, None),
+        ({"cost": -1}, None),
+    ],
+)
+def test_the_providers_bill_is_read_if_it_can_be(told: dict[str, Any], nano: int | None) -> None:
+    assert read_chat_usage(usage(**told), None, EXPECTED).cost_nano == nano
+
+
+def test_callers_do_not_get_the_providers_bill() -> None:
+    billed = {"cost": 0.1, "cost_details": {"upstream_inference_cost": 0.05}, "is_byok": True}
+    assert maybe_repair_chat_usage(usage(**billed, num=7)) == usage(num=7)
+    assert maybe_repair_chat_usage(usage(total=3, cost=1)) == usage()
+    assert maybe_repair_chat_usage({"cost": 1, "prompt_tokens": "?"}) == {"prompt_tokens": "?"}
+
+
 @pytest.mark.parametrize("total", [15.0, "15", None])
 def test_a_total_that_is_no_integer_is_written_anew(total: Any) -> None:
     repaired = maybe_repair_chat_usage(usage(total=total))

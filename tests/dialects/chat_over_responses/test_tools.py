@@ -61,7 +61,7 @@ def name(kind: str, tool: str) -> Json:
     ],
 )
 def test_tools(tool: Json, expected: Json) -> None:
-    """What is not called strict is not: there, a function without the word would be."""
+    """A tool that is not called strict is not: there, a function without the word would be."""
     assert translate(tools=[tool])["tools"] == [expected]
 
 

@@ -167,7 +167,7 @@ def test_what_is_no_list_is_an_upstreams_error(body: bytes, message: str) -> Non
 @fuzz(300)
 @given(st.data())
 def test_a_reply_with_any_damage_is_read_or_an_upstreams_error(data: st.DataObject) -> None:
-    """What is delivered has our name of the model."""
+    """A delivered reply has our name of the model."""
     text = bytearray(dump(embeddings(packed=data.draw(st.booleans()))))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text) - 1))

@@ -36,6 +36,7 @@ OPENED_TOGETHER = [
     {"type": "computer_use_preview"},
     {"type": "shell", "environment": {"type": "container_auto"}},
     {"type": "what_comes_next"},
+    {"type": ["function"]},
 ]
 PLAIN = Target("up", prices=PRICES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -57,6 +58,7 @@ def test_what_the_gateway_has_to_know_is_read() -> None:
         {"input": [USER, {**USER, "type": "message"}, {"role": "assistant", "content": []}]},
         {"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}]},
         {"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]},
+        {"input": [{"type": "shell_call_output", "output": [{"stdout": "", "outcome": {}}]}]},
         {"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]},
         {"input": [{"type": "compaction_trigger"}, {"type": "additional_tools", "tools": []}]},
     ],
@@ -189,3 +191,21 @@ def test_an_error_continues_the_stream_where_it_stands() -> None:
         "our/model",
         "failed",
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "code"),
+    [
+        (UpstreamError("m"), 2, "server_error"),
+        (UpstreamError("m"), 3, "invalid_prompt"),
+        (Overloaded("m"), 3, "server_is_overloaded"),
+        (InsufficientBalance("m"), 3, "insufficient_quota"),
+    ],
+)
+def test_no_turn_is_sent_again_once_output_was_delivered(
+    error: GatewayError, number: int, code: str
+) -> None:
+    position = {"response": {"id": "resp_7"}, "sequence_number": number}
+    data = CALLER.render_error_event(error, "request-1", position)
+    failed = json.loads(data.partition(b"data: ")[2])
+    assert (failed["sequence_number"], failed["response"]["error"]["code"]) == (number, code)

@@ -55,6 +55,16 @@ def test_the_terminal_event_is_read_and_has_the_usage(kind: str) -> None:
     assert (report.tokens, report.terms.service_tier) == (Tokens(9, output=3), "priority")
 
 
+def test_a_tier_that_was_told_before_is_kept() -> None:
+    """The terminal event may leave it out, or say null; it changes the bill."""
+    reader = ResponsesReader()
+    begun = make_response(service_tier="priority")
+    reader.read(event({"type": "response.created", "response": begun}))
+    ended = make_response(usage=USAGE, service_tier=None)
+    reader.read(event({"type": "response.completed", "response": ended}))
+    assert reader.read_report(EXPECTED).terms.service_tier == "priority"
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "passed"),
     [
@@ -64,13 +74,16 @@ def test_the_terminal_event_is_read_and_has_the_usage(kind: str) -> None:
         ("context_length_exceeded", UpstreamError, "context_length_exceeded"),
     ],
 )
-def test_a_failed_response_has_a_usage_and_raises(code: str, kind: type, passed: str) -> None:
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+def test_a_failed_response_has_a_usage_and_raises(
+    code: str, kind: type, passed: str, end: str
+) -> None:
     """Only codes that find fault with the request are passed on."""
     reader = ResponsesReader()
     error = {"code": code, "message": "It failed."}
-    response = make_response(status="failed", usage=USAGE, error=error)
+    response = make_response(status=end, usage=USAGE, error=error)
     with pytest.raises(UpstreamError, match=r"It failed\.") as caught:
-        reader.read(event({"type": "response.failed", "response": response}))
+        reader.read(event({"type": f"response.{end}", "response": response}))
     assert (type(caught.value), caught.value.code) == (kind, passed)
     assert reader.read_report(EXPECTED).tokens == Tokens(9, output=3)
     assert not reader.ended
@@ -119,3 +132,11 @@ def test_the_end_of_an_oversized_event_may_have_the_usage() -> None:
     reader.read_end(dumps_lenient({"x": 1, "usage": USAGE}))
     assert reader.finished
     assert reader.read_report(EXPECTED).tokens == Tokens(9, output=3)
+
+
+def test_searches_are_those_of_the_items_where_the_end_has_none() -> None:
+    reader = ResponsesReader()
+    item = {"type": "web_search_call", "action": {"type": "search"}}
+    reader.read(event({"type": "response.output_item.done", "item": item}))
+    reader.read(event({"type": "response.completed", "response": make_response()}))
+    assert reader.read_report(make_context().expected).web_searches == 1

@@ -36,6 +36,18 @@ def test_every_item_is_begun_filled_and_done(status: str) -> None:
     assert kinds.count("response.output_item.added") == len(items)
 
 
+def test_nothing_is_said_before_its_event() -> None:
+    """SDKs gather the text from the events, so what begins with it would have it twice."""
+    items = [REASONING, message("Hi"), call('{"a":1}'), CUSTOM, REFUSAL]
+    events = read_events(replay_response(make_response(*items, usage=USAGE)))
+    assert [(one["response"]["output"], one["response"]["usage"]) for one in events[:2]] == [
+        ([], None), ([], None),
+    ]  # fmt: skip
+    added = [one["item"] for one in events if one["type"] == "response.output_item.added"]
+    filled = ("summary", "content", "arguments", "input", "content")
+    assert [one[name] for one, name in zip(added, filled, strict=True)] == [[], [], "", "", []]
+
+
 def test_a_response_without_an_end_has_none_as_a_stream() -> None:
     events = read_events(replay_response(make_response(message("Hi"), status="in_progress")))
     assert events[-1]["type"] == "response.output_item.done"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.dialects.responses.sealed import tag_provider, tag_sealed, untag_items
+from gateway.dialects.responses.sealed import SUMMARIES, tag_provider, tag_sealed, untag_items
 from gateway.errors import BadRequest
 from tests.dialects.responses.kit import OTHER_TAG, TAG, Json
 
@@ -41,8 +41,21 @@ def test_reasoning_of_another_provider_is_left_out() -> None:
     assert untag_items(items, TAG) == [reason("x"), reason(None), "odd"]
 
 
-def test_a_conversation_summed_up_by_another_provider_is_refused() -> None:
-    assert untag_items([reason(TAG + "x", "compaction")], TAG) == [reason("x", "compaction")]
-    with pytest.raises(BadRequest) as caught:
-        untag_items(["x", reason("x", "compaction")], TAG)
-    assert caught.value.param == "input[1].encrypted_content"
+def test_parts_of_another_provider_are_left_out() -> None:
+    """As Codex sends what agents say to each other, sealed or in the clear."""
+
+    def say(*sealed: str) -> Json:
+        parts = [{"type": "encrypted_content", "encrypted_content": one} for one in sealed]
+        return {"type": "agent_message", "content": parts}
+
+    items = [say(TAG + "x", OTHER_TAG + "y", "Do it."), say(OTHER_TAG + "y"), say("Do it.")]
+    assert untag_items(items, TAG) == [say("x", "Do it."), say("Do it.")]
+
+
+@pytest.mark.parametrize("kind", sorted(SUMMARIES))
+def test_a_conversation_summed_up_by_another_provider_is_refused(kind: str) -> None:
+    assert untag_items([reason(TAG + "x", kind)], TAG) == [reason("x", kind)]
+    for sealed in ("x", OTHER_TAG + "x"):
+        with pytest.raises(BadRequest, match="Send the conversation itself") as caught:
+            untag_items(["x", reason(sealed, kind)], TAG)
+        assert caught.value.param == "input[1]"

@@ -50,7 +50,7 @@ def send(body: bytes) -> Played:
 
 
 def ours(body: bytes) -> bytes:
-    """What of a conforming stream must change, changed by other means."""
+    """The parts of a conforming stream that must change, changed by other means."""
     body = re.sub(rb'"model":"[^"]*"', b'"model":"%b"' % MODEL.encode(), body)
     return body.replace(b'"encrypted_content":"', b'"encrypted_content":"' + TAG.encode())
 
@@ -65,7 +65,10 @@ def test_a_stream_passes_but_for_the_model_and_what_is_sealed(stream: Stream) ->
         assert played.out == ours(stream.body)
     else:
         events = [json.loads(one.partition(b"data: ")[2]) for one in played.out.split(b"\n\n")[:-1]]
-        assert events == [json.loads(ours(one)) for one in stream.payloads]
+        expected = [json.loads(ours(one)) for one in stream.payloads]
+        items = [one["item"] for one in expected if one["type"] == "response.output_item.done"]
+        expected[-1]["response"]["output"] = items
+        assert events == expected
 
 
 @streams.each(*streams.RESPONSES, *streams.RESPONSES_FAILING)
@@ -156,6 +159,26 @@ def test_items_count_where_there_were_no_deltas() -> None:
     assert stream.measure().tokens.output == 2
     stream.feed(frame(delta("1234"), done))
     assert stream.measure().tokens.output == 4
+    stream = open_stream()
+    stream.feed(frame(CREATED, delta("12345678"), {**done, "item": message("")}))
+    assert stream.measure().tokens.output == 2  # of an item that is not done
+
+
+def test_an_end_without_items_gets_those_that_are_done() -> None:
+    """In their order and sealed; more than an event can hold are left out, all together."""
+    sealed = {"type": "reasoning", "summary": [], "encrypted_content": "gA"}
+    done = [(1, message("Hi")), (0, sealed)]
+    kind = "response.output_item.done"
+    told = [{"type": kind, "output_index": index, "item": item} for index, item in done]
+    output = read_events(send(frame(CREATED, *told, COMPLETED)).out)[-1]["response"]["output"]
+    assert output == [{**sealed, "encrypted_content": f"{TAG}gA"}, message("Hi")]
+    full = {**COMPLETED, "response": make_response(message("Ho"), usage=USAGE)}
+    output = read_events(send(frame(CREATED, *told, full)).out)[-1]["response"]["output"]
+    assert output == [message("Ho")]
+    longest = message("x" * (MAX_TRANSLATED_EVENT_BYTES // 2))
+    told += [{"type": kind, "output_index": index, "item": longest} for index in (2, 3)]
+    played = play(open_stream(), [frame(CREATED, *told, COMPLETED)])
+    assert read_events(played.out)[-1]["response"]["output"] == []
 
 
 def test_an_incomplete_end_and_a_failure_have_their_usage() -> None:

@@ -12,6 +12,7 @@ from gateway.dialects import CALLERS, COUNTERS, EXCHANGES, Target
 from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
+from gateway.prices import Terms
 from tests.dialects.responses.kit import (
     OTHER_TAG,
     TAG,
@@ -59,6 +60,9 @@ def test_a_count_is_asked_with_what_counts_alone() -> None:
     [counter] = [one for one in COUNTERS if one.exchange.caller.name == "responses"]
     asked = write(counter.exchange, stream=True, store=False, include=[], service_tier="priority")
     assert asked == {"model": "theirs", "input": "Hi"}
+    counted = dict.fromkeys(("instructions", "parallel_tool_calls", "reasoning", "text"))
+    counted |= {"tool_choice": None, "tools": None, "truncation": "auto"}
+    assert write(counter.exchange, **counted) == {**asked, **counted}
     assert counter.exchange.upstream.path == counter.path == "/responses/input_tokens"
 
 
@@ -94,9 +98,11 @@ def test_a_reply_that_says_no_end_is_cut_short() -> None:
         EXCHANGE.read_reply(json.dumps(make_response(status="queued")).encode(), make_context())
 
 
-def test_searches_are_reported() -> None:
+def test_searches_and_the_tier_are_reported() -> None:
     search = {"type": "web_search_call", "action": {"type": "search"}}
-    report = UPSTREAM.read_report(make_response(search, search), make_context().expected)
-    assert report.web_searches == 2
+    reply = make_response(search, search, service_tier="priority")
+    report = UPSTREAM.read_report(reply, make_context().expected)
+    assert (report.web_searches, report.terms) == (2, Terms("priority"))
     assert UPSTREAM.has_content(make_response(search))
+    assert UPSTREAM.has_content(make_response(message("Hi")))
     assert not UPSTREAM.has_content(make_response(message("")))

@@ -9,6 +9,7 @@ import pytest
 from openai.types.responses import ResponseInputItemParam
 
 from gateway.dialects.chat.results import FILES_NOTE
+from gateway.dialects.responses import SUMMARIES
 from gateway.dialects.responses_over_chat.conversation import DROPPED
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
@@ -153,8 +154,16 @@ def test_what_only_the_vendor_can_use_is_left_out_with_its_result(kind: str) -> 
     assert write_messages(*items) == [HI]
 
 
+@pytest.mark.parametrize("kind", sorted(SUMMARIES))
+def test_a_summary_that_no_chat_provider_can_read_is_refused(kind: str) -> None:
+    with pytest.raises(BadRequest, match="Send the conversation itself") as refused:
+        write(input=[HI, {"type": kind, "encrypted_content": "e"}])
+    assert refused.value.param == "input[1]"
+
+
 def test_every_item_of_the_schema_is_known() -> None:
-    known = {"message", "function_call", "function_call_output", "item_reference", *DROPPED}
+    known = {"message", "function_call", "function_call_output", "item_reference"}
+    known |= DROPPED | SUMMARIES
     known |= {"custom_tool_call", "custom_tool_call_output"}
     kinds: set[Any] = set()
     for model in get_args(ResponseInputItemParam):

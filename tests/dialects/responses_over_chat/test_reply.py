@@ -11,7 +11,7 @@ from openai.types.responses import Response
 from gateway.dialects import Reply
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
-from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, Json, dump
+from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, Json, choice, dump, text
 from tests.dialects.messages_over_chat.test_reply import call, completion
 from tests.dialects.responses_over_chat.kit import (
     EXCHANGE,
@@ -21,6 +21,9 @@ from tests.dialects.responses_over_chat.kit import (
     USED,
     items_of,
     make_context,
+    play_whole,
+    read_response,
+    stream,
 )
 
 
@@ -49,6 +52,19 @@ def test_text() -> None:
     assert response["output"] == [{**item, "status": "completed", "content": [text]}]
     assert (response["status"], response["error"]) == ("completed", None)
     assert (reply.metered.tokens, reply.metered.estimated) == (USED, False)
+
+
+def test_sources_stand_beside_their_text() -> None:
+    """As a reply has them and as a stream does; one that lacks a key is left out."""
+    source = {"start_index": 0, "end_index": 2, "url": "https://x", "title": "X"}
+    told = {"type": "url_citation", "url_citation": {**source, "content": "more"}}
+    odd = [{"type": "url_citation", "url_citation": {"url": "https://x"}}, "odd"]
+    message = {"content": "hi", "annotations": [told, *odd]}
+    late = choice({"annotations": [told]})
+    heard = read_response(play_whole(stream(late, text("hi"), choice({"annotations": odd}), late)))
+    for response in (read(completion(message)), heard):
+        [item] = response["output"]
+        assert item["content"][0]["annotations"] == [{"type": "url_citation", **source}]
 
 
 def test_items_stand_in_the_order_of_a_turn() -> None:

@@ -20,19 +20,14 @@ class TinyCaller:
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
-        fields.check_all(body, {"to": fields.check_string, "lines": fields.check_array})
-        for name in ("to", "lines"):
-            if body.get(name) is None:
-                raise fields.missing(name)
+        checks = {"to": fields.check_string, "lines": fields.check_array}
+        fields.check_all(body, checks, required=checks)
         return CompletionRequest(
             body=body,
             model=body["to"],
             stream=body.get("flow") is True,
             wants_usage=True,
-            n=1,
             max_tokens=body.get("most"),
-            base64_chars=0,
-            file_tokens=0,
         )
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:

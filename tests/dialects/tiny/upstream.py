@@ -109,6 +109,7 @@ class TinyUpstream:
 
     name = "tiny"
     path = "/tiny"
+    models_path = "/models"
     default_reasoning: Reasoning = "none"
     requires_limit: bool = False
     passed_headers = ("x-tiny-trace",)

@@ -1,11 +1,14 @@
-"""What callers of OpenAI's APIs get whichever they call."""
+"""Callers of OpenAI's APIs get the same errors, headers and models whichever they call."""
 
 from __future__ import annotations
 
 import json
 
+import pytest
+
 from gateway.dialects import CALLERS, ListedModel
 from gateway.dialects.wire import OpenAICaller
+from gateway.dialects.wire.openai_caller import format_duration
 from gateway.errors import BadRequest
 
 CALLER = OpenAICaller()
@@ -28,3 +31,23 @@ def test_models_are_a_list_without_pages() -> None:
 def test_headers_name_the_request_and_the_limits() -> None:
     assert CALLER.reply_headers("r") == {"x-request-id": "r"}
     assert CALLER.limit_headers([], 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        (-1, "0ms"),
+        (0, "0ms"),
+        (0.0124, "12ms"),
+        (0.999, "999ms"),
+        (0.9999, "1s"),
+        (1, "1s"),
+        (1.001, "2s"),
+        (59.5, "1m0s"),
+        (60, "1m0s"),
+        (61.2, "1m2s"),
+        (360, "6m0s"),
+    ],
+)
+def test_durations_are_written_as_go_does(seconds: float, written: str) -> None:
+    assert format_duration(seconds) == written

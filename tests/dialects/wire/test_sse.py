@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.records import Event
+from gateway.dialects.wire import is_canonical, render_event
 from gateway.dialects.wire.sse import SHORT_BYTES, Carry, find_event_end, parse_event
 from tests.dialects.chat.kit import make_dice, random_slices
 from tests.support.fuzz import fuzz
@@ -155,3 +156,22 @@ def test_a_long_event_in_small_pieces_costs_its_length_once(piece: bytes) -> Non
 
     measure(1000)
     assert measure(64_000) < 24 * measure(8_000) + 0.01
+
+
+def test_an_event_is_written_with_its_name() -> None:
+    block = render_event({"type": "a.b", "x": "ü\ud800"})
+    assert block == b'event: a.b\ndata: {"type":"a.b","x":"\\u00fc\\ud800"}\n\n'
+    assert is_canonical(block, parse_event(block), "a.b")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"data: {}\n\n",
+        b"event: a\ndata: {}\nid: 1\n\n",
+        b"event: b\ndata: {}\n\n",
+        b": c\nevent: a\ndata: {}\n\n",
+    ],
+)
+def test_other_lines_make_an_event_uncommon(block: bytes) -> None:
+    assert not is_canonical(block, parse_event(block), "a")

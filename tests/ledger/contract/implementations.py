@@ -21,7 +21,7 @@ Clock = Callable[[], int]
 
 
 class Needs(Enum):
-    """What some tests of the contract ask for, and not every implementation has."""
+    """Abilities that some tests of the contract need, and not every implementation has."""
 
     PROCESSES = "several processes share the ledger, and it outlives each of them"
     BOOKS = "the operator's books are whole, not only the part that a serving ledger is seen by"

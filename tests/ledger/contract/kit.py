@@ -154,6 +154,8 @@ def settlement(
     outcome: Outcome = "complete",
     ended_ms: int = NOW_MS + 1000,
     withdraw_if_late: bool = False,
+    provider_cost_nano: int | None = None,
+    reported_cost_nano: int | None = None,
 ) -> Settlement:
     return Settlement(
         outcome=outcome,
@@ -169,6 +171,8 @@ def settlement(
         first_byte_ms=12,
         ended_ms=ended_ms,
         withdraw_if_late=withdraw_if_late,
+        provider_cost_nano=provider_cost_nano,
+        reported_cost_nano=reported_cost_nano,
     )
 
 

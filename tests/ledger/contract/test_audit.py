@@ -68,7 +68,9 @@ async def test_a_backup_is_a_ledger_of_that_moment(place: Place) -> None:
         await charge(ledger, key, 100)
         with place.open_books() as books:
             assert books.back_up(copy.path) > 0
-            assert books.events.find_last_ms("ledger.backup") == NOW_MS
+            backup = books.events.find_last("ledger.backup")
+            assert backup is not None
+            assert (backup.at_ms, backup.target) == (NOW_MS, "copy.db")
         await charge(ledger, key, 100)
     assert (place.read_balance(), copy.read_balance()) == (4800, 4900)
     copy.assert_sound()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Barrier
+from typing import Final
 
 import pytest
 
@@ -25,14 +27,26 @@ from gateway.ledger import (
     OtherRequest,
     Refused,
     RepeatableRequest,
+    Spent,
     StoredReply,
     StoredSecret,
     Terms,
+    UpstreamFailure,
     UsageFilter,
 )
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
-from tests.ledger.contract.kit import NOW_MS, Place, charge, create_key, find_key, key_id_of
+from tests.ledger.contract.kit import (
+    NOW_MS,
+    Place,
+    admission,
+    charge,
+    create_key,
+    find_key,
+    key_id_of,
+    read_receipt,
+    settlement,
+)
 
 RACERS = 20
 CODE = b"c" * 32
@@ -63,6 +77,8 @@ def test_an_entry_with_an_idempotency_key_is_posted_once(place: Place) -> None:
 
     first, *others = race(place, credit)
     assert all(other == first for other in others)
+    entries = [one for one in (first, *others) if isinstance(one, EntryView)]
+    assert [one.is_repeated for one in entries].count(False) == 1
     assert place.read_balance() == 5
     with place.open_books() as books:
         with pytest.raises(Conflict):
@@ -113,7 +129,7 @@ def read_codes(books: Books) -> list[CodeView]:
 @needs(Needs.BOOKS)
 def test_a_repeated_request_is_done_once_with_its_reply(place: Place) -> None:
     account_id = place.add_account(credit_nano=0)
-    repeatable = RepeatableRequest(account_id, "/route", "key", b"r" * 32)
+    repeatable = RepeatableRequest(str(account_id), "/route", "key", b"r" * 32)
 
     def run_once(books: Books) -> StoredReply:
         def do() -> StoredReply:
@@ -125,7 +141,7 @@ def test_a_repeated_request_is_done_once_with_its_reply(place: Place) -> None:
 
     assert race(place, run_once) == [StoredReply(201, b"reply")] * RACERS
     assert place.read_balance() == 3
-    other = RepeatableRequest(account_id, "/route", "key", b"o" * 32)
+    other = RepeatableRequest(str(account_id), "/route", "key", b"o" * 32)
     with place.open_books() as books, pytest.raises(OtherRequest):
         books.replays.run_once(other, lambda: StoredReply(200, b""))
 
@@ -141,10 +157,10 @@ def test_what_fails_leaves_nothing_behind(place: Place) -> None:
     with place.open_books() as books:
         before = books.events.count(None)
         with pytest.raises(Refused):
-            books.replays.run_once(RepeatableRequest(account_id, "/r", "k", b"r" * 32), fail)
+            books.replays.run_once(RepeatableRequest(str(account_id), "/r", "k", b"r" * 32), fail)
         assert books.events.count(None) == before
         assert books.replays.run_once(
-            RepeatableRequest(account_id, "/r", "k", b"r" * 32), lambda: StoredReply(200, b"")
+            RepeatableRequest(str(account_id), "/r", "k", b"r" * 32), lambda: StoredReply(200, b"")
         ) == (StoredReply(200, b""), False)
     assert place.read_balance() == 0
 
@@ -189,7 +205,7 @@ def test_an_account_is_edited_and_the_event_counts_its_models(place: Place) -> N
 
 @needs(Needs.BOOKS)
 def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
-    """Of all who demote each other at once, one is left."""
+    """One is left when all demote each other at once."""
     names = [f"op{number}" for number in range(3)]
     with place.open_books() as books:
         for name in names:
@@ -301,9 +317,12 @@ async def test_lists_and_sums_agree_with_what_was_charged(place: Place) -> None:
         report = books.usage.report(UsageFilter(account_id, today, today), "day", by_key=True)
         assert [point.usage.cost_nano for point in report.points] == [55]
         assert books.usage.sum_by_key(account_id, today, today) == {key.id: 55}
+        assert books.accounts.rank("spent_7d", today=today + 6) == {account_id: 55}
+        assert books.accounts.rank("spent_7d", today=today + 7) == {account_id: 0}
+        assert books.accounts.rank("balance", today=today) == {account_id: 10**6 - 55}
         ((model, sums),) = books.usage.sum_by("model", account="a", since_ms=None, until_ms=None)
         assert (model, sums.requests, sums.cost_nano) == ("demo/echo", 10, 55)
-        assert books.accounts.read_standing(account_id, since_day=today).spent_nano == 55
+        assert books.accounts.read_standing(account_id, today=today).spent == Spent(55, 55, 55)
 
 
 @needs(Needs.BOOKS)
@@ -312,3 +331,34 @@ def test_the_size_of_a_ledger_is_known(place: Place) -> None:
     with place.open_books() as books:
         ledger_bytes, log_bytes = books.measure()
     assert ledger_bytes + log_bytes > 0
+
+
+FAILURES: Final = (
+    UpstreamFailure(NOW_MS, "req_1", 401, "status 401: the key is refused", "https://api/v1/chat"),
+    UpstreamFailure(NOW_MS, "req_1", None, "connect: Connection refused", "https://spare/v1/chat"),
+)
+
+
+@needs(Needs.BOOKS)
+async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> None:
+    """Those of another account than the one that is asked for are unknown."""
+    digest, other = place.seed(), place.add_account("b")
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        await ledger.settle(ledger.hold(key, admission(id_="req_1")), settlement(77))
+        told = await read_receipt(ledger, "req_1")
+        for failure in (*FAILURES, replace(FAILURES[0], request_id="req_3")):
+            ledger.note_upstream_call("p", "m", failure)
+    with place.open_books() as books:
+        books.entries.post("a", "correction", 7, note="too dear", request_id="req_1")
+        detail = books.calls.read_detail("req_1", account_id=books.accounts.find_id("a"))
+        assert (detail.account, detail.key.id) == ("a", key_id_of(digest))
+        assert replace(detail.receipt, corrections=()) == told
+        assert [one.note for one in detail.receipt.corrections] == ["too dear"]
+        assert detail.failures == FAILURES
+        assert books.calls.read_detail("req_1") == detail
+        (call,) = books.calls.read_page(CallFilter(), None, 5)
+        assert (call.account, call.request_id) == ("a", "req_1")
+        for wanted, account_id in (("req_1", other), ("req_2", None)):
+            with pytest.raises(NotFound, match="no call of that request id"):
+                books.calls.read_detail(wanted, account_id=account_id)

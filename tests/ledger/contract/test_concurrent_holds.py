@@ -54,14 +54,14 @@ class Step:
 
 @dataclass
 class Model:
-    """What may be spent, and what has been, by the plainest arithmetic."""
+    """The money that may be spent and that was, by the plainest arithmetic."""
 
     ledger: Ledger
     books: Books
     key: Key
     balance_nano: int = CREDIT
     beyond_nano: int = 0
-    """What was used beyond the holds that were admitted."""
+    """The use beyond the holds that were admitted."""
     largest_nano: int = 0
     admitted: list[Hold] = field(default_factory=list)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.errors import BalanceHeld, InsufficientBalance, LedgerUnavailable
+from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
 from gateway.ledger import KeyTerms
 from tests.ledger.contract.kit import Place, admission, charge, find_key, settlement, until, void
 
@@ -55,6 +55,25 @@ async def test_what_others_hold_is_refused_until_it_is_free(place: Place) -> Non
             ledger.hold(key, admission(1))
         await ledger.settle(first, void())
         ledger.hold(key, admission(1))
+
+
+async def test_open_holds_are_counted_until_they_are_settled(place: Place) -> None:
+    """Those too that the ledger refuses for good."""
+    digest = place.seed(credit_nano=100)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        first = ledger.hold(key, admission(1, id_="req_1"))
+        second = ledger.hold(key, admission(1))
+        assert ledger.open_holds == 2
+        await ledger.settle(first, void())
+        await ledger.settle(first, void())
+        assert ledger.open_holds == 1
+        repeated = ledger.hold(key, admission(1, id_="req_1"))
+        with pytest.raises(InternalError):
+            await ledger.settle(repeated, void())
+        await ledger.settle(second, settlement(1))
+        assert ledger.open_holds == 0
+        assert ledger.log_bytes >= 0
 
 
 @pytest.mark.parametrize("count", [200, 1000])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from gateway.ledger import (
     Account,
     AccountView,
+    Allowance,
     AuditReport,
     CallFilter,
     CallView,
@@ -18,9 +19,15 @@ from gateway.ledger import (
     KeyChanges,
     KeyTerms,
     KeyView,
+    ProviderCosts,
+    Settlement,
     StoredSecret,
     TermChanges,
+    UsageGroup,
+    sum_costs,
 )
+from gateway.times import DAY_MS, format_day
+from tests.ledger.memory.budgets import MemoryBudgets
 from tests.ledger.memory.storage import MemoryStorage, Request
 
 
@@ -29,9 +36,11 @@ class MemoryBooks(AbstractContextManager["MemoryBooks"]):
         self._storage = storage
         self.clock = clock
         self.accounts = _Accounts(storage, clock)
-        self.keys = _Keys(storage, clock)
+        self.budgets = MemoryBudgets(storage, clock)
+        self.keys = _Keys(storage, self.budgets, clock)
         self.entries = _Entries(storage, clock)
         self.calls = _Calls(storage)
+        self.usage = _Usage(storage)
 
     def __exit__(self, *_: object) -> None:
         return
@@ -47,6 +56,42 @@ class MemoryBooks(AbstractContextManager["MemoryBooks"]):
 
     def find_last_checkpoint_ms(self) -> int | None:
         return self._storage.checkpoint_ms
+
+
+@dataclass(frozen=True)
+class _Usage:
+    storage: MemoryStorage
+
+    def sum_costs(
+        self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
+    ) -> dict[str, ProviderCosts]:
+        sums: dict[str, list[ProviderCosts]] = {}
+        for one in self.storage.requests.values():
+            ended = one.settlement
+            if ended is None or not ended.is_posted:
+                continue
+            group = {
+                "day": format_day(ended.ended_ms // DAY_MS),
+                "model": one.admission.model,
+                "key": one.key.id,
+            }[by]
+            is_chosen = account in (None, one.key.account.name) and (
+                (since_ms or 0) <= ended.ended_ms < (until_ms or ended.ended_ms + 1)
+            )
+            if is_chosen and (ended.provider_cost_nano, ended.reported_cost_nano) != (None, None):
+                sums.setdefault(group, []).append(self._count(ended))
+        return {group: sum_costs(costs) for group, costs in sums.items()}
+
+    def _count(self, ended: Settlement) -> ProviderCosts:
+        known, reported = ended.provider_cost_nano, ended.reported_cost_nano
+        costs = ProviderCosts()
+        if known is not None:
+            costs = costs._replace(known=1, charged_nano=ended.cost_nano, cost_nano=known)
+        if reported is not None:
+            costs = costs._replace(reported=1, reported_nano=reported)
+        if known is not None and reported is not None:
+            costs = costs._replace(compared=1, difference_nano=reported - known)
+        return costs
 
 
 @dataclass(frozen=True)
@@ -100,18 +145,27 @@ class _Accounts:
 @dataclass(frozen=True)
 class _Keys:
     storage: MemoryStorage
+    budgets: MemoryBudgets
     clock: Callable[[], int]
 
-    def create(self, account: str, terms: KeyTerms, new: StoredSecret) -> KeyView:
+    def create(
+        self, account: str, terms: KeyTerms, new: StoredSecret, *, own: Allowance | None = None
+    ) -> KeyView:
+        if own is not None:
+            terms = replace(terms, budget_id=self.budgets.create(account, None, own).id)
         key = Key(new.id, self.storage.accounts[account], terms)
+        key.budget = self.budgets.find_of(terms)
         self.storage.keys[new.digest] = key
         return self._show(key)
 
-    def edit(self, key_id: str, changes: KeyChanges) -> KeyView:
+    def edit(self, key_id: str, changes: KeyChanges, *, own: Allowance | None = None) -> KeyView:
         key = self._find(key_id)
+        if own is not None:
+            changes = {**changes, "budget_id": self.budgets.set_own(key, own)}
         terms = replace(key.terms, **changes)
         if terms != key.terms:
             key.terms = terms
+        key.budget = self.budgets.find_of(terms)
         return self._show(key)
 
     def replace(self, old_id: str, new: StoredSecret, *, grace_ms: int) -> KeyView:
@@ -132,8 +186,18 @@ class _Keys:
         return next(one for one in self.storage.keys.values() if one.id == key_id)
 
     def _show(self, key: Key) -> KeyView:
+        budget = None if key.budget is None else key.budget.show(self.clock())
         return KeyView(
-            key.id, key.account.name, "", key.terms, key.spent_nano, 0, key.revoked_ms, None, None
+            key.id,
+            key.account.name,
+            "",
+            key.terms,
+            key.spent_nano,
+            0,
+            key.revoked_ms,
+            None,
+            None,
+            budget,
         )
 
 
@@ -182,6 +246,7 @@ class _Calls:
         told = self.storage.make_receipt(request)
         return CallView(
             request_id=told.request_id,
+            account=request.key.account.name,
             started_ms=told.started_ms,
             ended_ms=told.ended_ms,
             model=told.model,

@@ -21,6 +21,7 @@ from gateway.ledger import (
     COMMIT_SECONDS,
     Account,
     Admission,
+    Budget,
     EndedKey,
     Hold,
     Key,
@@ -28,6 +29,7 @@ from gateway.ledger import (
     Receipt,
     Settlement,
     Spent,
+    refuse_spent,
 )
 from gateway.times import DAY_MS
 from tests.ledger.memory.storage import MemoryStorage, Request
@@ -103,6 +105,14 @@ class MemoryLedger:
         finally:
             ledger._close()
 
+    @property
+    def open_holds(self) -> int:
+        return sum(not hold.resolved for hold in self._queue.values())
+
+    @property
+    def log_bytes(self) -> int:
+        return 0
+
     def find_key(self, digest: bytes) -> Key | None:
         """Find what lived at the start and is not revoked."""
         key = self._storage.keys.get(digest)
@@ -115,11 +125,14 @@ class MemoryLedger:
     def accounts(self) -> Iterable[Account]:
         return self._storage.accounts.values()
 
+    def budgets(self) -> Iterable[Budget]:
+        return {key.budget for key in self._storage.keys.values() if key.budget is not None}
+
     def hold(self, key: Key, admission: Admission) -> MemoryHold:
         if not self.writable:
             raise LedgerUnavailable
-        check_funds(key, admission.hold_nano)
-        hold = MemoryHold(admission, key.account, key, 0)
+        check_funds(key, admission)
+        hold = MemoryHold(admission, key.account, key, 0, budget=key.budget)
         _hold_more(hold, admission.hold_nano)
         self._queue.setdefault(admission.request_id, hold)
         self._commit_after(self._disk.take_seconds(None), hold, None)
@@ -152,6 +165,12 @@ class MemoryLedger:
                 self._loop.call_later(self._commit_seconds, self._expire, hold)
         return hold.settled
 
+    def note_refusal(self, *refusal: object) -> None:
+        """Ignore it: only whole books tell of it."""
+
+    def note_upstream_call(self, *call: object) -> None:
+        """Ignore it, likewise."""
+
     async def wait_ended(self) -> None:
         await self._ended.wait()
 
@@ -164,7 +183,7 @@ class MemoryLedger:
             await asyncio.wait((hold.settled,))
         request = self._storage.requests.get(request_id)
         if request is None and hold is not None:
-            request = Request(hold.admission, hold.key)
+            request = Request(hold.admission, hold.key, hold.budget)
         return None if request is None else self._storage.make_receipt(request)
 
     async def read_spent(self, key: Key, today: int) -> Spent:
@@ -198,7 +217,7 @@ class MemoryLedger:
         if request_id in self._storage.requests or self._disk.refuses(hold):
             self._refuse(hold)
         else:
-            hold.request = Request(hold.admission, hold.key)
+            hold.request = Request(hold.admission, hold.key, hold.budget)
             self._storage.requests[request_id] = hold.request
         hold.tried.set()
 
@@ -238,19 +257,23 @@ class MemoryLedger:
             _fail(hold.settled, LedgerUnavailable(should_retry=False))
 
 
-def check_funds(key: Key, amount_nano: int) -> None:
+def check_funds(key: Key, admission: Admission) -> None:
     """Decide who may spend; the order says which refusal counts."""
     cap_nano = math.inf if key.terms.cap_nano is None else key.terms.cap_nano
-    if amount_nano < 0:
+    if admission.hold_nano < 0:
         raise ValueError("a hold cannot be negative")
     if key.account.balance_nano <= 0:
         raise InsufficientBalance("balance")
     if key.spent_nano >= cap_nano:
         raise InsufficientBalance("This key's spending cap is reached.")
+    if key.budget is not None and key.budget.is_spent(admission.started_ms):
+        raise refuse_spent(key.budget)
     if key.account.available_nano <= 0:
         raise BalanceHeld("balance")
     if key.spent_nano + key.held_nano >= cap_nano:
         raise BalanceHeld("The rest of the spending cap is held.")
+    if key.budget is not None and key.budget.is_spent(admission.started_ms, with_held=True):
+        raise BalanceHeld(f"The rest of {key.budget.title} is held.")
 
 
 def _hold_more(hold: Hold, amount_nano: int) -> None:
@@ -258,6 +281,8 @@ def _hold_more(hold: Hold, amount_nano: int) -> None:
     hold.amount_nano += more_nano
     hold.account.held_nano += more_nano
     hold.key.held_nano += more_nano
+    if hold.budget is not None:
+        hold.budget.held_nano += more_nano
 
 
 def _drop(hold: Hold) -> None:
@@ -265,6 +290,8 @@ def _drop(hold: Hold) -> None:
     hold.resolved = True
     hold.account.held_nano -= hold.amount_nano
     hold.key.held_nano -= hold.amount_nano
+    if hold.budget is not None:
+        hold.budget.held_nano -= hold.amount_nano
 
 
 def _fail(wait: asyncio.Future[None] | None, error: GatewayError) -> bool:

@@ -1,4 +1,4 @@
-"""What the ledger keeps: accounts, keys, requests and entries, and the proof that they agree."""
+"""The content of the ledger: accounts, keys, requests and entries, and the proof that they agree."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from gateway.ledger import (
     Account,
     Admission,
     AuditReport,
+    Budget,
     Correction,
     EntryKind,
     EntryView,
     Key,
     Receipt,
     Settlement,
+    Spending,
+    find_span,
 )
 
 
@@ -23,6 +26,7 @@ class Request:
 
     admission: Admission
     key: Key
+    budget: Budget | None = None
     settlement: Settlement | None = None
     interrupted_ms: int | None = None
 
@@ -45,6 +49,7 @@ class MemoryStorage:
     keys: dict[bytes, Key] = field(default_factory=dict)
     """By the digest of the secret."""
     requests: dict[str, Request] = field(default_factory=dict)
+    budgets: dict[int, Budget] = field(default_factory=dict)
     entries: list[EntryView] = field(default_factory=list)
     """Only ever appended to."""
     checkpoint_ms: int | None = None
@@ -83,6 +88,15 @@ class MemoryStorage:
             key.spent_nano += settlement.cost_nano
             amount_nano, request_id = -settlement.cost_nano, request.admission.request_id
             self.post(key.account, "charge", amount_nano, created_ms=now_ms, request_id=request_id)
+            if request.budget is not None:
+                self.sum_budget(request.budget, now_ms)
+
+    def sum_budget(self, budget: Budget, now_ms: int) -> None:
+        """Sum what was charged to a budget in the period of a time."""
+        span = find_span(budget.allowance.period, now_ms)
+        mine = [one.settlement for one in self.requests.values() if one.budget is budget]
+        spent = (end.cost_nano for end in mine if end is not None and span.contains(end.ended_ms))
+        budget.spending = Spending(span, sum(spent))
 
     def interrupt_pending(self, now_ms: int) -> None:
         """Void what was in flight when the last server ended; nothing is held any more."""
@@ -91,6 +105,8 @@ class MemoryStorage:
                 request.interrupted_ms = now_ms
         for key in self.keys.values():
             key.held_nano = key.account.held_nano = 0
+        for budget in self.budgets.values():
+            budget.held_nano = 0
 
     def make_receipt(self, request: Request) -> Receipt:
         admission, ended = request.admission, request.settlement

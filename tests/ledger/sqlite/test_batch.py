@@ -55,7 +55,7 @@ async def test_request_row_has_all_that_a_receipt_tells(tmp_path: Path) -> None:
 async def test_a_request_is_settled_once_in_the_books(
     tmp_path: Path, first: Settlement, second: Settlement
 ) -> None:
-    """What was posted cannot be voided, nor the other way round; the row stays as it is."""
+    """A posted request cannot be voided, nor the other way round; the row stays as it is."""
     place = make_place(tmp_path, credit_nano=5000)
     async with SqliteLedger.open(place.path) as ledger:
         hold = ledger.hold(find_key(ledger, place), admission())

@@ -18,7 +18,7 @@ from gateway.errors import LedgerUnavailable
 from gateway.exit_codes import ExitCode
 from gateway.ledger import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books.books import SqliteBooks
-from gateway.ledger.sqlite.files import FileWatch, is_served, marked, take_lock
+from gateway.ledger.sqlite.files import FileWatch, find_server, is_served, marked, take_lock
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import NANO
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
@@ -32,7 +32,7 @@ CONFIG = '[providers.demo]\ndialect = "demo"\n[models."m"]\nroutes = ["demo/m"]\
 async def test_nothing_is_spent_while_a_file_is_missing_or_another(
     suffix: str, replaced: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is written then would be lost. Once the file is back, all goes on."""
+    """Writes would be lost then. Once the file is back, all goes on."""
     place = make_place(tmp_path, credit_nano=CREDIT)
     file = place.path.with_name(place.path.name + suffix)
     aside = tmp_path / "aside"
@@ -137,7 +137,7 @@ async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
             change()
         assert ("/proc/" in str(raised.value)) == served
         aside.rename(log)
-        assert books.events.find_last_ms("test") is None
+        assert books.events.find_last("test") is None
 
 
 async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_served(
@@ -264,3 +264,32 @@ async def test_it_is_told_whether_a_process_serves_from_a_database(tmp_path: Pat
     async with SqliteLedger.open(place.path):
         assert is_served(place.path)
     assert not is_served(place.path)
+
+
+async def test_the_process_that_serves_is_found_by_its_start(tmp_path: Path) -> None:
+    """Its id alone may be that of another one: outside its container, or after a kill."""
+    place = make_place(tmp_path)
+    lock = tmp_path / "gateway.db.lock"
+    with SqliteBooks(place.path):
+        assert find_server(place.path) is None
+        async with SqliteLedger.open(place.path):
+            assert find_server(place.path) == os.getpid()
+            mark = lock.read_text()
+            process, _, files = mark.partition(" ")
+            pid, _, started = process.partition(":")
+            for other in (f"{pid}:{int(started) - 1}", f"1:{started}"):
+                lock.write_text(f"{other} {files}")
+                assert find_server(place.path) is None
+            lock.write_text(mark)
+            assert find_server(place.path) == os.getpid()
+        assert find_server(place.path) is None, "it ended"
+
+
+async def test_where_proc_hides_the_process_its_id_has_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of a sandboxed unit see no other process, but may send it a signal."""
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path):
+        monkeypatch.setattr("gateway.ledger.sqlite.files._read_start", lambda _: "")
+        assert find_server(place.path) == os.getpid()

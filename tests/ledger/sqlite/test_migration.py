@@ -1,10 +1,12 @@
-"""A database of the first version becomes one of this version: nothing lost, nothing moved."""
+"""A database of any earlier version becomes one of this version: nothing lost, nothing moved."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -13,14 +15,31 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger import LedgerError
-from gateway.ledger.sqlite.files import take_lock
+from gateway.ledger import LedgerError, RepeatableRequest, StoredReply
+from gateway.ledger.sqlite import schema
+from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import MIGRATIONS, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import query
 from tests.long.million import ACCOUNT, END_MS, History, fill_first_version
 
+SCRIPTS = Path(schema.__file__).parent
 HISTORY = History(requests=600, days=3, models=3, keys=4, models_per_key=2)
+NAME_BYTES = 255
+RELEASED = {
+    "schema.sql": "77c10a7b62782cac",
+    "console.sql": "2f87897c35665db3",
+    "prices.sql": "6cbdbb2611ee627e",
+    "limits.sql": "ab3715c1bf56749e",
+    "observations.sql": "93a3f3d3b5ef917d",
+    "calls.sql": "ea37cb2f0f3bdae0",
+    "tokens.sql": "464f9f8c582d5a95",
+    "failures.sql": "c782138817b4bf38",
+    "budgets.sql": "513afb9367096b8d",
+    "provider_costs.sql": "50bd7c711c0be04c",
+    "alerts.sql": "151cb239f581e725",
+}
+"""The first half of the SHA-256 of each script."""
 INTERRUPTED = "'req_cut'"
 MORE = f"""
     INSERT INTO accounts (name, operator, suspended, balance_nano, created_ms)
@@ -79,6 +98,16 @@ def old(first_version: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(first_version, tmp_path / "gateway.db"))
 
 
+@pytest.fixture(params=range(1, len(MIGRATIONS)))
+def landed(request: pytest.FixtureRequest, old: Path) -> Path:
+    """Return a database of each version that was ever released."""
+    with closing(sqlite3.connect(old)) as connection:
+        for script in MIGRATIONS[1 : request.param]:
+            connection.executescript((SCRIPTS / script).read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA user_version = {request.param}")
+    return old
+
+
 def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
     return {
         table: query(path, f"SELECT {columns} FROM {table} ORDER BY rowid")
@@ -91,37 +120,37 @@ def migrate(path: Path) -> None:
         assert read_version(connection) == len(MIGRATIONS)
 
 
-def test_nothing_is_lost(old: Path) -> None:
+def test_nothing_is_lost(landed: Path) -> None:
     """Every row of every table with all its columns, ids and order."""
-    before = dump(old)
+    before = dump(landed)
     assert {row[2] for row in before["entries"]} == {"credit", "charge", "correction"}
     assert {row[7] for row in before["requests"]} == {"pending", "posted", "voided"}
-    migrate(old)
-    assert dump(old) == before
-    assert query(old, "PRAGMA foreign_key_check") == []
-    assert query(old, "PRAGMA integrity_check") == [("ok",)]
+    migrate(landed)
+    assert dump(landed) == before
+    assert query(landed, "PRAGMA foreign_key_check") == []
+    assert query(landed, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_migrated_database_is_like_a_new_one(old: Path, tmp_path: Path) -> None:
+def test_a_migrated_database_is_like_a_new_one(landed: Path, tmp_path: Path) -> None:
     """The same tables, columns, indexes and triggers."""
     new = tmp_path / "new.db"
     connect(new, create=True).close()
-    migrate(old)
+    migrate(landed)
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
-    assert query(old, schema) == query(new, schema)
+    assert query(landed, schema) == query(new, schema)
 
 
-def test_sums_are_those_of_the_old_requests(old: Path) -> None:
+def test_sums_are_those_of_the_old_requests(landed: Path) -> None:
     """The interrupted count as failed, the pending not at all; the audit agrees."""
-    migrate(old)
+    migrate(landed)
     wanted = query(
-        old, "SELECT sum(state = 'posted'), sum(state = 'voided'), sum(cost_nano) FROM requests"
+        landed, "SELECT sum(state = 'posted'), sum(state = 'voided'), sum(cost_nano) FROM requests"
     )
     for table in ("daily", "hourly"):
         sums = f"SELECT sum(requests), sum(failed), sum(cost_nano) FROM {table}"
-        assert query(old, sums) == wanted
-    assert query(old, "SELECT count(DISTINCT day) FROM daily") == [(HISTORY.days + 1,)]
-    with accounts.open_books(old) as books:
+        assert query(landed, sums) == wanted
+    assert query(landed, "SELECT count(DISTINCT day) FROM daily") == [(HISTORY.days + 1,)]
+    with accounts.open_books(landed) as books:
         report = books.audit()
     assert (report.problems, report.pending, report.interrupted) == ((), 1, 1)
 
@@ -162,11 +191,11 @@ def test_what_was_unique_stays_so(old: Path) -> None:
         connection.execute(f"{charge} FROM entries WHERE kind = 'charge' LIMIT 1")
 
 
-async def test_a_server_starts_from_it(old: Path) -> None:
+async def test_a_server_starts_from_it(landed: Path) -> None:
     """Requests in flight are interrupted, and count as failed on the day they were found."""
-    async with SqliteLedger.open(old, clock=lambda: END_MS + 5) as ledger:
+    async with SqliteLedger.open(landed, clock=lambda: END_MS + 5) as ledger:
         assert {account.name for account in ledger.accounts()} == {ACCOUNT, "idle"}
-    with accounts.open_books(old) as books:
+    with accounts.open_books(landed) as books:
         report = books.audit()
     assert (report.problems, report.pending, report.interrupted) == ((), 0, 2)
 
@@ -180,6 +209,30 @@ def test_a_migration_that_fails_changes_nothing(old: Path) -> None:
         connect(old)
     assert (dump(old), query(old, "SELECT sql FROM sqlite_schema")) == before
     assert query(old, "PRAGMA user_version") == [(1,)]
+
+
+def test_sessions_and_replies_outlive_the_tables_that_are_made_anew(tmp_path: Path) -> None:
+    """People stay signed in, and what was sent before has no second effect."""
+    path, version = tmp_path / "gateway.db", MIGRATIONS.index("tokens.sql")
+    with closing(sqlite3.connect(path)) as connection:
+        for script in MIGRATIONS[:version]:
+            connection.executescript(Path(schema.__file__).with_name(script).read_text("utf-8"))
+        connection.executescript(
+            """
+            INSERT INTO accounts (name, operator, suspended, balance_nano, created_ms)
+            VALUES ('a', 0, 0, 0, 5);
+            INSERT INTO sessions VALUES ('s', 1, zeroblob(32), 'link', 'Firefox', '::1', 1, 2, 3);
+            INSERT INTO replays VALUES (1, '/route', 'key', zeroblob(32), 201, x'7b7d', 4);
+            """
+            f"PRAGMA user_version = {version};"
+        )
+    migrate(path)
+    session = ("s", 1, bytes(32), "link", "Firefox", "::1", 1, 2, 3)
+    assert query(path, "SELECT * FROM sessions") == [session]
+    with accounts.open_books(path) as books:
+        repeated = RepeatableRequest("1", "/route", "key", bytes(32))
+        kept = books.replays.run_once(repeated, lambda: StoredReply(500, b""))
+    assert kept == (StoredReply(201, b"{}"), True)
 
 
 def test_two_processes_migrate_once(old: Path) -> None:
@@ -230,3 +283,48 @@ async def test_who_serves_migrates(old: Path) -> None:
     async with SqliteLedger.open(old):
         accounts.open_books(old).close()
     assert query(old, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+
+
+def test_the_database_is_copied_before(landed: Path) -> None:
+    """The copy has the old version's name, all of its rows, and is the owner's alone."""
+    (version,) = query(landed, "PRAGMA user_version")[0]
+    before = dump(landed)
+    steps: list[str] = []
+    connect(landed, begin=steps.append).close()
+    copy = landed.with_name(f"gateway.db.version-{version}")
+    assert query(copy, "PRAGMA user_version") == [(version,)]
+    assert dump(copy) == before
+    assert stat.S_IMODE(copy.stat().st_mode) == FILE_MODE
+    step = f"migrating to version {len(MIGRATIONS)} of the schema"
+    assert steps == [step, f"copying the database of version {version} to {copy}", step]
+
+
+def test_a_copy_overwrites_nothing(old: Path) -> None:
+    """Whoever went back to the old version and upgrades again has two copies."""
+    first = old.with_name("gateway.db.version-1")
+    first.write_text("kept")
+    migrate(old)
+    assert first.read_text() == "kept"
+    assert query(old.with_name("gateway.db.version-1-2"), "PRAGMA user_version") == [(1,)]
+
+
+def test_without_a_copy_nothing_is_migrated(old: Path) -> None:
+    """The copy's name is too long for a file here, as the disk may be full elsewhere."""
+    long = old.rename(old.with_name("g" * (NAME_BYTES - len(".lock"))))
+    with pytest.raises(LedgerError, match=r"it stays at version 1 .* because no copy"):
+        connect(long)
+    assert query(long, "PRAGMA user_version") == [(1,)]
+
+
+def test_a_new_database_is_not_copied(tmp_path: Path) -> None:
+    connect(tmp_path / "gateway.db", create=True).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["gateway.db"]
+
+
+def test_released_scripts_never_change() -> None:
+    """Databases that they made exist; what is new is a new script."""
+    digests = {
+        name: hashlib.sha256((SCRIPTS / name).read_bytes()).hexdigest()[:16] for name in RELEASED
+    }
+    assert digests == RELEASED
+    assert tuple(RELEASED) == MIGRATIONS[: len(RELEASED)]

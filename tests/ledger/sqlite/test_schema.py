@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from gateway.ledger import LedgerError
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from gateway.ledger.sqlite.schema import MIGRATIONS, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from tests import ROOT
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query
 
@@ -208,3 +210,10 @@ def test_lookups_use_their_indexes(charged: Place) -> None:
         for table in ("requests", "accounts", "keys", "entries"):
             assert f"SCAN {table}" not in plan, plan
     connection.close()
+
+
+def test_the_document_has_every_table(charged: Place) -> None:
+    document = (ROOT / "gateway/ledger/README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*? \|", document, re.MULTILINE))))
+    made = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    assert {name for (name,) in query(charged.path, made)} <= named

@@ -2,5 +2,6 @@
 
 books     the parts together, repeated requests, the audit and the backup
 database  the shared connection: reading, changing, noting events
-accounts  keys  codes  entries  calls  usage  signins  events   the parts
+accounts  keys  budgets  codes  entries  calls  usage  signins  tokens  events  alerts   the parts
+call_search  the statements that search calls
 """

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import orjson
 
+from gateway.ledger.base import Spent
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import AccountView, Conflict, NotFound, StandingView
+from gateway.ledger.records import AccountOrder, AccountView, Conflict, NotFound, StandingView
 from gateway.ledger.sqlite.batch import Draft, post_entries
 from gateway.ledger.sqlite.books.database import (
     ACCOUNT_COLUMNS,
@@ -20,24 +21,27 @@ from gateway.ledger.sqlite.books.database import (
     Database,
     Value,
     append_change,
-    describe_models,
+    describe_changes,
     insert,
     read_account,
     read_account_name,
     view_account,
 )
 from gateway.ledger.sqlite.books.signins import end_sessions
-from gateway.ledger.sqlite.rows import write_terms
+from gateway.ledger.sqlite.rows import SET_TERMS, write_terms
 from gateway.money import format_amount
 
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"
+_SPENT: Final = """
+    coalesce((
+        SELECT sum(cost_nano) FROM daily
+        WHERE daily.account_id = accounts.id AND day > :today - {days}
+    ), 0)
+"""
 _STANDINGS: Final = f"""
     SELECT json_group_array(json_array(
         {ACCOUNT_COLUMNS},
-        coalesce((
-            SELECT sum(cost_nano) FROM daily
-            WHERE daily.account_id = accounts.id AND day >= :since_day
-        ), 0),
+        {_SPENT.format(days=1)}, {_SPENT.format(days=7)}, {_SPENT.format(days=30)},
         (
             SELECT count(*) FROM keys WHERE keys.account_id = accounts.id AND {KEY_WORKS}
         ),
@@ -46,11 +50,19 @@ _STANDINGS: Final = f"""
     ))
     FROM accounts WHERE id IN (SELECT value FROM json_each(:ids))
 """  # noqa: S608 - built from constants
-_EDIT: Final = """
-    UPDATE accounts SET models = :models, concurrency = :concurrency,
-        requests_per_minute = :requests_per_minute, tokens_per_minute = :tokens_per_minute
-    WHERE id = :id
-"""
+_AMOUNTS: Final[Mapping[AccountOrder, str]] = {
+    "name": "0",
+    "balance": "balance_nano",
+    "held": """coalesce((
+        SELECT sum(hold_nano) FROM requests
+        WHERE requests.account_id = accounts.id AND state = 'pending'
+    ), 0)""",
+    "spent_today": _SPENT.format(days=1),
+    "spent_7d": _SPENT.format(days=7),
+    "spent_30d": _SPENT.format(days=30),
+}
+"""SQL of the amount by which accounts are ranked."""
+_EDIT: Final = f"UPDATE accounts SET {SET_TERMS} WHERE id = :id"  # noqa: S608 - constants
 _SET_ROLE: Final = "UPDATE accounts SET operator = ? WHERE id = ?"
 _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator AND NOT suspended AND id <> ?"
 _NO_TERMS: Final = Terms()
@@ -85,21 +97,26 @@ class AccountBook:
         with self._database.reading() as connection:
             return read_account_name(connection, account_id)
 
-    def read_standing(self, account_id: int, *, since_day: int) -> StandingView:
-        found = self.read_standings((account_id,), since_day=since_day)
+    def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
+        ranked = f"SELECT json_group_array(json_array(id, {_AMOUNTS[by]})) FROM accounts"  # noqa: S608
+        return dict(self._database.read_rows(ranked, {"today": today}))
+
+    def read_standing(self, account_id: int, *, today: int) -> StandingView:
+        found = self.read_standings((account_id,), today=today)
         if not found:
             raise NotFound("there is no such account")
         return found[0]
 
-    def read_standings(self, account_ids: Sequence[int], *, since_day: int) -> list[StandingView]:
+    def read_standings(self, account_ids: Sequence[int], *, today: int) -> list[StandingView]:
         """Sum only for these accounts, so a page costs the same however many accounts there are."""
         wanted: dict[str, Value] = {
             "ids": orjson.dumps(account_ids).decode(),
-            "since_day": since_day,
+            "today": today,
             "now": self._database.clock(),
         }
-        views = [_make_standing(row) for row in self._database.read_rows(_STANDINGS, wanted)]
-        return sorted(views, key=lambda view: view.account.name)
+        rows = self._database.read_rows(_STANDINGS, wanted)
+        found = {view.account.id: view for view in map(_make_standing, rows)}
+        return [found[account_id] for account_id in account_ids if account_id in found]
 
     def create(
         self,
@@ -129,7 +146,7 @@ class AccountBook:
     def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
         with self._database.changing() as connection:
             account = read_account(connection, name)
-            said = _describe_changes(changes)
+            said = describe_changes(changes)
             if operator is not None and operator != account.operator:
                 self._require_operators(connection, account)
                 end_sessions(connection, account.id)
@@ -171,23 +188,9 @@ class AccountBook:
             return read_account(connection, name)
 
 
-def _describe_changes(changes: TermChanges) -> list[str]:
-    """Say what the terms are, for the event."""
-    said = [describe_models(changes["models"])] if "models" in changes else []
-    terms = replace(_NO_TERMS, **changes)
-    for name, limit in (
-        ("requests_per_minute", terms.requests_per_minute),
-        ("tokens_per_minute", terms.tokens_per_minute),
-        ("concurrency", terms.concurrency),
-    ):
-        if name in changes:
-            said.append(f"{name} {'default' if limit is None else limit or 'unlimited'}")
-    return said
-
-
 def _make_standing(
-    row: tuple[*AccountColumns, int, int, int | None, int],
+    row: tuple[*AccountColumns, int, int, int, int, int | None, int],
 ) -> StandingView:
-    spent_nano, keys, last_used_ms, has_password = row[11:]
-    view = view_account(row[:11])
-    return StandingView(view, spent_nano, keys, last_used_ms, bool(has_password))
+    keys, last_used_ms, has_password = row[14:]
+    spent = Spent(*row[11:14])
+    return StandingView(view_account(row[:11]), spent, keys, last_used_ms, bool(has_password))

@@ -39,6 +39,10 @@ _BEHIND: Final = " AND (:after IS NULL OR codes.id < :after) ORDER BY codes.id D
 
 _FIND: Final = "SELECT id, last4, amount_nano FROM codes"
 _FIND_OPEN: Final = _FIND + " WHERE digest = :digest AND" + _OPEN
+_FIND_OWN: Final = (
+    "SELECT redeemed_ms FROM codes WHERE digest = :digest"
+    " AND redeemed_by = (SELECT id FROM accounts WHERE name = :account)"
+)
 _END: Final = "UPDATE codes SET redeemed_ms = :now, redeemed_by = :account, entry_id = :entry"
 _REDEEM: Final = _END + " WHERE id = :id AND" + _OPEN
 _VOID: Final = "UPDATE codes SET voided_ms = :now"
@@ -104,7 +108,7 @@ class CodeBook:
             now_ms = self._database.clock()
             found = connection.execute(_FIND_OPEN, {"digest": digest, "now": now_ms}).fetchone()
             if found is None:
-                raise InvalidCode
+                raise InvalidCode(_find_own(connection, account, digest))
             code_id, last4, amount_nano = found
             owner = read_account(connection, account)
             entry = self._entries.post(
@@ -116,6 +120,12 @@ class CodeBook:
             if taken.rowcount != 1:
                 raise InvalidCode
             return entry
+
+
+def _find_own(connection: sqlite3.Connection, account: str, digest: bytes) -> int | None:
+    """Return when this account redeemed the code; None if it never did."""
+    found = connection.execute(_FIND_OWN, {"digest": digest, "account": account}).fetchone()
+    return None if found is None else int(found[0])
 
 
 def _read_code(connection: sqlite3.Connection, code_id: str) -> CodeView:

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from gateway.ledger.base import LedgerError
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.key_records import LIMITS, TermChanges
 from gateway.ledger.records import CLI, AccountView, NotFound
 from gateway.ledger.sqlite.files import FileWatch
 from gateway.ledger.sqlite.reasons import describe
@@ -103,10 +104,17 @@ class Database:
         self.connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
 
     def note(
-        self, action: str, *, account: str | None, target: str | None = None, detail: str = ""
+        self,
+        action: str,
+        *,
+        account: str | None,
+        target: str | None = None,
+        detail: str = "",
+        at_ms: int | None = None,
     ) -> None:
         """Append to `events`, in the transaction of what was done. It must not contain a secret."""
-        row = (self.clock(), self.actor.name, action, account, target, detail, self.actor.address)
+        at_ms = self.clock() if at_ms is None else at_ms
+        row = (at_ms, self.actor.name, action, account, target, detail, self.actor.address)
         with self.changing() as connection:
             connection.execute(_NOTE, row)
 
@@ -129,7 +137,7 @@ def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Value])
 
 
 def append_change(
-    connection: sqlite3.Connection, kind: Literal["account", "key"], id_: int | str
+    connection: sqlite3.Connection, kind: Literal["account", "key", "budget"], id_: int | str
 ) -> None:
     """Tell the serving process what this transaction changes."""
     connection.execute("INSERT INTO changes (kind, id) VALUES (?, ?)", (kind, str(id_)))
@@ -145,7 +153,7 @@ def read_account(connection: sqlite3.Connection, name: str) -> AccountView:
     """Raises NotFound."""
     row = connection.execute(EACH_ACCOUNT + " WHERE name = ?", (name,)).fetchone()
     if row is None:
-        raise NotFound(f"there is no account '{name}'")
+        raise NotFound(f"there is no account '{name}'; `account list` lists them")
     return view_account(row)
 
 
@@ -163,7 +171,18 @@ def view_account(row: AccountColumns) -> AccountView:
     return AccountView(id_, name, bool(operator), bool(suspended), *figures, read_terms(row[7:]))
 
 
-def describe_models(models: Sequence[str] | None) -> str:
-    """Say how many models for an event: events are kept for ever, and a holder may name many."""
-    count = "all" if models is None else len(models)
-    return f"{count} model{'' if count == 1 else 's'}"
+def describe_changes(changes: TermChanges) -> list[str]:
+    """Say what the terms are now, for an event.
+
+    Models are only counted: events are kept for ever, and a holder may name many.
+    """
+    said = []
+    if "models" in changes:
+        models = changes["models"]
+        count = "all" if models is None else len(models)
+        said.append(f"{count} model{'' if count == 1 else 's'}")
+    for name in LIMITS:
+        if name in changes:
+            limit = changes[name]
+            said.append(f"{name} {'default' if limit is None else limit or 'unlimited'}")
+    return said

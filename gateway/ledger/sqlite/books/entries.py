@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -180,7 +181,7 @@ def _require_same(earlier: EntryView, draft: Draft) -> EntryView:
         raise Conflict(
             f"the idempotency key '{draft.idempotency_key}' was used before, for another entry"
         )
-    return earlier
+    return replace(earlier, is_repeated=True)
 
 
 def _require_room(account: AccountView, amount_nano: int) -> None:

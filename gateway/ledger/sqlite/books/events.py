@@ -22,7 +22,10 @@ _PAGE: Final = f"""
 """  # noqa: S608 - built from constants
 _COUNT: Final = "SELECT count(*) FROM events"
 _MATCHING_COUNT: Final = f"{_COUNT} WHERE {_MATCHING}"
-_LAST: Final = "SELECT at_ms FROM events WHERE action = ? ORDER BY id DESC LIMIT 1"
+_LAST: Final = """
+    SELECT id, at_ms, actor, action, account, target, detail, address FROM events
+    WHERE action = ? ORDER BY id DESC LIMIT 1
+"""
 
 
 class EventBook:
@@ -38,10 +41,13 @@ class EventBook:
         sql = _COUNT if search is None else _MATCHING_COUNT
         return self._database.read_number(sql, {"part": _make_pattern(search)})
 
-    def find_last_ms(self, action: str) -> int | None:
+    def find_last(self, action: str) -> EventView | None:
         with self._database.reading() as connection:
             row = connection.execute(_LAST, (action,)).fetchone()
-            return None if row is None else int(row[0])
+            return None if row is None else EventView(*row)
+
+    def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
+        self._database.note(action, account=None, target=target, detail=detail, at_ms=at_ms)
 
 
 def _make_pattern(part: str | None) -> str | None:

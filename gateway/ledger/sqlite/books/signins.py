@@ -8,18 +8,19 @@ of a suspended operator counts as a holder's, so that they cannot resume their o
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from gateway.ledger.base import LedgerError
+from gateway.ledger.errors import LedgerError
 from gateway.ledger.records import (
     HOLDER_IDLE_MS,
     OPERATOR_IDLE_MS,
     SESSION_MS,
     AccountView,
     Conflict,
+    FailedBy,
     NotFound,
     OpenedBy,
     Opening,
@@ -51,11 +52,17 @@ _COLUMNS: Final = f"""
         sessions.created_ms, last_seen_ms, sessions.expires_ms
 """
 _ID: Final = "SELECT sessions.id"
+_ACCOUNT_ID: Final = "SELECT id FROM accounts WHERE name = ?"
 _FIND: Final = f"{_COLUMNS} {_LIVE} AND digest = :digest"
+_FIND_BY_HEADER: Final = (
+    f"{_COLUMNS} {_LIVE} AND name = :name AND opened_by = 'identity header'"
+    " AND device = :device AND address = :address"
+)
 _LIST: Final = (
     f"{_COLUMNS} {_LIVE} AND account_id = :account ORDER BY last_seen_ms DESC, sessions.id"
 )
 _FIND_ID: Final = f"{_ID} {_LIVE} AND account_id = :account AND sessions.id = :id"
+_SEEN: Final = "UPDATE sessions SET last_seen_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM sessions"
 _END: Final = f"{_DELETE} WHERE id = ?"
 _SWEEP: Final = f"{_DELETE} WHERE id NOT IN ({_ID} {_LIVE})"
@@ -133,31 +140,43 @@ class SignInBook:
         with self._database.changing() as connection:
             if self.find_password_hash(account) != seen_hash:
                 return None
-            (account_id,) = connection.execute(
-                "SELECT id FROM accounts WHERE name = ?", (account,)
-            ).fetchone()
+            account_id = read_account(connection, account).id
             if renewed_hash is not None:
                 connection.execute(
                     "UPDATE passwords SET hash = ? WHERE account_id = ?", (renewed_hash, account_id)
                 )
             return self._open_noted(connection, account_id, "password", opening)
 
+    def open_by_header(self, account: str, opening: Opening) -> SessionView | None:
+        where = {"name": account, "device": opening.device, "address": opening.address}
+        found = self._find(_FIND_BY_HEADER, where)
+        account_id = self._find_account_id(account) if found is None else None
+        if account_id is None:
+            return found
+        with self._database.changing() as connection:
+            return self._open_noted(connection, account_id, "identity header", opening)
+
     def find_session(self, digest: bytes) -> SessionView | None:
+        return self._find(_FIND, {"digest": digest})
+
+    def _find(self, sql: str, where: Mapping[str, Value]) -> SessionView | None:
+        """Return the session, and note that it was used."""
         now_ms = self._database.clock()
         with self._database.reading() as connection:
-            row = connection.execute(_FIND, {"now": now_ms, "digest": digest}).fetchone()
+            row = connection.execute(sql, {"now": now_ms, **where}).fetchone()
         if row is None:
             return None
         view = _session_view(row)
         if now_ms - view.last_seen_ms >= SEEN_EVERY_MS:
-            with (
-                suppress(LedgerError),
-                self._database.changing() as connection,
-            ):  # a full disk can be read
-                connection.execute(
-                    "UPDATE sessions SET last_seen_ms = ? WHERE id = ?", (now_ms, view.id)
-                )
+            with suppress(LedgerError), self._database.changing() as connection:
+                # A full disk can be read.
+                connection.execute(_SEEN, (now_ms, view.id))
         return view
+
+    def _find_account_id(self, account: str) -> int | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_ACCOUNT_ID, (account,)).fetchone()
+        return None if row is None else int(row[0])
 
     def read_sessions(self, account_id: int) -> list[SessionView]:
         with self._database.reading() as connection:
@@ -190,13 +209,12 @@ class SignInBook:
             self._database.note("session.end", account=account, detail=_count(ended))
             return ended
 
-    def note_failure(self, account: str | None, how: OpenedBy, *, if_known: bool = False) -> None:
-        with self._database.reading() as connection:
-            known = connection.execute(
-                "SELECT name FROM accounts WHERE name = ?", (account,)
-            ).fetchone()
-        if known or not if_known:
-            self._database.note("session.fail", account=known and known[0], detail=f"by {how}")
+    def note_failure(self, account: str | None, how: FailedBy, *, if_known: bool = False) -> None:
+        is_known = account is not None and self._find_account_id(account) is not None
+        if is_known or not if_known:
+            self._database.note(
+                "session.fail", account=account if is_known else None, detail=f"by {how}"
+            )
 
     def _set_password(
         self, connection: sqlite3.Connection, account_id: int, account: str, password_hash: str

@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 
 from gateway import apikeys
+from gateway.ledger.sqlite import costs
 from gateway.ledger.sqlite.books.database import (
     KEY_WORKS,
     Database,
@@ -24,6 +25,7 @@ from gateway.ledger.usage_records import (
     ChartUnit,
     KeyLabel,
     OverviewView,
+    ProviderCosts,
     Usage,
     UsageFilter,
     UsageGroup,
@@ -89,27 +91,49 @@ _SPENT_BY_KEY: Final = """
 _USAGE_OF_DAYS: Final = """
     SELECT {}, sum(requests), sum(input_tokens), sum(cached_input_tokens),
         sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
-    FROM daily
-    WHERE account_id IN (SELECT id FROM accounts WHERE name = coalesce(:account, name))
+    FROM accounts CROSS JOIN daily ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
         AND (:since IS NULL OR day >= :since / 86400000)
         AND (:until IS NULL OR day < :until / 86400000)
-    GROUP BY 1 HAVING sum(requests) > 0 ORDER BY 1
+    GROUP BY 1 HAVING sum(requests) > 0 ORDER BY {}
 """
 _USAGE_OF_REQUESTS: Final = """
     SELECT {}, count(*), sum(input_tokens), sum(cached_input_tokens),
         sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens), sum(cost_nano)
-    FROM requests
-    WHERE account_id IN (SELECT id FROM accounts WHERE name = coalesce(:account, name))
+    FROM accounts CROSS JOIN requests ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
         AND state = 'posted' AND (:since IS NULL OR ended_ms >= :since)
         AND (:until IS NULL OR ended_ms < :until)
-    GROUP BY 1 ORDER BY 1
+    GROUP BY 1 ORDER BY {}
 """
+_COSTS_OF_DAYS: Final = f"""
+    SELECT {{}}, {costs.OF_DAYS}
+    FROM accounts CROSS JOIN daily_costs ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
+        AND (:since IS NULL OR day >= :since / 86400000)
+        AND (:until IS NULL OR day < :until / 86400000)
+    GROUP BY 1
+"""  # noqa: S608 - of constants
+_COSTS_OF_REQUESTS: Final = f"""
+    SELECT {{}}, {costs.OF_REQUESTS}
+    FROM accounts CROSS JOIN requests ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
+        AND {costs.HAS_COST} AND (:since IS NULL OR ended_ms >= :since)
+        AND (:until IS NULL OR ended_ms < :until)
+    GROUP BY 1
+"""  # noqa: S608 - of constants
 _GROUPS: Final[Mapping[UsageGroup, str]] = {
     "day": "strftime('%Y-%m-%d', {}, 'unixepoch')",
     "model": "model",
     "key": "key_id",
+    "account": "accounts.name",
 }
 """SQL of what usage is grouped by; days are UTC."""
+_ORDERS: Final[Mapping[UsageGroup, str]] = {
+    **dict.fromkeys(_GROUPS, "1"),
+    "account": "sum(cost_nano) DESC, 1",
+}
+"""SQL of the order of the groups."""
 
 
 class UsageBook:
@@ -120,16 +144,33 @@ class UsageBook:
         self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
     ) -> list[tuple[str, Usage]]:
         """Read whole days from their sums, which is quick, and parts of days from the requests."""
+        rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), account, since_ms, until_ms)
+        return [(group, Usage._make(sums)) for group, *sums in rows]
+
+    def sum_costs(
+        self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
+    ) -> dict[str, ProviderCosts]:
+        rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
+        return {group: ProviderCosts._make(sums) for group, *sums in rows}
+
+    def _sum(
+        self,
+        by: UsageGroup,
+        statements: tuple[str, str],
+        account: str | None,
+        since_ms: int | None,
+        until_ms: int | None,
+    ) -> list[tuple[str, *tuple[int, ...]]]:
+        of_days, of_requests = statements
         if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
-            sql = _USAGE_OF_REQUESTS.format(_GROUPS[by].format("ended_ms / 1000"))
+            sql = of_requests.format(_GROUPS[by].format("ended_ms / 1000"), _ORDERS[by])
         else:
-            sql = _USAGE_OF_DAYS.format(_GROUPS[by].format("day * 86400"))
+            sql = of_days.format(_GROUPS[by].format("day * 86400"), _ORDERS[by])
         values = {"account": account, "since": since_ms, "until": until_ms}
         with self._database.reading() as connection:
             if account is not None:
                 read_account(connection, account)
-            rows = connection.execute(sql, values)
-            return [(group, Usage._make(sums)) for group, *sums in rows]
+            return connection.execute(sql, values).fetchall()
 
     def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
         values = _select(chosen)

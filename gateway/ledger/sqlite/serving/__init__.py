@@ -7,6 +7,7 @@ queue     holds and settlements that are not committed, and who waits for them
 schedule  when a round begins, and when it looks for changes
 health    whether commits work: outages, retries and their log lines
 store     one round on the writer's connection: look for changes, commit a batch
+observer  counts refusals and calls to providers, beside the books
 thread    a connection with a thread of its own
 changes   what other processes commit
 recovery  the start: what a crash left, the audit, everything into memory

@@ -28,6 +28,7 @@ from gateway.ledger.sqlite.reasons import explain
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
+from gateway.ledger.sqlite.serving.observer import Observer
 from gateway.ledger.sqlite.serving.progress import Progress
 from gateway.ledger.sqlite.serving.queue import fail_wait
 from gateway.ledger.sqlite.serving.reader import ReceiptReader, make_pending_receipt
@@ -44,7 +45,15 @@ log = logging.getLogger("gateway.ledger")
 class SqliteLedger:
     """Implements `base.Ledger`; made by `open`."""
 
-    def __init__(self, memory: Memory, writer: Writer, reader: ReceiptReader) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        writer: Writer,
+        reader: ReceiptReader,
+        observer: Observer,
+        wal: WalKeeper,
+    ) -> None:
+        self._wal = wal
         self._writer = writer
         self._queue = writer.queue
         self._health = writer.health
@@ -52,9 +61,12 @@ class SqliteLedger:
         self._loop = asyncio.get_running_loop()
         self.find_key = memory.find_key
         self.accounts = memory.accounts
+        self.budgets = memory.budgets
         self.refresh = writer.refresh
         self.read_spent = reader.read_spent
         self.read_ended_key = reader.read_ended_key
+        self.note_refusal = observer.note_refusal
+        self.note_upstream_call = observer.note_upstream_call
 
     @classmethod
     @asynccontextmanager
@@ -67,6 +79,7 @@ class SqliteLedger:
         commit_seconds: float = COMMIT_SECONDS,
         connector: Callable[..., sqlite3.Connection] = connect,
         tell: Callable[[str], None] = log.info,
+        note_commit: Callable[[int, float], None] | None = None,
     ) -> AsyncIterator[SqliteLedger]:
         """Lock, open, audit, recover and load; at the end commit the queue and close.
 
@@ -88,10 +101,12 @@ class SqliteLedger:
                         memory.apply(await _load(database, feed, path, clock, progress))
                     progress.end()
                     watch = FileWatch(path, serving_pid=os.getpid())
-                    store = Store(database, feed, WalKeeper(path), watch, clock=clock)
-                    writer = Writer(store, memory, commit_seconds=commit_seconds)
-                    async with ReceiptReader.open(path) as reader, _running(writer):
-                        yield cls(memory, writer, reader)
+                    wal = WalKeeper(path)
+                    store = Store(database, feed, wal, watch, clock=clock)
+                    writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
+                    observer = Observer(store, clock)
+                    async with ReceiptReader.open(path) as reader, _running(writer, observer):
+                        yield cls(memory, writer, reader, observer, wal)
         finally:
             progress.end()
             os.close(lock)
@@ -103,6 +118,14 @@ class SqliteLedger:
     @property
     def writable(self) -> bool:
         return self._health.writable
+
+    @property
+    def open_holds(self) -> int:
+        return self._queue.open_holds
+
+    @property
+    def log_bytes(self) -> int:
+        return self._wal.size_bytes
 
     def hold(self, key: Key, admission: Admission) -> QueuedHold:
         if not self._health.writable:
@@ -153,12 +176,13 @@ class SqliteLedger:
 
 
 @asynccontextmanager
-async def _running(writer: Writer) -> AsyncIterator[None]:
+async def _running(writer: Writer, observer: Observer) -> AsyncIterator[None]:
     try:
         yield
     finally:
         writer.close()
         await writer.ended.wait()
+        await observer.close()
 
 
 @contextmanager

@@ -10,9 +10,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakValueDictionary
 
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Admission, Hold, Key, Settlement
+from gateway.ledger.budget_records import Budget, Spending, refuse_spent
 from gateway.ledger.key_records import KeyTerms
 
 KEYS_BEFORE_SWEEP: Final = 1024
@@ -33,10 +35,12 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Committed accounts and keys: all that matter, or those that other processes changed."""
+    """Committed accounts, budgets and keys: all that matter, or those that other processes changed."""
 
     accounts: tuple[Account, ...]
     keys: tuple[KeyRow, ...]
+    budgets: tuple[Budget, ...] = ()
+    """Those of the keys, and others."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,10 +66,15 @@ class Memory:
         self._accounts: dict[int, Account] = {}
         self._keys: dict[str, Key] = {}
         self._keys_by_digest: dict[bytes, Key] = {}
+        self._budgets: WeakValueDictionary[int, Budget] = WeakValueDictionary()
+        """Kept by their keys and their holds."""
         self._sweep_above = KEYS_BEFORE_SWEEP
 
     def accounts(self) -> Iterable[Account]:
         return self._accounts.values()
+
+    def budgets(self) -> Iterable[Budget]:
+        return self._budgets.values()
 
     def find_key(self, digest: bytes) -> Key | None:
         return self._keys_by_digest.get(digest)
@@ -74,17 +83,26 @@ class Memory:
         """Take rows over; known accounts and keys stay the same objects."""
         for account in snapshot.accounts:
             self._apply_account(account)
+        budgets = {row.id: self._apply_budget(row) for row in snapshot.budgets}
         for key in snapshot.keys:
-            self._apply_key(key)
+            self._apply_key(key, budgets)
         if len(self._keys) > self._sweep_above:
             self._sweep()
 
-    def assign(self, balances_nano: Mapping[int, int], spent_nano: Mapping[str, int]) -> None:
+    def assign(
+        self,
+        balances_nano: Mapping[int, int],
+        spent_nano: Mapping[str, int],
+        spendings: Mapping[int, Spending],
+    ) -> None:
         for account_id, balance in balances_nano.items():
             self._accounts[account_id].balance_nano = balance
         for key_id, spent in spent_nano.items():
             if key_id in self._keys:  # else it ended while the request was in flight
                 self._keys[key_id].spent_nano = spent
+        for budget_id, spending in spendings.items():
+            if (budget := self._budgets.get(budget_id)) is not None:
+                budget.spending = spending
 
     def _apply_account(self, row: Account) -> None:
         account = self._accounts.setdefault(row.id, row)
@@ -96,13 +114,21 @@ class Memory:
         if account.terms != row.terms:
             account.terms = row.terms
 
-    def _apply_key(self, row: KeyRow) -> None:
+    def _apply_budget(self, row: Budget) -> Budget:
+        budget = self._budgets.setdefault(row.id, row)
+        if budget is not row:
+            budget.name, budget.allowance = row.name, row.allowance
+            budget.spending = row.spending
+        return budget
+
+    def _apply_key(self, row: KeyRow, budgets: Mapping[int, Budget]) -> None:
+        budget = None if row.terms.budget_id is None else budgets[row.terms.budget_id]
         key = self._keys.get(row.id)
         if key is None:
             if row.revoked_ms is not None:
                 return
             account = self._accounts[row.account_id]
-            key = Key(row.id, account, row.terms, spent_nano=row.spent_nano)
+            key = Key(row.id, account, row.terms, spent_nano=row.spent_nano, budget=budget)
             self._keys[row.id] = self._keys_by_digest[row.digest] = key
             return
         if row.revoked_ms is not None:
@@ -111,6 +137,7 @@ class Memory:
             key.terms = row.terms
         key.revoked_ms = row.revoked_ms
         key.spent_nano = row.spent_nano
+        key.budget = budget
 
     def _sweep(self) -> None:
         now_ms = self._clock()
@@ -124,12 +151,23 @@ def take_hold(key: Key, admission: Admission) -> QueuedHold:
     """Check and reserve in one step.
 
     Raises:
-        InsufficientBalance: the balance is not positive, or the key's cap is spent.
+        InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
         BalanceHeld: the rest is positive, but requests in flight hold all of it.
     """
-    account, amount_nano, cap_nano = key.account, admission.hold_nano, key.terms.cap_nano
+    account, budget, amount_nano = key.account, key.budget, admission.hold_nano
     if amount_nano < 0:
         raise ValueError("a hold cannot be negative")
+    _require_funds(key, admission.started_ms)
+    account.held_nano += amount_nano
+    key.held_nano += amount_nano
+    if budget is not None:
+        budget.held_nano += amount_nano
+    return QueuedHold(admission, account, key, amount_nano, budget=budget)
+
+
+def _require_funds(key: Key, now_ms: int) -> None:
+    """Refuse what is spent before what is held: only the latter is worth another try."""
+    account, budget, cap_nano = key.account, key.budget, key.terms.cap_nano
     if account.balance_nano <= 0:
         raise InsufficientBalance(
             "The account's balance is used up. Top it up; requests fail until it is positive."
@@ -138,6 +176,8 @@ def take_hold(key: Key, admission: Admission) -> QueuedHold:
         raise InsufficientBalance(
             "This key's spending cap is reached. Raise the cap or use another key."
         )
+    if budget is not None and budget.is_spent(now_ms):
+        raise refuse_spent(budget)
     if account.available_nano <= 0:
         raise BalanceHeld(
             "The account's whole balance is held by requests in flight. "
@@ -148,9 +188,11 @@ def take_hold(key: Key, admission: Admission) -> QueuedHold:
             "The rest of this key's spending cap is held by requests in flight. "
             "Try again when one has finished."
         )
-    account.held_nano += amount_nano
-    key.held_nano += amount_nano
-    return QueuedHold(admission=admission, account=account, key=key, amount_nano=amount_nano)
+    if budget is not None and budget.is_spent(now_ms, with_held=True):
+        raise BalanceHeld(
+            f"The rest of {budget.title} is held by requests in flight. "
+            "Try again when one has finished."
+        )
 
 
 def raise_hold(hold: Hold, amount_nano: int) -> None:
@@ -160,6 +202,8 @@ def raise_hold(hold: Hold, amount_nano: int) -> None:
         hold.amount_nano += more
         hold.account.held_nano += more
         hold.key.held_nano += more
+        if hold.budget is not None:
+            hold.budget.held_nano += more
 
 
 def drop_hold(hold: Hold) -> None:
@@ -169,3 +213,5 @@ def drop_hold(hold: Hold) -> None:
     hold.resolved = True
     hold.account.held_nano -= hold.amount_nano
     hold.key.held_nano -= hold.amount_nano
+    if hold.budget is not None:
+        hold.budget.held_nano -= hold.amount_nano

@@ -24,6 +24,8 @@ class Queue:
         self._fresh: list[QueuedHold] = []
         self._older: list[QueuedHold] = []
         """Admissions that linger; some may have been added since."""
+        self.open_holds = 0
+        """Holds that nothing has resolved yet, those that linger too."""
 
     def __len__(self) -> int:
         """Return the number of holds that the next batches commit."""
@@ -37,6 +39,7 @@ class Queue:
     def linger(self, hold: QueuedHold) -> None:
         """Keep the hold's row back until `ripen`, or until somebody waits for it."""
         self._fresh.append(hold)
+        self.open_holds += 1
 
     def ripen(self) -> bool:
         """Add what has lingered since before the last call; return whether there was any."""
@@ -70,7 +73,7 @@ class Queue:
         if hold.admitted is not None:
             end_wait(hold.admitted)
         if item.settlement is not None:
-            drop_hold(hold)
+            self._resolve(hold)
             if hold.settled is not None:
                 end_wait(hold.settled)
         if hold.settlement is item.settlement:  # else it came, or was voided, meanwhile
@@ -82,11 +85,16 @@ class Queue:
         assert isinstance(hold, QueuedHold)
         log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
         del self._holds[hold]
-        drop_hold(hold)
+        self._resolve(hold)
         if hold.settled is None:
             hold.settled = get_running_loop().create_future()
         fail_wait(hold.admitted, InternalError())
         fail_wait(hold.settled, InternalError())
+
+    def _resolve(self, hold: QueuedHold) -> None:
+        if not hold.resolved:
+            self.open_holds -= 1
+            drop_hold(hold)
 
     def expire(self, begun_by_seconds: float, but: Container[object] = ()) -> None:
         """Fail the waits that began by then, and void the charges that are withdrawn when late."""

@@ -10,28 +10,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import aiosqlite
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Correction, EndedKey, Hold, Key, Outcome, Receipt, Spent
+from gateway.ledger.base import Hold, Key, Receipt, Spent
+from gateway.ledger.key_records import EndedKey
+from gateway.ledger.sqlite.receipts import read_receipt
 from gateway.ledger.sqlite.schema import connect_reader
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
-from gateway.money import Price, Tokens
 
-_RECEIPT: Final = """
-    SELECT id, key_id, state, outcome, model, provider, stream,
-        input_price_nano, output_price_nano, cached_input_price_nano, cache_write_price_nano,
-        request_price_nano, cache_write_1h_price_nano, web_search_price_nano, hold_nano, started_ms, attempts, status, input_tokens,
-        cached_input_tokens, cache_write_tokens, output_tokens, cache_write_1h_tokens, cost_nano,
-        estimated, first_byte_ms, ended_ms, web_searches, price_rule
-    FROM requests WHERE id = :id
-"""
-_CORRECTIONS: Final = """
-    SELECT amount_nano, note, created_ms
-    FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id
-"""
 _SPENT: Final = """
     SELECT
         coalesce(sum(cost_nano) FILTER (WHERE day >= :today), 0),
@@ -40,16 +29,6 @@ _SPENT: Final = """
     FROM daily WHERE account_id = :account AND day > :today - 30 AND key_id = :key
 """
 _ENDED_KEY: Final = "SELECT revoked_ms, expires_ms FROM keys WHERE digest = ?"
-_Prices = tuple[int, int, int, int, int, int, int]
-_Tokens = tuple[int, int, int, int, int]
-_ReceiptColumns = tuple[
-    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int,
-    *_Prices,
-    int, int, int, int | None,
-    *_Tokens,
-    int, int, int | None, int | None, int, str,
-]  # fmt: skip
-
 Result = TypeVar("Result")
 
 
@@ -68,7 +47,7 @@ class ReceiptReader:
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         """Raises LedgerUnavailable."""
-        return await self._run(partial(_read_receipt, request_id=request_id))
+        return await self._run(partial(read_receipt, request_id=request_id))
 
     async def read_spent(self, key: Key, today: int) -> Spent:
         """Raises LedgerUnavailable."""
@@ -109,44 +88,8 @@ def _read_ended_key(connection: sqlite3.Connection, *, digest: bytes) -> EndedKe
     return None if row is None else EndedKey(*row)
 
 
-def _read_receipt(connection: sqlite3.Connection, *, request_id: str) -> Receipt | None:
-    wanted = {"id": request_id}
-    row = connection.execute(_RECEIPT, wanted).fetchone()
-    if row is None:
-        return None
-    return _make_receipt(row, connection.execute(_CORRECTIONS, wanted).fetchall())
-
-
 def _read_spent(
     connection: sqlite3.Connection, *, account_id: int, key_id: str, today: int
 ) -> Spent:
     wanted = {"account": account_id, "key": key_id, "today": today}
     return Spent(*connection.execute(_SPENT, wanted).fetchone())
-
-
-def _make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
-    request_id, key_id, state, outcome, model, provider, stream = row[:7]
-    hold_nano, started_ms, attempts, status = row[14:18]
-    cost_nano, estimated, first_byte_ms, ended_ms, web_searches, price_rule = row[23:]
-    return Receipt(
-        request_id=request_id,
-        key_id=key_id,
-        state=state,
-        outcome=outcome,
-        model=model,
-        provider=provider,
-        stream=bool(stream),
-        price=Price(*row[7:14]),
-        hold_nano=hold_nano,
-        started_ms=started_ms,
-        attempts=None if status is None else attempts,
-        status=status,
-        tokens=Tokens(*row[18:23]),
-        web_searches=web_searches,
-        price_rule=price_rule,
-        cost_nano=cost_nano,
-        estimated=bool(estimated),
-        first_byte_ms=first_byte_ms,
-        ended_ms=ended_ms,
-        corrections=tuple(Correction(*one) for one in corrections),
-    )

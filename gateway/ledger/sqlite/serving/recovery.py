@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.base import LedgerMismatch
+from gateway.ledger.errors import LedgerMismatch
 from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.schema import ignore_step, set_busy_timeout, transaction
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
@@ -58,7 +58,7 @@ def recover_and_read(
             " `audit` lists them",
             interrupted,
         )
-    begin("reading accounts and keys")
+    begin("reading accounts, budgets and keys")
     snapshot = feed.read_all(connection, now_ms)
     set_busy_timeout(connection, SERVING_BUSY_MS)
     return snapshot

@@ -14,9 +14,11 @@ from typing import Final
 
 import aiosqlite
 
-from gateway.ledger.base import FilesLost
+from gateway.ledger.budget_records import Spending
+from gateway.ledger.errors import FilesLost
 from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
 from gateway.ledger.sqlite.files import FileWatch
+from gateway.ledger.sqlite.observations import Observations, write_observations
 from gateway.ledger.sqlite.reasons import primary_code
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.memory import Snapshot
@@ -62,6 +64,7 @@ class Report:
     snapshot: Snapshot | None = None
     balances_nano: dict[int, int] = field(default_factory=dict)
     spent_nano: dict[str, int] = field(default_factory=dict)
+    spendings: dict[int, Spending] = field(default_factory=dict)
     done: list[Item] = field(default_factory=list)
     refused: list[tuple[Item, Exception]] = field(default_factory=list)
     unavailable: sqlite3.Error | FilesLost | None = None
@@ -99,6 +102,19 @@ class Store:
         """
         work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
         report_from_thread(self._database, work, report)
+
+    def start_observing(
+        self, observed: Observations, *, report: Callable[[BaseException | None], None]
+    ) -> None:
+        """Write sums, behind the round under way. `report` gets None, or why they are not written."""
+        work = partial(self._observe, observed=observed, now_ms=self._clock())
+        report_from_thread(self._database, work, report)
+
+    def _observe(
+        self, connection: sqlite3.Connection, *, observed: Observations, now_ms: int
+    ) -> None:
+        self._files.check()
+        write_observations(connection, observed, now_ms)
 
     def _work(
         self, connection: sqlite3.Connection, *, items: Sequence[Item], now_ms: int, polls: bool
@@ -142,6 +158,7 @@ def _commit(
         return False
     report.balances_nano.update(committed.balances_nano)
     report.spent_nano.update(committed.spent_nano)
+    report.spendings.update(committed.spendings)
     report.done.extend(items)
     return True
 

@@ -35,10 +35,12 @@ class WalKeeper:
         self._clock = clock
         self._not_before_seconds = clock()
         self._is_warned = False
+        self.size_bytes = 0
+        """The size when it was last looked at."""
 
     def look_after(self, connection: sqlite3.Connection, *, idle: bool) -> None:
         """Truncate the log if that is due and possible; warn when it has grown too large."""
-        self._warn_once(self._truncate_if_due(connection, idle=idle))
+        self._note_size(self._truncate_if_due(connection, idle=idle))
 
     def _truncate_if_due(self, connection: sqlite3.Connection, *, idle: bool) -> int:
         """Return the size in bytes that is left."""
@@ -50,8 +52,9 @@ class WalKeeper:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return self._measure()
 
-    def _warn_once(self, size: int) -> None:
-        """Warn when the log has grown too large, and again the next time it does."""
+    def _note_size(self, size: int) -> None:
+        """Note the size; warn when the log has grown too large, and again the next time it does."""
+        self.size_bytes = size
         if size >= ALARM_BYTES and not self._is_warned:
             log.warning(
                 "the write-ahead log has grown to %d MiB: some program keeps reading the database",

@@ -38,7 +38,14 @@ Arguments = TypeVarTuple("Arguments")
 class Writer:
     """Commits what is added, in order, and keeps memory equal to what was committed."""
 
-    def __init__(self, store: Store, memory: Memory, *, commit_seconds: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        memory: Memory,
+        note_commit: Callable[[int, float], None] | None = None,
+        *,
+        commit_seconds: float,
+    ) -> None:
         self.queue = Queue()
         self.health = Health()
         self.ended = asyncio.Event()
@@ -49,9 +56,11 @@ class Writer:
         self._polls = Polls()
         self._rounds = Rounds(partial(self._run, self._begin))
         self._commit_seconds = commit_seconds
+        self._note_commit = note_commit
         self._give_up_seconds: float | None = None
         self._batch: Sequence[Item] = ()
         """The items of the commit under way; after `_hang_seconds` it hangs."""
+        self._begun_seconds: float = 0
         self._hang_seconds = math.inf
         self._ripening: asyncio.TimerHandle | None = None
         self._loop.call_later(POLL_SECONDS, self._run, self._watch)
@@ -99,6 +108,7 @@ class Writer:
 
     def _begin(self) -> None:
         now_seconds = self._loop.time()
+        self._begun_seconds = now_seconds
         self._hang_seconds = now_seconds + self._commit_seconds
         self._batch = self.queue.make_batch()
         polls = self._polls.begin_if_due(now_seconds, is_idle=not self._batch)
@@ -114,7 +124,9 @@ class Writer:
             raise report
         if report.snapshot is not None:
             self._memory.apply(report.snapshot)
-        self._memory.assign(report.balances_nano, report.spent_nano)
+        self._memory.assign(report.balances_nano, report.spent_nano, report.spendings)
+        if report.done and self._note_commit is not None:
+            self._note_commit(len(report.done), self._loop.time() - self._begun_seconds)
         if report.polled:
             self._polls.finish()
         for item in report.done:

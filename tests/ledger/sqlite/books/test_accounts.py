@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger import Conflict, KeyTerms, NotFound
+from gateway.ledger import Conflict, KeyTerms, NotFound, Spent
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 
@@ -44,11 +44,11 @@ def test_a_standing_counts_the_keys_that_work(books: SqliteBooks) -> None:
     books.keys.revoke(key_id_of(create_key(books, "a")))
     for terms in (KeyTerms(), KeyTerms(expires_ms=NOW_MS), KeyTerms(cap_nano=0)):
         create_key(books, "a", terms)
-    (standing,) = books.accounts.read_standings([account_id, 99], since_day=0)
-    assert (standing.account.name, standing.keys, standing.spent_nano) == ("a", 1, 0)
+    (standing,) = books.accounts.read_standings([account_id, 99], today=0)
+    assert (standing.account.name, standing.keys, standing.spent) == ("a", 1, Spent(0, 0, 0))
     assert (standing.last_used_ms, standing.has_password) == (None, False)
     books.signins.set_password("a", "hash")
-    assert books.accounts.read_standing(account_id, since_day=0).has_password
+    assert books.accounts.read_standing(account_id, today=0).has_password
 
 
 def test_unknown_accounts_are_not_found(books: SqliteBooks) -> None:
@@ -56,7 +56,7 @@ def test_unknown_accounts_are_not_found(books: SqliteBooks) -> None:
         lambda: books.accounts.read("b"),
         lambda: books.accounts.find_id("b"),
         lambda: books.accounts.find_name(99),
-        lambda: books.accounts.read_standing(99, since_day=0),
+        lambda: books.accounts.read_standing(99, today=0),
         lambda: books.accounts.suspend("b"),
     ):
         with pytest.raises(NotFound):

@@ -15,7 +15,7 @@ from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.schedule import POLL_SECONDS
 from tests.ledger.kit import find_key, make_place, until
 
-REPEATABLE = RepeatableRequest(1, "/route", "key", b"r" * 32)
+REPEATABLE = RepeatableRequest("1", "/route", "key", b"r" * 32)
 
 
 def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: SqliteBooks) -> None:
@@ -43,11 +43,11 @@ def test_an_idempotency_key_is_of_one_account_and_route(
 ) -> None:
     books.accounts.create("b", credit_nano=0, operator=False)
     books.replays.run_once(REPEATABLE, lambda: StoredReply(200, b"first"))
-    other = RepeatableRequest(account_id, route, key, b"r" * 32)
+    other = RepeatableRequest(str(account_id), route, key, b"r" * 32)
     assert books.replays.run_once(other, lambda: StoredReply(200, b"second"))[1] is False
     with pytest.raises(OtherRequest):
         books.replays.run_once(
-            RepeatableRequest(1, "/route", "key", b"o" * 32), lambda: StoredReply(200, b"")
+            RepeatableRequest("1", "/route", "key", b"o" * 32), lambda: StoredReply(200, b"")
         )
 
 
@@ -65,7 +65,7 @@ def test_a_ledger_that_cannot_be_written_can_be_backed_up(
     with closing(connect(tmp_path / "gateway.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         assert books.back_up(tmp_path / "copy.db") == (tmp_path / "copy.db").stat().st_size
-    assert books.events.find_last_ms("ledger.backup") is None
+    assert books.events.find_last("ledger.backup") is None
 
 
 async def test_a_change_is_in_force_where_a_process_serves(tmp_path: Path) -> None:

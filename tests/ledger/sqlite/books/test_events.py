@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.ledger import SYSTEM
 from gateway.ledger.sqlite.books.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sqlite.books.conftest import Clock
@@ -29,8 +30,21 @@ def test_the_last_of_an_action_is_the_last_that_was_written(
     books: SqliteBooks, clock: Clock
 ) -> None:
     """Also if the clock was set back."""
-    assert books.events.find_last_ms("test") is None
+    assert books.events.find_last("test") is None
     for now_ms in (NOW_MS + 5, NOW_MS + 3):
         clock.now_ms = now_ms
         books.note("test", account=None)
-    assert books.events.find_last_ms("test") == NOW_MS + 3
+    last = books.events.find_last("test")
+    assert last is not None
+    assert last.at_ms == NOW_MS + 3
+    books.note("other", account=None)
+    assert books.events.find_last("test") == last
+
+
+def test_what_a_process_did_has_its_own_time(books: SqliteBooks) -> None:
+    books.actor = SYSTEM
+    books.events.append("test", target="a file", detail="done", at_ms=7)
+    last = books.events.find_last("test")
+    assert last is not None
+    assert (last.at_ms, last.actor, last.account) == (7, "system", None)
+    assert (last.target, last.detail, last.address) == ("a file", "done", None)

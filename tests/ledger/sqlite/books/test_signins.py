@@ -109,3 +109,20 @@ def test_a_failure_under_an_unknown_name_does_not_keep_it(books: SqliteBooks) ->
         books.signins.note_failure(name, "password")
     failures = books.events.read_page("session.fail", None, 5)
     assert [event.account for event in failures] == [None, None, "a"]
+
+
+def test_a_proxy_s_word_opens_one_session_for_a_device(books: SqliteBooks, clock: Clock) -> None:
+    first = books.signins.open_by_header("a", opening("s"))
+    assert first is not None
+    assert (first.id, first.opened_by, first.by_proxy) == ("s", "identity header", True)
+    clock.now_ms += HOLDER_IDLE_MS - 1
+    again = books.signins.open_by_header("a", opening("t"))
+    assert again is not None
+    assert again.id == "s", "it goes on"
+    clock.now_ms += HOLDER_IDLE_MS
+    later = books.signins.open_by_header("a", opening("u"))
+    assert later is not None
+    assert later.id == "u", "the old one was not used"
+    assert books.signins.open_by_header("b", opening("v")) is None
+    noted = [one.detail for one in books.events.read_page("session.open", None, 10)]
+    assert noted == ["by identity header"] * 2

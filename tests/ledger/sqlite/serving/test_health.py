@@ -1,4 +1,4 @@
-"""What makes SQLite's commits fail: no page left, a lock, a broken disk; and what it is called."""
+"""Causes that make SQLite's commits fail: no page left, a lock, a broken disk; and what it is called."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ async def fill_last_page(ledger: SqliteLedger, key: Key) -> None:
     """Charge until the database has no page left to write to."""
     while ledger.writable:
         hold = ledger.hold(key, admission(1))
-        done, _ = await asyncio.wait((ledger.settle(hold, settlement(1)),), timeout=0.05)
-        if not done:
-            break
+        await asyncio.wait((ledger.settle(hold, settlement(1)),), timeout=0.05)
 
 
 async def test_a_full_database_is_an_outage_that_ends_by_itself(tmp_path: Path) -> None:

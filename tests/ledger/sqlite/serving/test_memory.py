@@ -42,7 +42,7 @@ def test_changes_reach_the_objects_that_requests_have() -> None:
     assert (find(memory) is key, list(memory.accounts())) == (True, [account])
     assert (account.balance_nano, account.suspended, account.held_nano) == (30, True, 100)
     assert (key.terms, key.revoked_ms, key.spent_nano) == (KeyTerms(name="n"), None, 7)
-    memory.assign({1: 20}, {"k": 9})
+    memory.assign({1: 20}, {"k": 9}, {})
     assert (account.balance_nano, key.spent_nano) == (20, 9)
 
 
@@ -115,7 +115,7 @@ def test_keys_that_are_made_and_revoked_all_day_take_no_memory() -> None:
         memory.apply(Snapshot((), (make_row(number, revoked_ms=1),)))
     assert count(memory, range(3 * KEYS_BEFORE_SWEEP)) == 1
     assert memory.find_key(bytes(32)) is kept
-    memory.assign({1: 4}, {"key_0": 1, "key_1": 1})
+    memory.assign({1: 4}, {"key_0": 1, "key_1": 1}, {})
     assert kept is not None
     assert (kept.spent_nano, kept.account.balance_nano) == (1, 4)
 

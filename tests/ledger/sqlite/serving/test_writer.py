@@ -115,6 +115,17 @@ async def test_end_during_an_outage_gives_up_in_time(tmp_path: Path) -> None:
     assert query(place.path, "SELECT count(*) FROM requests") == [(0,)]
 
 
+async def test_who_waits_for_a_row_is_not_told_of_an_outage_too_soon(tmp_path: Path) -> None:
+    place, faults = make_place(tmp_path), Faults()
+    async with open_short(place, faults) as ledger:
+        faults.failing = True
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(LedgerUnavailable):
+            await ledger.wait_admitted(ledger.hold(find_key(ledger, place), admission()))
+        assert asyncio.get_running_loop().time() - began >= SHORT_SECONDS
+        faults.failing = False
+
+
 async def test_a_writer_that_fails_leaves_nobody_waiting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,12 +140,16 @@ async def test_a_writer_that_fails_leaves_nobody_waiting(
     place = make_place(tmp_path)
     async with SqliteLedger.open(place.path, clock=clock) as ledger:
         key = find_key(ledger, place)
-        hold = ledger.hold(key, admission())
+        hold, late = ledger.hold(key, admission()), ledger.hold(key, admission())
         buggy = True
         with pytest.raises(LedgerUnavailable):
             await ledger.settle(hold, settlement(5))
         with pytest.raises(LedgerUnavailable):
             ledger.hold(key, admission())
+        with pytest.raises(LedgerUnavailable):
+            await ledger.wait_admitted(late)
+        with pytest.raises(LedgerUnavailable):
+            await ledger.settle(late, settlement(5))
     assert "the ledger's writer failed" in caplog.text
 
 
@@ -186,3 +201,43 @@ async def test_closing_commits_what_lingers(tmp_path: Path) -> None:
     async with SqliteLedger.open(place.path) as ledger:
         ledger.hold(find_key(ledger, place), admission())
     assert query(place.path, "SELECT state FROM requests") == [("pending",)]
+
+
+async def test_a_row_that_somebody_waits_for_takes_those_that_linger_along(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        ledger.hold(key, admission())
+        await ledger.wait_admitted(ledger.hold(key, admission()))
+        assert query(place.path, "SELECT count(*) FROM requests") == [(2,)]
+
+
+async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> None:
+    place, faults = make_place(tmp_path), Faults()
+    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+        hold = ledger.hold(find_key(ledger, place), admission())
+        with faults.freeze():
+            waiting = asyncio.ensure_future(ledger.wait_admitted(hold))  # noqa: TID251 - awaited
+            await until(faults.frozen.is_set)
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+            again = asyncio.ensure_future(ledger.wait_admitted(hold))  # noqa: TID251 - awaited
+            await asyncio.sleep(0)
+        await again
+
+
+async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
+    """Rounds that only look for changes of others are none."""
+    place, noted = make_place(tmp_path), list[tuple[int, float]]()
+    opening = SqliteLedger.open(
+        place.path, note_commit=lambda requests, seconds: noted.append((requests, seconds))
+    )
+    async with opening as ledger:
+        key = find_key(ledger, place)
+        await ledger.refresh()
+        assert noted == []
+        await asyncio.gather(
+            *(ledger.settle(ledger.hold(key, admission()), settlement(1)) for _ in range(5))
+        )
+    assert sum(requests for requests, _ in noted) == 5
+    assert all(0 < seconds < 60 for _, seconds in noted)

@@ -1,0 +1,149 @@
+"""Moves of a whole ledger by a file of JSON lines, proven by the audit on both sides.
+
+    {"gateway_ledger": 4}                              the version of its schema
+    {"table": "accounts", "row": {"id": 1, ...}}       one row; blobs are {"hex": "..."}
+    {"end": {"accounts": 1, ...}}                      the rows of each table: the file is whole
+
+It has no key, token, code or password in the clear, and nobody's sessions; but the secrets that sign
+what holders' webhooks get, as the database has them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import orjson
+
+from gateway.ledger import (
+    AuditReport,
+    BadRecord,
+    Books,
+    Conflict,
+    MoveRecord,
+    NotFound,
+    make_ledger,
+)
+
+FILE_MODE: Final = 0o600
+"""Only the owner reads and writes the file: it has everybody's accounts."""
+
+
+def export_ledger(books: Books, target: Path) -> dict[str, int]:
+    """Write a new file with the whole ledger; return the number of rows of each table.
+
+    Raises Conflict if the file exists, NotFound if there is no such folder, OSError.
+    """
+    if os.path.lexists(target):
+        raise Conflict(f"{target} exists already; an export overwrites nothing")
+    if not target.parent.is_dir():
+        raise NotFound(f"there is no folder {target.parent}")
+    try:
+        with (
+            os.fdopen(
+                os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE), "wb"
+            ) as out,
+            books.snapshot(),
+        ):
+            counts = _write(books, out)
+            out.flush()
+            os.fsync(out.fileno())
+    except BaseException:
+        with suppress(FileNotFoundError):
+            target.unlink()
+        raise
+    return counts
+
+
+def import_ledger(path: Path, source: Path) -> tuple[dict[str, int], AuditReport]:
+    """Make a new ledger of an exported file; return the rows of each table, and the audit.
+
+    Nothing is kept unless the audit succeeds. Raises Conflict if there is a ledger at `path`,
+    BadRecord with the number of the line, LedgerError, OSError.
+    """
+    if os.path.lexists(path):
+        raise Conflict(f"{path} exists already; an import needs a new database")
+    if not source.is_file():
+        raise NotFound(f"there is no file {source}")
+    with source.open("rb") as lines:
+        reader = _Reader(lines)
+        try:
+            report = make_ledger(path, reader.read_version(), reader.read_records())
+        except BadRecord as error:
+            raise BadRecord(f"{source}, line {reader.line}: {error}") from error
+    return dict(reader.counts), report
+
+
+def _write(books: Books, out: BinaryIO) -> dict[str, int]:
+    version, records = books.read_records()
+    counts: Counter[str] = Counter()
+    _write_line(out, {"gateway_ledger": version})
+    for record in records:
+        counts[record.table] += 1
+        _write_line(out, {"table": record.table, "row": record.row})
+    _write_line(out, {"end": counts})
+    return dict(counts)
+
+
+def _write_line(out: BinaryIO, value: Mapping[str, object]) -> None:
+    out.write(orjson.dumps(value, default=_write_blob, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _write_blob(value: object) -> dict[str, str]:
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    raise TypeError(type(value).__name__)
+
+
+class _Reader:
+    """Reads the lines of one file; `line` is the number of the one that is read."""
+
+    def __init__(self, lines: BinaryIO) -> None:
+        self._lines = lines
+        self.line = 0
+        self.counts: Counter[str] = Counter()
+
+    def read_version(self) -> int:
+        version = self._read_line().get("gateway_ledger")
+        if not isinstance(version, int):
+            raise BadRecord("this is no file that `export` wrote")
+        return version
+
+    def read_records(self) -> Iterator[MoveRecord]:
+        while "end" not in (line := self._read_line()):
+            table, row = line.get("table"), line.get("row")
+            if not isinstance(table, str) or not isinstance(row, dict):
+                raise BadRecord("a line has a table and a row")
+            self.counts[table] += 1
+            yield MoveRecord(table, {name: _read_cell(cell) for name, cell in row.items()})
+        if line["end"] != self.counts:
+            raise BadRecord("the file has other rows than it ended with when it was written")
+
+    def _read_line(self) -> dict[str, object]:
+        text = self._lines.readline()
+        self.line += 1
+        if not text.endswith(b"\n"):
+            raise BadRecord("the file ends too early; export it again")
+        try:
+            line = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise BadRecord(f"it is no JSON: {error}") from error
+        if not isinstance(line, dict):
+            raise BadRecord("a line is an object")
+        return line
+
+
+def _read_cell(cell: object) -> str | int | bytes | None:
+    match cell:
+        case None | str() | int():
+            return cell
+        case {"hex": str(text)}:
+            with suppress(ValueError):
+                return bytes.fromhex(text)
+        case _:
+            pass
+    raise BadRecord("a column has a text, a whole number, null or {hex}")

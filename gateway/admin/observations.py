@@ -1,0 +1,130 @@
+"""How the providers answer, and what was refused: from the sums that the server keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gateway.admin import views
+from gateway.config import Config, Provider
+from gateway.ledger import Books, CallSums, RefusalView, UpstreamFailure, UpstreamView
+
+State = Literal["off", "probing", "resting", "not_asked", "failing", "working"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause that only the server knows of: a breaker's probe is in flight, or nothing is sent."""
+
+    state: Literal["probing", "resting"]
+    seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamState:
+    """How a provider answers for one of its models, or for all of them together."""
+
+    state: State
+    words: str
+    hour: CallSums
+    today: CallSums
+    failure: UpstreamFailure | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRow:
+    provider: Provider
+    upstream_model: str
+    seen: UpstreamView
+
+
+def list_upstream(books: Books, config: Config) -> list[UpstreamRow]:
+    """Return each provider's models that some route names, in the order of the configuration."""
+    seen = {(one.provider, one.upstream_model): one for one in books.observations.read_upstream()}
+    return [
+        UpstreamRow(
+            provider, model, seen.get((provider.name, model)) or _make_unseen(provider.name, model)
+        )
+        for provider in config.providers.values()
+        for model in config.upstream_models_of(provider)
+    ]
+
+
+def judge(
+    seen: Iterable[UpstreamView], pause: Pause | None = None, *, is_off: bool = False
+) -> UpstreamState:
+    """Judge a provider by what was seen of one of its models, or of all.
+
+    Only the server knows whether a provider is off: its variables and credentials have the keys.
+    """
+    views_seen = list(seen)
+    hour, today, latest = (
+        _sum(getattr(one, name) for one in views_seen) for name in ("hour", "today", "latest")
+    )
+    failures = [one.failure for one in views_seen if one.failure is not None]
+    state, words = _find_state(hour, latest, pause, is_off=is_off)
+    failing = sum(_is_failing(one.latest) for one in views_seen)
+    if state == "working" and failing:  # what works must not hide what does not
+        state, words = "failing", f"failing for {failing} of {len(views_seen)} models"
+    last = max(failures, key=lambda one: one.at_ms, default=None)
+    return UpstreamState(state, words, hour, today, last)
+
+
+def describe_upstream(state: UpstreamState) -> dict[str, object]:
+    """Return the members for JSON."""
+    failure = state.failure
+    return {
+        "state": state.state,
+        "state_text": state.words,
+        "hour": views.describe(state.hour, "calls", "failures"),
+        "today": views.describe(state.today, "calls", "failures"),
+        "last_failure": None if failure is None else views.describe_failure(failure),
+    }
+
+
+def list_refusals(books: Books, account: str | None, since_ms: int) -> list[RefusalView]:
+    """Return the refusals of an account, or of everybody, the latest first. Raises NotFound."""
+    account_id = None if account is None else books.accounts.find_id(account)
+    return books.observations.read_refusals(account_id, since_ms)
+
+
+def describe_refusal(refusal: RefusalView) -> dict[str, object]:
+    return views.describe(
+        refusal, "account", "code", "model", "count", "last_ms", "last_request_id"
+    )
+
+
+_NOTHING: Final = CallSums()
+
+
+def _make_unseen(provider: str, upstream_model: str) -> UpstreamView:
+    return UpstreamView(provider, upstream_model, _NOTHING, _NOTHING, _NOTHING, None)
+
+
+def _sum(sums: Iterable[CallSums]) -> CallSums:
+    each = list(sums)
+    return CallSums(sum(one.calls for one in each), sum(one.failures for one in each))
+
+
+def _find_state(
+    hour: CallSums, latest: CallSums, pause: Pause | None, *, is_off: bool
+) -> tuple[State, str]:
+    """Return the state and its words."""
+    if is_off:
+        return "off", "off"
+    if pause is not None:
+        for_seconds = f" for {pause.seconds} s" if pause.seconds else ""
+        words = "being tried" if pause.state == "probing" else f"resting{for_seconds}"
+        return pause.state, words
+    if latest.calls == 0:
+        return "not_asked", "not asked yet"
+    if not _is_failing(latest):
+        return "working", "working"
+    sums, when = (hour, "in the last hour") if hour.calls else (latest, "when last asked")
+    return "failing", f"failing ({sums.failures} of {sums.calls} {when})"
+
+
+def _is_failing(latest: CallSums) -> bool:
+    """Return whether at least half of the latest calls failed."""
+    return 0 < latest.calls <= latest.failures * 2

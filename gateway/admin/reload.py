@@ -1,0 +1,68 @@
+"""Ask the serving process to read gateway.toml again, and wait for its answer.
+
+The question is SIGHUP. The answer is an event, so it is kept, however the question was asked.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from gateway import ledger
+from gateway.config import Reload
+from gateway.times import unix_ms
+
+ACTION: Final = "config.reload"
+WAIT_SECONDS: Final = 10.0
+"""How long an answer is waited for: a reload takes milliseconds."""
+POLL_SECONDS: Final = 0.02
+"""The pause between two looks for it."""
+_TAKEN: Final = "ok; "
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The process's answer to a reload."""
+
+    at_ms: int
+    ok: bool
+    words: str
+
+
+def note(books: ledger.Books, reload: Reload, file: str) -> None:
+    """Write the answer down: what changed, or why nothing did."""
+    detail = f"{_TAKEN}{reload.words}" if reload.ok else reload.words
+    if reload.restart_for:
+        detail += f"; a restart is needed for: {', '.join(reload.restart_for)}"
+    books.events.append(ACTION, target=file, detail=detail, at_ms=reload.at_ms)
+
+
+def ask(
+    books: ledger.Books,
+    pid: int,
+    *,
+    send: Callable[[int, int], None] = os.kill,
+    wait_seconds: float = WAIT_SECONDS,
+) -> Answer | None:
+    """Ask the process to read its file again; return None if it does not answer in time.
+
+    A reload that began before was not asked for here: the file may have changed since.
+    Raises PermissionError if the process is another user's.
+    """
+    asked_ms = unix_ms()
+    with suppress(ProcessLookupError):  # it ended a moment ago
+        send(pid, signal.SIGHUP)
+    until = time.monotonic() + wait_seconds
+    while True:
+        event = books.events.find_last(ACTION)
+        if event is not None and event.at_ms >= asked_ms:
+            words = event.detail.removeprefix(_TAKEN)
+            return Answer(event.at_ms, words != event.detail, words)
+        if time.monotonic() >= until:
+            return None
+        time.sleep(POLL_SECONDS)

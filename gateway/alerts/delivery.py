@@ -1,0 +1,188 @@
+"""Deliver what is due: each alert by itself, again and again with growing pauses, for three days."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from gateway.alerts import command
+from gateway.alerts.webhook import Undelivered, post
+from gateway.config import Alerts
+from gateway.ledger import (
+    Alert,
+    Books,
+    Channel,
+    Due,
+    LedgerError,
+    make_alert_id,
+    open_books,
+    write_alert,
+)
+from gateway.tasks import spawn
+from gateway.times import DAY_MS, HOUR_MS, unix_ms
+
+log = logging.getLogger("gateway.alerts")
+
+T = TypeVar("T")
+
+FIRST_PAUSE_MS: Final = 10_000
+"""The pause after the first failure; it doubles with each."""
+LONGEST_PAUSE_MS: Final = HOUR_MS
+"""The longest pause: a receiver that was down for a night hears soon after it is back."""
+DOUBLINGS: Final = 9
+"""Doublings of the first pause after which it is longer than the longest."""
+GIVEN_UP_MS: Final = 3 * DAY_MS
+"""Tries end then: over a weekend somebody has looked, and the console shows what was given up."""
+MAX_AT_ONCE: Final = 32
+"""Deliveries under way at once: each is a connection or a process."""
+LOCK_WAIT_MS: Final = 1000
+"""How long a look at the ledger waits for another process's transaction; the next look is near."""
+
+
+class Unwanted(Undelivered):
+    """The receiver is not set any more, so that there will be no other try."""
+
+
+async def use_books(path: Path, function: Callable[[Books], T]) -> T:
+    """Run a function on the books in a thread. Raises LedgerError."""
+
+    def work() -> T:
+        with open_books(path) as books:
+            books.wait_for_others(LOCK_WAIT_MS)
+            return function(books)
+
+    return await asyncio.to_thread(work)
+
+
+def find_next_try_ms(failures: int, created_ms: int, now_ms: int) -> int | None:
+    """Return when to try again after so many failures; None: never."""
+    pause_ms = min(FIRST_PAUSE_MS << min(failures - 1, DOUBLINGS), LONGEST_PAUSE_MS)
+    next_ms = now_ms + pause_ms
+    return next_ms if next_ms - created_ms <= GIVEN_UP_MS else None
+
+
+async def send(due: Due, config: Alerts) -> None:
+    """Deliver an alert, once. Raises Undelivered."""
+    body, at_seconds = due.body.encode(), unix_ms() // 1000
+    match due.channel:
+        case "webhook" if config.webhook:
+            await post(
+                config.webhook, config.webhook_secret, body, at_seconds=at_seconds, public=False
+            )
+        case "command" if config.command:
+            await command.run(config.command, body)
+        case "holder" if due.hook and due.hook.url and due.hook.secret and config.takes_holders:
+            public = config.holder_webhooks == "public"
+            await post(due.hook.url, due.hook.secret, body, at_seconds=at_seconds, public=public)
+        case _:
+            raise Unwanted("it is not set any more")
+
+
+async def try_channels(
+    config: Alerts, alert: Alert, alert_id: str, channels: tuple[Channel, ...]
+) -> dict[Channel, str | None]:
+    """Send an alert to the operator without the queue; return why each channel failed, or None."""
+    now_ms = unix_ms()
+    body = write_alert(alert, alert_id, None, now_ms)
+
+    async def try_one(channel: Channel) -> str | None:
+        try:
+            await send(Due(alert_id, channel, None, body, now_ms, 0, None), config)
+        except Undelivered as error:
+            return str(error)
+        return None
+
+    reasons = await asyncio.gather(*map(try_one, channels))
+    return dict(zip(channels, reasons, strict=True))
+
+
+async def tell_at_once(config: Alerts, alert: Alert) -> None:
+    """Send an alert that the ledger cannot queue; try again, with pauses, until each way has worked."""
+    alert_id, left, failures, began_ms = make_alert_id(), config.channels, 0, unix_ms()
+    while left:
+        told = await try_channels(config, alert, alert_id, left)
+        left = tuple(channel for channel in config.channels if told.get(channel))
+        for channel in left:
+            log.warning("an alert could not be sent by %s: %s", channel, told[channel])
+        failures += 1
+        now_ms = unix_ms()
+        next_ms = find_next_try_ms(failures, began_ms, now_ms)
+        if next_ms is None:
+            return
+        if left:
+            await asyncio.sleep((next_ms - now_ms) / 1000)
+
+
+class Deliveries:
+    """The deliveries under way, and the results that could not be written yet."""
+
+    def __init__(self, path: Path, clock: Callable[[], int] = unix_ms) -> None:
+        self._path = path
+        self._clock = clock
+        self._busy: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._results: dict[str, Callable[[Books], None]] = {}
+        """By id. They wait in memory while the ledger cannot be written, and nothing is sent twice."""
+        self._writing = asyncio.Lock()
+
+    async def start_due(self, config: Alerts) -> None:
+        """Start what is due. Raises LedgerError if the queue cannot be used."""
+        await self._write_results()
+        for due in await use_books(self._path, lambda books: books.alerts.read_due(MAX_AT_ONCE)):
+            if due.id not in self._busy and len(self._busy) < MAX_AT_ONCE:
+                self._busy.add(due.id)
+                task = spawn(self._deliver(due, config), name="alert")
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _deliver(self, due: Due, config: Alerts) -> None:
+        try:
+            await send(due, config)
+        except Exception as error:  # noqa: BLE001 - whatever fails is tried again
+            self._results[due.id] = partial(
+                _note_failure, due, self._explain(error), self._find_next(due, error)
+            )
+        else:
+            self._results[due.id] = lambda books: books.alerts.note_delivered(due.id)
+        try:
+            await self._write_results()
+        except LedgerError as error:
+            log.warning("the delivery of an alert could not be noted yet: %s", error)
+
+    def _find_next(self, due: Due, error: Exception) -> int | None:
+        if isinstance(error, Unwanted):
+            return None
+        return find_next_try_ms(due.attempts + 1, due.created_ms, self._clock())
+
+    def _explain(self, error: Exception) -> str:
+        if isinstance(error, Undelivered):
+            return str(error)
+        log.error("an alert could not be sent", exc_info=error)
+        return "the gateway failed; see its log"
+
+    async def _write_results(self) -> None:
+        async with self._writing:
+            results = dict(self._results)
+            if not results:
+                return
+
+            def write(books: Books) -> None:
+                for note in results.values():
+                    note(books)
+
+            await use_books(self._path, write)
+            for alert_id in results:
+                del self._results[alert_id]
+                self._busy.discard(alert_id)
+
+
+def _note_failure(due: Due, reason: str, next_ms: int | None, books: Books) -> None:
+    books.alerts.note_failure(due.id, reason, next_ms)

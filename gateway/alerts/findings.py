@@ -1,0 +1,97 @@
+"""Find what is wrong, by what the process knows. Each function returns alerts, or texts by subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Final, Protocol
+
+from gateway.admin import observations
+from gateway.api import MissingUsage
+from gateway.config import Config
+from gateway.ledger import Alert, Books
+from gateway.money import format_amount
+from gateway.times import DAY_MS, format_day, format_moment
+
+BUDGET_PERCENTS: Final = (100, 80)
+"""The parts of a budget that are told, the largest first: a jump over both tells the larger one."""
+BACKUP: Final = "backup"
+"""The subject of the one condition of its kind."""
+
+
+class BudgetStanding(Protocol):
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def amount_nano(self) -> int: ...
+    @property
+    def spent_nano(self) -> int: ...
+    @property
+    def resets_ms(self) -> int: ...
+
+
+class Budget(Protocol):
+    """A budget as the ledger has it in memory."""
+
+    @property
+    def account_id(self) -> int: ...
+    def show(self, now_ms: int) -> BudgetStanding: ...
+
+
+ListBudgets = Callable[[], Iterable[Budget]]
+
+
+def find_budgets(budgets: Iterable[Budget], now_ms: int, currency: str) -> Iterator[Alert]:
+    """Yield an alert for each budget of which 80 or 100 % are spent; it is one for each period."""
+    for budget in budgets:
+        now = budget.show(now_ms)
+        for percent in BUDGET_PERCENTS:
+            if now.amount_nano > 0 and now.spent_nano * 100 >= now.amount_nano * percent:
+                name = "A key's budget" if now.name is None else f"The budget '{now.name}'"
+                text = (
+                    f"{name} of {format_amount(now.amount_nano)} {currency} is spent to {percent} %"
+                    f" or more. It resets at {format_moment(now.resets_ms)} UTC."
+                )
+                subject, occurrence = now.name or str(now.id), f"{now.id} {now.resets_ms} {percent}"
+                yield Alert("budget", subject, occurrence, text, budget.account_id)
+                break
+
+
+def find_missing_usages(found: Iterable[MissingUsage], now_ms: int) -> Iterator[Alert]:
+    """Yield an alert for each provider's model whose replies lacked a usage today: one a UTC day."""
+    day = now_ms // DAY_MS
+    for one in found:
+        if one.last_ms // DAY_MS == day:
+            text = (
+                f"Provider {one.provider} reports no usage, or an implausible one, for model"
+                f" {one.model}: {one.count} replies are charged by an estimate since the start."
+            )
+            subject = f"{one.provider}/{one.model}"
+            yield Alert("missing_usage", subject, format_day(day), text)
+
+
+def find_failing_providers(books: Books, config: Config) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the providers that fail, and those that work, by the rule of the page Providers."""
+    failing, working = {}, {}
+    rows = observations.list_upstream(books, config)
+    for name, group in groupby(rows, key=lambda row: row.provider.name):
+        is_off = config.providers[name].off is not None
+        judged = observations.judge([row.seen for row in group], is_off=is_off)
+        if judged.state == "failing":
+            failing[name] = f"Provider {name} is {judged.words}."
+        elif judged.state == "working":
+            working[name] = f"Provider {name} works again."
+    return failing, working
+
+
+def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
+    """Return the text by its one subject, if the last backup is too old; 0 days never are."""
+    last = books.events.find_last("ledger.backup") if backup_days else None
+    last_ms = None if last is None else last.at_ms
+    if not backup_days or (last_ms is not None and books.clock() - last_ms < backup_days * DAY_MS):
+        return {}
+    when = "No backup is known" if last_ms is None else f"The last is of {format_moment(last_ms)}"
+    often = "day" if backup_days == 1 else f"{backup_days} days"
+    return {BACKUP: f"{when}; there should be one every {often}."}

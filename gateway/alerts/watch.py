@@ -1,0 +1,128 @@
+"""The chore: look every few seconds at what is wrong, queue what is new, deliver what is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from gateway.alerts import findings
+from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
+from gateway.api import Gateway
+from gateway.config import Alerts
+from gateway.ledger import Alert, Books, LedgerError
+from gateway.tasks import spawn
+from gateway.times import unix_ms
+
+log = logging.getLogger("gateway.alerts")
+
+LOOK_SECONDS: Final = 3.0
+"""The pause between two looks. Each reads a few small tables in a thread."""
+UNWRITABLE: Final = "The ledger cannot be written: new requests are refused. Look at the disk."
+WRITABLE: Final = "The ledger can be written again."
+
+
+def list_no_budgets() -> Sequence[findings.Budget]:
+    return ()
+
+
+class Watch:
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        list_budgets: findings.ListBudgets = list_no_budgets,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._gateway = gateway
+        self._list_budgets = list_budgets
+        self._look_seconds = look_seconds
+        self._path = gateway.config.storage.path
+        self._deliveries = Deliveries(self._path)
+        self._raised: frozenset[tuple[str, str, str]] = frozenset()
+        """The keys of what is found and was queued, so that it is not written again at each look."""
+        self._outage: asyncio.Task[None] | None = None
+        """Tells that the ledger cannot be written, as long as it cannot."""
+        self._outage_began_ms = 0
+        self._outage_alerts: Alerts | None = None
+        """The channels that are told of it."""
+        self._is_failing = False
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(self._look_seconds)
+                await self._look_safely()
+        finally:
+            self._deliveries.close()
+            if self._outage is not None:
+                self._outage.cancel()
+
+    async def _look_safely(self) -> None:
+        try:
+            await self.look()
+        except LedgerError as error:
+            if not self._is_failing:
+                log.warning("alerts wait, as the ledger cannot be used: %s", error)
+            self._is_failing = True
+        except Exception:
+            log.exception("a look for alerts failed")
+        else:
+            self._is_failing = False
+
+    async def look(self) -> None:
+        """Look once. Raises LedgerError."""
+        config = self._gateway.config
+        if not self._gateway.ledger.writable:
+            self._tell_outage(config.alerts)
+            return
+        if not config.alerts.channels:
+            return
+        usages = self._gateway.missing_usages.list_latest()
+        seen = [*findings.find_missing_usages(usages, unix_ms()), *self._end_outage()]
+        queue = partial(self._queue, seen, [*self._list_budgets()])
+        self._raised = await use_books(self._path, queue)
+        self._outage = None
+        await self._deliveries.start_due(config.alerts)
+
+    def _queue(
+        self, seen: Sequence[Alert], budgets: Sequence[findings.Budget], books: Books
+    ) -> frozenset[tuple[str, str, str]]:
+        """Queue what is new, each in a short transaction; return the keys of what is found in memory.
+
+        This runs in the thread: there may be a budget for each of many thousand keys.
+        """
+        config, alerts = self._gateway.config, books.alerts
+        billing, channels = config.billing, config.alerts.channels
+        spent = findings.find_budgets(budgets, unix_ms(), billing.currency)
+        found = {alert.key: alert for alert in (*seen, *spent)}
+        new = [alert for key, alert in found.items() if key not in self._raised]
+        alerts.raise_all(new, channels)
+        alerts.follow_balances(billing.low_balance_nano, billing.currency, channels)
+        alerts.follow("provider_failing", *findings.find_failing_providers(books, config), channels)
+        old = findings.find_old_backup(books, config.alerts.backup_days)
+        alerts.follow("old_backup", old, {}, channels)
+        return frozenset(found)
+
+    def _tell_outage(self, alerts: Alerts) -> None:
+        """Tell without the ledger, which cannot queue this; anew if a reload changed who is told."""
+        if self._outage is None:
+            self._outage_began_ms = unix_ms()
+        elif alerts == self._outage_alerts:
+            return
+        else:
+            self._outage.cancel()
+        alert = Alert("ledger_unwritable", "ledger", str(self._outage_began_ms), UNWRITABLE)
+        self._outage = spawn(tell_at_once(alerts, alert), name="outage-alert")
+        self._outage_alerts = alerts
+
+    def _end_outage(self) -> list[Alert]:
+        """Return the alert that the outage is over, if there was one."""
+        if self._outage is None:
+            return []
+        self._outage.cancel()
+        occurrence = f"{self._outage_began_ms} end"
+        return [Alert("ledger_unwritable", "ledger", occurrence, WRITABLE, state="ended")]

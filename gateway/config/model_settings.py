@@ -1,0 +1,115 @@
+"""The keys of models in gateway.toml, and of their prices. `settings` has all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from gateway.config import reader as read
+from gateway.config import values
+from gateway.config.reader import Setting
+from gateway.dialects import ModelKind, Reasoning
+
+MAX_PRICE: Final = 1_000_000
+"""Units per million tokens. With `usage.MAX_PLAUSIBLE_TOKENS` each cost fits SQLite's integers."""
+MAX_TOKENS: Final = 100_000_000
+"""Tokens of a model's input or output, fifty times the largest model of today."""
+
+token_count = read.integer(1, MAX_TOKENS)
+_price = read.nano_units(MAX_PRICE)
+_word = read.matching(r"[A-Za-z0-9_.-]{1,40}", "a word")
+_CONDITIONS: Final = {
+    "input_above": Setting(
+        read.integer(0, MAX_TOKENS), "more tokens of input than this, cached ones too", None
+    ),
+    "service_tier": Setting(values.service_tier, 'the tier, such as "priority"', None),
+    "speed": Setting(_word, 'the speed, such as "fast"', None),
+    "inference_geo": Setting(_word, 'the region, such as "us"', None),
+}
+"""The conditions of a rule."""
+
+MODEL_SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
+    "models.ID": {
+        "owned_by": Setting(
+            read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"),
+            "its owner in the models list; default: the first route's provider",
+            None,
+        ),
+        "kind": Setting(
+            read.choice(*get_args(ModelKind)),
+            "chat, or embedding: a model for /v1/embeddings, of chat or responses providers or the"
+            " demo; its routes name one upstream model, as vectors of two models do not mix",
+            "chat",
+        ),
+        "routes": Setting(values.routes, 'an array of "provider/upstream model", tried in order'),
+        "max_output_tokens": Setting(
+            token_count,
+            "the most tokens it can write; required with a messages provider, which refuses a"
+            " request for more than its model can; default for others: 128000; leave out for"
+            " embeddings",
+            None,
+        ),
+        "max_input_tokens": Setting(
+            token_count, "the most tokens it can read, of embeddings: in each input", 2_000_000
+        ),
+        "reasoning": Setting(
+            read.choice(*get_args(Reasoning)),
+            "how a reasoning effort is translated from the other dialect; default: effort for"
+            " messages providers, none (left out) for chat providers",
+            None,
+        ),
+        "created": Setting(read.integer(0, 2**40), "Unix seconds; 0 = unknown", 0),
+        "price": Setting(read.untyped, 'a table of prices per million tokens, or "free"'),
+        "price_when": Setting(read.untyped, "rules: prices under conditions", []),
+        "cost": Setting(
+            read.untyped,
+            'what its providers bill you: a table like `price`, or "free"; usage then shows margins',
+            None,
+        ),
+        "cost_when": Setting(read.untyped, "rules: costs of a provider, or under conditions", []),
+        "allow": Setting(
+            values.billed_names,
+            "what callers may send although it has no price here and may change the bill",
+            [],
+        ),
+    },
+    "models.ID.price": {
+        "input": Setting(_price, "the price of a million input tokens"),
+        "cached_input": Setting(
+            _price, "the price of a million input tokens read from a cache; default: input", None
+        ),
+        "cache_write": Setting(
+            _price, "the price of a million input tokens written to a cache; default: input", None
+        ),
+        "cache_write_1h": Setting(
+            _price,
+            "the price of a million input tokens written to a cache for an hour;"
+            " default: 1.6 × cache_write",
+            None,
+        ),
+        "output": Setting(
+            _price, "the price of a million output tokens; required but for embeddings", None
+        ),
+        "request": Setting(
+            _price, "the price of a request, in addition to its tokens; default: 0", None
+        ),
+        "web_search": Setting(
+            _price, "the price of a thousand web searches; without it they are refused", None
+        ),
+    },
+    "models.ID.price_when": {
+        **_CONDITIONS,
+        "price": Setting(
+            read.untyped,
+            "as the model's own; `request` and `web_search` default to those of the model",
+        ),
+    },
+    "models.ID.cost_when": {
+        "provider": Setting(read.text, "the provider of one of the model's routes", None),
+        **_CONDITIONS,
+        "cost": Setting(
+            read.untyped,
+            "as the model's own; `request` and `web_search` default to those of the model",
+        ),
+    },
+}

@@ -1,0 +1,133 @@
+"""Find who sends a request: a person by a session or by a proxy's word, a script by a token, or nobody.
+
+A proxy's word is a header. It counts only if the connection comes from a trusted proxy over TCP, not
+if X-Forwarded-For names one; from anywhere else it is as if it were not there. Where it counts it
+decides alone, also against a cookie.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from gateway.admin import checks, signin, tokens
+from gateway.api import Call
+from gateway.config import Config
+from gateway.console.browser import read_session_token
+from gateway.console.origin import describe_device, is_trusted
+from gateway.console.refusals import ConsoleError, invalid_token
+from gateway.console.state import Caller, ConsoleState
+from gateway.console.throttle import network_of
+from gateway.ledger import SCRIPT_PREFIX, Actor, FailedBy, SessionView, TokenView
+
+_ENDED: Final = {
+    "expired": "This token has expired. Ask the operator of this gateway for a new one.",
+    "revoked": "This token is revoked. Ask the operator of this gateway for a new one.",
+}
+
+
+def read_tokens(http: web.Request) -> set[str]:
+    """Return the tokens of a request. Proxies may add bearer credentials that are none of ours."""
+    headers = [one.partition(" ") for one in http.headers.getall(hdrs.AUTHORIZATION, ())]
+    found = {secret.strip() for scheme, _, secret in headers if scheme.lower() == "bearer"}
+    return {secret for secret in found if secret.startswith(SCRIPT_PREFIX)}
+
+
+def read_identity(http: web.Request, config: Config) -> str | None:
+    """Return the account's name that a trusted proxy vouches for, if any. Raises ConsoleError."""
+    header, proxies = config.console.identity_header, config.server.trusted_proxies
+    if header is None or not is_trusted(http.remote or "", proxies):
+        return None
+    values = http.headers.getall(header, [])
+    if not any(values):
+        return None
+    name = values[0]
+    if (
+        len(values) > 1
+        or "," in name
+        or not name.isprintable()
+        or len(name) > checks.MAX_NAME_CHARS
+    ):
+        raise ConsoleError(
+            400,
+            "identity_invalid",
+            f"The proxy must send one header {header} with one account's name. Ask the operator to"
+            " let it drop this header from the requests that it gets.",
+        )
+    return name
+
+
+async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> Caller:
+    """Return who sends the request; None is nobody. Raises ConsoleError."""
+    config = call.gateway.config
+    secrets, identity = read_tokens(http), read_identity(http, config)
+    cookie = read_session_token(http, config.server)
+    if secrets:
+        if len(secrets) > 1 or identity is not None or cookie is not None:
+            raise ConsoleError(
+                400,
+                "two_callers",
+                "The request has a token and says also otherwise who sends it. Send the token"
+                " alone, without a cookie and not through a proxy that signs people in.",
+            )
+        return await _find_token(secrets.pop(), call, console)
+    if identity is not None:
+        return await _find_named(identity, http, call, console)
+    if cookie is None:
+        return None
+    return await console.books_thread.run(
+        _nobody(call), lambda books: signin.find_session(books, cookie)
+    )
+
+
+async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenView:
+    """Return a token that works. A right one is let in however many wrong ones came before it."""
+    token, now_ms = await console.books_thread.run(
+        _nobody(call), lambda books: (tokens.find_token(books, secret), books.clock())
+    )
+    if token is None:
+        await _note_failure(call, console, "token")
+        wait_seconds = console.token_tries.take(network_of(call.console["address"]))
+        if wait_seconds:
+            raise ConsoleError(
+                429,
+                "too_many_tries",
+                f"Too many wrong tokens. Wait {wait_seconds} seconds, then try again.",
+                retry_after_seconds=wait_seconds,
+            )
+        raise invalid_token("token_invalid", "There is no such token. Check that it is complete.")
+    status = token.status(now_ms)
+    if status != "active":
+        raise invalid_token(f"token_{status}", _ENDED[status])
+    return token
+
+
+async def _find_named(
+    name: str, http: web.Request, call: Call, console: ConsoleState
+) -> SessionView:
+    device = describe_device(http.headers.get(hdrs.USER_AGENT, ""))
+    visitor = signin.Visitor(device, call.console["address"])
+    session = await console.books_thread.run(
+        _nobody(call), lambda books: signin.open_session_by_header(books, name, visitor)
+    )
+    if session is None:
+        await _note_failure(call, console, "identity header")
+        raise ConsoleError(
+            403,
+            "identity_unknown",
+            f"The proxy in front of this gateway signed you in as '{name}', but no account has this"
+            " name. Ask the operator of the gateway to add it.",
+        )
+    return session
+
+
+async def _note_failure(call: Call, console: ConsoleState, how: FailedBy) -> None:
+    if console.throttle.take_note(how, call.console["address"]):
+        await console.books_thread.run(
+            _nobody(call), lambda books: books.signins.note_failure(None, how)
+        )
+
+
+def _nobody(call: Call) -> Actor:
+    return Actor("nobody", call.console["address"])

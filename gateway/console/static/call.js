@@ -1,0 +1,96 @@
+// One call: how it ended and who ended it, what it used and what it cost. Never what was said.
+
+import { ApiError, get } from "./api.js";
+import { outcomeKind } from "./calls.js";
+import { h } from "./dom.js";
+import { amount, count, time } from "./format.js";
+import { accountLink } from "./links.js";
+import { failureWords } from "./observations.js";
+import { badge, code, copyButton, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
+
+const ENDED_BY = { upstream: "the provider", caller: "the caller", gateway: "the gateway" };
+const CLASSES = [
+  ["Input, not cached", "input", "input_tokens", "million"],
+  ["Input, cached", "cached_input", "cached_input_tokens", "million"],
+  ["Input, written to the cache", "cache_write", "cache_write_tokens", "million"],
+  ["Input, written for an hour", "cache_write_1h", "cache_write_1h_tokens", "million"],
+  ["Output", "output", "output_tokens", "million"],
+  ["Web searches", "web_search", "web_searches", "thousand"],
+  ["The call itself", "request", null, "call"],
+];
+
+export async function call({ name: id, session, signal }) {
+  const up = h("p", null, link("Activity", "/console/activity"));
+  let one;
+  try {
+    one = await get(`/activity/${encodeURIComponent(id)}`, signal);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    return [up, head("Call"), h("p", { class: "mono" }, id), empty(error.message)];
+  }
+  return [
+    up,
+    head("Call", copyButton(() => one.request_id, "Copy the request id")),
+    notice(outcomeKind(one.outcome) === "bad" ? "warn" : "", one.explanation),
+    section("How it ended", endFigures(one),
+      one.failures?.map((failure) => h("p", { class: "words" }, "The provider failed at ", time(failure.at), ": ", failureWords(failure)))),
+    section("Who and where", figures([
+      ["Request id", h("span", { class: "mono" }, one.request_id)],
+      ["Account", session.account.operator ? accountLink(one.account) : one.account],
+      ["Key", [one.key_name || dim("unnamed"), " ", code(one.key_display)], code(one.key)],
+      ["Model", code(one.model)],
+      ["Provider", one.provider, one.attempts === null ? null : `attempts: ${one.attempts}`],
+      ["Reply", one.stream ? "a stream" : "in one piece"],
+    ])),
+    section("Tokens and prices", h("p", null, one.tokens), priceTable(one), priceRule(one)),
+    section("Money", moneyFigures(one), one.corrections.length > 0 && correctionTable(one.corrections)),
+  ];
+}
+
+const took = (one) => (one.ended === null ? "–" : `${count(Math.max(Date.parse(one.ended) - Date.parse(one.started), 0))} ms`);
+
+const endFigures = (one) => figures([
+  ["Outcome", outcomeKind(one.outcome) ? badge(one.outcome, outcomeKind(one.outcome)) : one.outcome],
+  ["Ended by", ENDED_BY[one.ended_by] ?? "–"],
+  ["Status", one.status === null ? "–" : String(one.status)],
+  ["Started (UTC)", time(one.started)],
+  ["First byte after", one.first_byte_ms === null ? "–" : `${count(one.first_byte_ms)} ms`],
+  ["Ended (UTC)", time(one.ended), one.ended && `after ${took(one)}`],
+]);
+
+function priceTable(one) {
+  const rows = CLASSES
+    .map(([label, price, used, per]) => ({ label, price: one.price[price], used: used && one[used], per, charged: one.price[`${price}_nano`] }))
+    .filter((row) => row.used || (row.used === null && row.charged));
+  if (!rows.length) return dim("Nothing was used.");
+  return table({
+    caption: "Tokens and prices",
+    columns: [
+      { label: "Used", cell: (row) => row.label },
+      { label: "Number", right: true, cell: (row) => (row.used === null ? dim("–") : count(row.used)) },
+      { label: "Price", money: (row) => row.price },
+      { label: "Per", cell: (row) => row.per },
+    ],
+    rows,
+  });
+}
+
+const priceRule = (one) => h("p", { class: "dim" }, one.price_rule ? ["Prices chosen by the rule ", code(one.price_rule), "."] : "The model’s base prices.");
+
+const STATES = { pending: "not settled yet", posted: "the cost was charged", voided: "nothing was charged" };
+
+const moneyFigures = (one) => figures([
+  ["Cost", amount(one.cost), one.estimated && "estimated: the provider did not report all usage"],
+  ["State", one.state, STATES[one.state]],
+  ["Held meanwhile", amount(one.hold)],
+]);
+
+const correctionTable = (rows) => table({
+  caption: "Corrections",
+  columns: [
+    { label: "Time (UTC)", cell: (one) => time(one.created) },
+    { label: "Added to the balance", money: (one) => one.amount },
+    { label: "Reason", class: "wide", cell: (one) => one.note },
+  ],
+  rows,
+});

@@ -1,0 +1,41 @@
+// Operators: what providers bill for the models of all accounts, and the margin.
+
+import { get, query } from "./api.js";
+import { h } from "./dom.js";
+import { count, utcDay } from "./format.js";
+import { code, empty, head, link, section, table } from "./ui.js";
+
+const RANGES = [["7 days", 6], ["30 days", 29], ["90 days", 89], ["1 year", 364]];
+
+export async function costs({ params, signal }) {
+  const view = await get(`/costs${query({ from: params.get("from") ?? utcDay(-29), to: params.get("to") ?? utcDay() })}`, signal);
+  const { costed_requests: costed, reported_requests: reported } = view.totals;
+  return [
+    head("Costs"),
+    h("p", { class: "ranges" }, RANGES.map(([label, days]) => link(label, `/console/costs${query({ from: utcDay(-days), to: utcDay() })}`, "", {
+      "aria-current": view.from === utcDay(-days) && view.to === utcDay() ? "true" : null,
+    }))),
+    section("All accounts, by model",
+      !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model's ", code("price"), " in gateway.toml."),
+      view.rows.length ? costTable(view, reported > 0) : empty("No calls in this range. Choose a longer one.")),
+  ];
+}
+
+const costTable = ({ rows, totals }, hasReports) => [
+  h("p", { class: "dim" }, "Cost and margin are those of the calls with a known cost."),
+  table({
+    caption: "What providers bill, by model",
+    columns: [
+      { label: "Model", cell: (row) => (row === totals ? "Total" : code(row.model)) },
+      { label: "Calls", right: true, cell: (row) => count(row.requests) },
+      { label: "Charged", money: (row) => row.charged },
+      { label: "With a cost", right: true, cell: (row) => count(row.costed_requests) },
+      { label: "Cost", money: (row) => row.provider_cost },
+      { label: "Margin", money: (row) => row.margin },
+      hasReports && { label: "Reported", money: (row) => row.reported_cost },
+      hasReports && { label: "Excess", money: (row) => row.reported_excess },
+    ].filter(Boolean),
+    rows,
+    foot: totals,
+  }),
+];

@@ -1,0 +1,98 @@
+// Operators: how the providers answer, and what was refused.
+
+import { get, query } from "./api.js";
+import { h } from "./dom.js";
+import { filters } from "./form.js";
+import { count, plural, time } from "./format.js";
+import { accountLink, callLink } from "./links.js";
+import { badge, code, dim, empty, head, section, table } from "./ui.js";
+
+const KINDS = { working: "good", failing: "bad", resting: "warn", probing: "warn", off: "warn" };
+const PERIODS = [["today", "today"], ["7d", "7 days"], ["30d", "30 days"]];
+
+/** The state of a provider, or of one of its models. */
+export function state(one) {
+  const [word, figures] = one.state_text.split(" (");
+  return [badge(word, KINDS[one.state] ?? ""), figures && h("small", null, figures.replace(")", ""))];
+}
+
+const load = (one) => [count(one.in_flight), one.max_concurrency > 0 && dim(" of ", count(one.max_concurrency))];
+
+/** Calls, and how many of them failed. */
+const sums = ({ calls, failures }) => [count(calls), failures > 0 && h("small", { class: "red" }, `${count(failures)} failed`)];
+
+/** Why a provider failed, and at which address. */
+export const failureWords = ({ reason, url }) => [reason, url && [" at ", code(url)]];
+
+const lastFailure = ({ last_failure: failure }) => (failure ? h("div", { class: "words" },
+  failureWords(failure), h("small", null, " ", time(failure.at), " ", callLink(failure.request_id))) : dim("none"));
+
+export async function providers({ signal, reload }) {
+  const list = await get("/providers", signal);
+  const rows = list.providers.flatMap((one) => one.upstream_models.map((model) => ({ ...model, name: one.name })));
+  return [
+    head("Providers", h("button", { type: "button", onclick: reload }, "Refresh")),
+    h("p", { class: "dim" }, "They are set in gateway.toml."),
+    list.count ? providerTable(list.providers) : empty("No providers are set in gateway.toml."),
+    rows.length > 0 && section("How they answer",
+      h("p", { class: "dim" }, "Completions and embeddings by model: the last 50 to 60 minutes, this UTC day, and the last failure within 31 days."),
+      answerTable(rows)),
+  ];
+}
+
+const providerTable = (rows) => table({
+  caption: "Providers",
+  columns: [
+    { label: "Name", cell: (one) => h("span", { class: "name" }, one.name) },
+    { label: "State", class: "wide", cell: (one) => [state(one), one.off_reason && h("small", null, one.off_reason)] },
+    { label: "Speaks", cell: (one) => one.dialect },
+    { label: "Origin", cell: (one) => (one.origin ? code(one.origin) : dim("built in")) },
+    { label: "Keys", cell: (one) => (one.key_last4.length ? one.key_last4.map((end) => h("div", null, code(`…${end ?? ""}`))) : dim("none")) },
+    { label: "In flight", right: true, cell: load },
+    { label: "Models", class: "wide", cell: (one) => one.models.map((id, index) => [index > 0 && ", ", code(id)]) },
+  ],
+  rows,
+});
+
+const answerTable = (rows) => table({
+  caption: "How the providers answer",
+  columns: [
+    { label: "Provider, its model", cell: (one) => [h("span", { class: "name" }, one.name), h("small", null, code(one.model))] },
+    { label: "State", cell: state },
+    { label: "Last hour", right: true, cell: (one) => sums(one.hour) },
+    { label: "Today", right: true, cell: (one) => sums(one.today) },
+    { label: "Last failure", class: "wide", cell: lastFailure },
+  ],
+  rows,
+});
+
+export async function refusals({ params, signal, reload }) {
+  const chosen = { account: params.get("account"), period: params.get("period") ?? "7d" };
+  const list = await get(`/refusals${query(chosen)}`, signal).catch((error) => {
+    if (error.code !== "not_found") throw error;
+    return { refusals: [], unknown: true };
+  });
+  return [
+    head("Refusals"),
+    h("p", { class: "dim" }, "Requests that the gateway refused before it asked a provider. They cost nothing and are not listed under Activity; the log has a line for each."),
+    filters([
+      { name: "account", label: "Account", type: "search", value: chosen.account },
+      { name: "period", label: "Within (UTC days)", type: "select", value: chosen.period, options: PERIODS },
+    ], reload),
+    list.refusals.length
+      ? [refusalTable(list.refusals), h("p", { class: "dim" }, `${plural(list.count, "request")} refused.`)]
+      : empty(list.unknown ? "There is no account of that name." : "Nothing was refused in this time."),
+  ];
+}
+
+const refusalTable = (rows) => table({
+  caption: "Refusals",
+  columns: [
+    { label: "Account", cell: (one) => (one.account ? accountLink(one.account) : dim("unknown key")) },
+    { label: "Code", cell: (one) => code(one.code) },
+    { label: "Model", cell: (one) => (one.model ? code(one.model) : dim("–")) },
+    { label: "Requests", right: true, cell: (one) => count(one.count) },
+    { label: "Last (UTC), request id", cell: (one) => [time(one.last), h("small", { class: "mono" }, one.last_request_id)] },
+  ],
+  rows,
+});

@@ -1,0 +1,232 @@
+"""The gateway's metrics: counted when a request ends, when a commit ends, and read at a scrape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+from gateway.api import Call, Gateway
+from gateway.ledger import Outcome
+from gateway.metrics.families import Counter, Family, Histogram, Labels, Name, render_gauge
+from gateway.money import Tokens
+
+SECONDS: Final = (
+    0.01,
+    0.02,
+    0.04,
+    0.08,
+    0.16,
+    0.32,
+    0.64,
+    1.28,
+    2.56,
+    5.12,
+    10.24,
+    20.48,
+    40.96,
+    81.92,
+)
+"""The bounds that OpenTelemetry recommends for the durations of models' operations."""
+SHORT_SECONDS: Final = (
+    0.0005,
+    0.001,
+    0.002,
+    0.004,
+    0.008,
+    0.016,
+    0.032,
+    0.064,
+    0.128,
+    0.5,
+    2.0,
+    5.0,
+)
+"""Bounds for what takes milliseconds: the gateway's own work, commits, the event loop's lag."""
+BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Bounds for the requests of a commit; 512 is the most."""
+
+OTHER: Final = "_other"
+"""Stands for all models that are not configured."""
+_CLIENT_ERROR: Final = 400
+"""The first status that is an error."""
+_SERVER_ERROR: Final = 500
+"""The first status that is not the caller's fault."""
+_TOKENS: Final = (
+    ("input", "Input tokens, cached ones too"),
+    ("output", "Output tokens"),
+    ("cache_read_input", "Input tokens that a provider read from its cache"),
+    ("cache_write_input", "Input tokens that a provider wrote to its cache"),
+)
+"""The classes of tokens in metrics, in the order in which `Metrics` counts them."""
+
+FAULTS: Final[Mapping[Outcome, str]] = {
+    "pending": "gateway",
+    "complete": "",
+    "caller_left": "caller",
+    "upstream_error": "upstream",
+    "upstream_timeout": "upstream",
+    "rejected": "caller",
+    "ledger_error": "gateway",
+    "shutdown": "gateway",
+    "internal_error": "gateway",
+    "interrupted": "gateway",
+}
+"""Whose fault an outcome is; "" is nobody's."""
+
+_MODEL: Final = ("gen_ai_request_model", "gen_ai_provider_name")
+_OPERATION: Final = ("gen_ai_operation_name", *_MODEL)
+HOLDS: Final = Name("gateway_holds", (), "Requests whose charge or void is not committed")
+IN_FLIGHT: Final = Name("gateway_in_flight", (), "Requests in flight")
+BREAKERS: Final = Name(
+    "gateway_breaker_open", ("provider",), "1 while a provider, or a model of it, comes last"
+)
+LOG_BYTES: Final = Name("gateway_wal_bytes", (), "Bytes of the ledger's write-ahead log")
+WRITABLE: Final = Name("gateway_ledger_writable", (), "1 while commits of the ledger work")
+
+
+class Metrics:
+    """All families of one process."""
+
+    def __init__(self) -> None:
+        self._requests = Counter(
+            "gateway_requests_total",
+            "Requests that ended; error_type is whose fault it was: caller, upstream or gateway",
+            ("surface", "model", "provider", "status", "error_type"),
+        )
+        self._refused = Counter(
+            "gateway_refused_total", "Requests refused before a provider had them", ("reason",)
+        )
+        self._completions = _Completions()
+        self._commit = Histogram(
+            "gateway_commit_seconds", "Time of a commit of the ledger", SHORT_SECONDS
+        )
+        self._batch = Histogram(
+            "gateway_commit_requests", "Admissions and settlements in a commit", BATCHES
+        )
+        self._lag = Histogram(
+            "gateway_loop_lag_seconds", "How late the event loop ran what was due", SHORT_SECONDS
+        )
+
+    @property
+    def families(self) -> list[Family]:
+        """All that is counted; gauges are read at the scrape."""
+        requests = [self._requests, self._refused, *self._completions.families]
+        return [*requests, self._commit, self._batch, self._lag]
+
+    def note_commit(self, requests: int, seconds: float) -> None:
+        self._commit.observe((), seconds)
+        self._batch.observe((), requests)
+
+    def note_lag(self, seconds: float) -> None:
+        self._lag.observe((), seconds)
+
+    def note_call(self, call: Call, status: int) -> None:
+        """Count a request that ended with this status."""
+        model, fault = _name_model(call), find_fault(call.outcome, status)
+        provider = call.provider if call.attempts else ""
+        self._requests.add((call.surface, model, provider, str(status), fault))
+        if call.outcome is not None:
+            self._completions.note(call, model, provider, fault)
+        elif status >= _CLIENT_ERROR:
+            self._refused.add((call.error_code or str(status),))
+
+    def freeze(self, gateway: Gateway) -> Callable[[], str]:
+        """Read everything as it is now; return what makes the text, in any thread."""
+        lines = [family.freeze() for family in self.families]
+        gauges = _read_gauges(gateway)
+        return lambda: "".join(chain(*(make() for make in lines), _render_gauges(gauges)))
+
+
+class _Completions:
+    """The families of requests that were admitted: times, tokens and charges."""
+
+    def __init__(self) -> None:
+        self._duration = Histogram(
+            "gen_ai_server_request_duration_seconds",
+            "Time from a request's head to the end of its reply",
+            SECONDS,
+            (*_OPERATION, "error_type"),
+        )
+        self._first_token = Histogram(
+            "gen_ai_server_time_to_first_token_seconds",
+            "Time from a request's head to the first byte of its reply",
+            SECONDS,
+            _OPERATION,
+        )
+        self._overhead = Histogram(
+            "gateway_overhead_seconds",
+            "Time of a completion that was not spent waiting for the caller's body or a provider",
+            SHORT_SECONDS,
+            ("surface",),
+        )
+        self._tokens = [
+            Counter(f"gen_ai_client_inference_usage_{name}_tokens_total", doc, _MODEL)
+            for name, doc in _TOKENS
+        ]
+        charged = "Charges in nano-units of the currency"
+        self._charged = Counter("gateway_charged_nano_total", charged, ("model",))
+        estimated = "Charges that were estimated, without a usage"
+        self._estimated = Counter("gateway_estimated_total", estimated, ("model",))
+
+    @property
+    def families(self) -> list[Family]:
+        times = (self._duration, self._first_token, self._overhead)
+        return [*times, *self._tokens, self._charged, self._estimated]
+
+    def note(self, call: Call, model: str, provider: str, fault: str) -> None:
+        seconds = time.monotonic() - call.started
+        operation = "embeddings" if call.surface == "embeddings" else "chat"
+        labels = (operation, model, provider)
+        self._duration.observe((*labels, fault), seconds)
+        if call.first_byte_ms is not None:
+            self._first_token.observe(labels, call.first_byte_ms / 1000)
+        self._overhead.observe((call.surface,), max(seconds - call.waited_seconds, 0.0))
+        self._count_tokens(call.tokens, (model, provider))
+        self._charged.add((model,), call.cost_nano)
+        if call.estimated:
+            self._estimated.add((model,))
+
+    def _count_tokens(self, tokens: Tokens, labels: Labels) -> None:
+        written = tokens.cache_write + tokens.cache_write_1h
+        read_and_written = tokens.cached_input + written
+        counts = (tokens.input + read_and_written, tokens.output, tokens.cached_input, written)
+        for family, count in zip(self._tokens, counts, strict=True):
+            if count:
+                family.add(labels, count)
+
+
+def find_fault(outcome: Outcome | None, status: int) -> str:
+    """Return whose fault a reply is: "caller", "upstream", "gateway", or "" for nobody's."""
+    if outcome is not None:
+        return FAULTS[outcome]
+    if status < _CLIENT_ERROR:
+        return ""
+    return "caller" if status < _SERVER_ERROR else "gateway"
+
+
+def _name_model(call: Call) -> str:
+    """Return a configured model, `OTHER`, or "" where the request concerns none."""
+    if call.model:
+        return call.model if call.model in call.gateway.routes.models else OTHER
+    return OTHER if call.error_code == "model_not_found" else ""
+
+
+def _read_gauges(gateway: Gateway) -> list[tuple[Name, dict[Labels, float]]]:
+    ledger = gateway.ledger
+    breakers: dict[Labels, float] = {
+        (name,): int(state.describe_breaker()[0] != "closed" or bool(state.list_troubled()))
+        for name, state in gateway.routes.providers.items()
+    }
+    return [
+        (HOLDS, {(): ledger.open_holds}),
+        (IN_FLIGHT, {(): gateway.in_flight}),
+        (BREAKERS, breakers),
+        (LOG_BYTES, {(): ledger.log_bytes}),
+        (WRITABLE, {(): int(ledger.writable)}),
+    ]
+
+
+def _render_gauges(gauges: Iterable[tuple[Name, Mapping[Labels, float]]]) -> Iterator[str]:
+    return chain.from_iterable(render_gauge(name, values) for name, values in gauges)

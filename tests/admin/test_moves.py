@@ -1,0 +1,245 @@
+"""A ledger goes through a file: every row arrives, the audit agrees on both sides, or nothing is made."""
+
+from __future__ import annotations
+
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import orjson
+import pytest
+
+from gateway.admin import accounts, budgets, codes, keys, moves, signin, tokens
+from gateway.apikeys import digest
+from gateway.ledger import (
+    Allowance,
+    BadRecord,
+    Books,
+    Channel,
+    Conflict,
+    FilesLost,
+    Hook,
+    KeyTerms,
+    MoveRecord,
+    NotFound,
+    TokenTerms,
+    open_ledger,
+)
+from gateway.money import NANO
+from gateway.times import unix_ms
+from tests.ledger.kit import (
+    admission,
+    assert_sound,
+    charge,
+    find_key,
+    make_place,
+    query,
+    settlement,
+    void,
+)
+
+PASSWORD = "passphrase-of-a"
+BILLED_NANO = 7
+CHANNELS: tuple[Channel, ...] = ("webhook",)
+EDITS: tuple[tuple[bytes, bytes, str], ...] = (
+    (b'"entries":', b'"entries": 1', "other rows than it ended with|no JSON"),
+    (b'"table":"accounts"', b'"table":"acounts"', "no table 'acounts'"),
+    (b'"table":"accounts"', b'"table":"sqlite_schema"', "no table 'sqlite_schema'"),
+    (b'"table":"accounts"', b'"table":"changes"', "no table 'changes'"),
+    (b'"suspended":0', b'"suspnded":0', "no table 'accounts' with such columns"),
+    (b'"suspended":0', b'"suspended":2', "CHECK constraint failed"),
+    (b'"suspended":0', b'"suspended":"no"', "cannot store TEXT value in INTEGER"),
+    (b'"suspended":0', b'"suspended":0.5', "a text, a whole number"),
+    (b'"hex":"', b'"hex":"x', "a text, a whole number, null or {hex}"),
+    (b'"account_id":1', b'"account_id":77', "refers to one that is missing"),
+    (b'{"gateway_ledger":', b'{"gateway_ledger":9', "version 9[0-9]+ is not among those"),
+    (b'{"gateway_ledger":', b'{"ledger":', "no file that `export` wrote"),
+    (b"{", b"[", "it is no JSON"),
+)
+
+
+async def make_history(folder: Path) -> Path:
+    """Make a ledger with a row in nearly each table that moves, among them a rotated key.
+
+    All calls are charged to a budget. Those of its present period are one, which its provider billed.
+    """
+    place = make_place(folder)
+    with accounts.open_books(place.path) as books:
+        team = budgets.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
+        keys.edit_key(books, place.key_id, {"budget_id": team.id})
+    async with open_ledger(place.path) as ledger:
+        key = find_key(ledger, place)
+        for number in range(5):
+            await charge(ledger, key, NANO + number)
+        billed = settlement(
+            BILLED_NANO, provider_cost_nano=4, reported_cost_nano=5, ended_ms=unix_ms()
+        )
+        await ledger.settle(ledger.hold(key, admission()), billed)
+        failed = ledger.hold(key, replace(admission(), model="other"))
+        await ledger.settle(failed, void())
+    with accounts.open_books(place.path) as books:
+        accounts.add_account(books, "operator", operator=True)
+        secret = keys.rotate_key(books, place.key_id).secret
+        keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
+        (code,) = codes.make_codes(books, NANO, 1).codes
+        codes.redeem(books, "a", code)
+        accounts.correct(books, "a", -5, note="a correction")
+        signin.set_password(books, "a", PASSWORD)
+        token = tokens.add_token(books, TokenTerms("shop", "accounts", None)).secret
+        account_id = books.accounts.find_id("a")
+        books.alerts.set_hook(account_id, Hook("https://hooks.example.com/", "whsec_a", NANO))
+        books.alerts.raise_test(account_id, ())
+        books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
+    (folder / "secrets").write_text(f"{secret} {token}", encoding="utf-8")
+    return place.path
+
+
+def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return all rows of the tables that move; the event of the export itself is left out."""
+    names = query(path, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+    left_out = {"changes", "checkpoints", "sessions", "signin_links", "replays", "sqlite_sequence"}
+    return {
+        str(name): query(path, f"SELECT * FROM {name} ORDER BY 1")
+        for (name,) in names
+        if name not in left_out
+    }
+
+
+OBSERVED = {"refusals", "upstream_calls", "upstream_failures"}
+"""Tables without a row in this history; they move as all do."""
+
+
+@pytest.fixture
+async def exported(tmp_path: Path) -> Path:
+    path = await make_history(tmp_path)
+    with accounts.open_books(path) as books:
+        moves.export_ledger(books, tmp_path / "ledger.jsonl")
+    return tmp_path / "ledger.jsonl"
+
+
+def test_every_row_arrives(exported: Path, tmp_path: Path) -> None:
+    counts, report = moves.import_ledger(tmp_path / "new.db", exported)
+    assert report.ok
+    rows = dump(tmp_path / "gateway.db")
+    assert dump(tmp_path / "new.db") == rows
+    assert counts == {name: len(found) for name, found in rows.items() if found}
+    assert {name for name, found in rows.items() if not found} == OBSERVED
+    assert stat.S_IMODE((tmp_path / "new.db").stat().st_mode) == moves.FILE_MODE
+    assert sorted(path.name for path in tmp_path.glob("*new.db*")) == ["new.db"]
+
+
+async def test_the_gateway_serves_from_it(exported: Path, tmp_path: Path) -> None:
+    """Balances and budgets go on from where they were, tokens work, and alerts still wait."""
+    moves.import_ledger(tmp_path / "new.db", exported)
+    secret, token = (tmp_path / "secrets").read_text(encoding="utf-8").split()
+    with accounts.open_books(tmp_path / "new.db") as books:
+        held = books.accounts.read("a").balance_nano
+        assert tokens.find_token(books, token)
+        assert {one.channel for one in books.alerts.read_due(9)} == {"webhook", "holder"}
+    async with open_ledger(tmp_path / "new.db") as ledger:
+        assert [one.balance_nano for one in ledger.accounts() if one.name == "a"] == [held]
+        key = ledger.find_key(digest(secret))
+        assert key is not None
+        assert key.budget is not None
+        assert key.budget.find_spent_nano(unix_ms()) == BILLED_NANO
+        await charge(ledger, key, NANO)
+    assert_sound(tmp_path / "new.db")
+
+
+def test_no_secret_is_in_the_file(exported: Path) -> None:
+    words = exported.read_text(encoding="utf-8")
+    secrets = (exported.parent / "secrets").read_text(encoding="utf-8").split()
+    assert not [one for one in (PASSWORD, *secrets) if one in words]
+    assert stat.S_IMODE(exported.stat().st_mode) == moves.FILE_MODE
+
+
+@pytest.mark.parametrize(("old", "new", "refusal"), EDITS)
+def test_a_changed_file_makes_nothing(
+    exported: Path, tmp_path: Path, old: bytes, new: bytes, refusal: str
+) -> None:
+    """The refusal names the file and the line."""
+    content = exported.read_bytes()
+    assert old in content
+    exported.write_bytes(content.replace(old, new, 1))
+    with pytest.raises(BadRecord, match=refusal) as caught:
+        moves.import_ledger(tmp_path / "new.db", exported)
+    assert f"{exported}, line " in str(caught.value)
+    assert not list(tmp_path.glob("*new.db*"))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 60, 5_000])
+def test_half_a_file_makes_nothing(exported: Path, tmp_path: Path, cut: int) -> None:
+    exported.write_bytes(exported.read_bytes()[:-cut])
+    with pytest.raises(BadRecord, match="ends too early"):
+        moves.import_ledger(tmp_path / "new.db", exported)
+    assert not list(tmp_path.glob("*new.db*"))
+
+
+def leave_out(table: bytes) -> Callable[[bytes], bytes]:
+    """Return an edit that drops the last row of a table, and counts it no more."""
+
+    def edit(content: bytes) -> bytes:
+        *lines, end = content.splitlines(keepends=True)
+        place = max(n for n, line in enumerate(lines) if b'"table":"%b"' % table in line)
+        counts = orjson.loads(end)
+        left = Counter(counts["end"]) - Counter([table.decode()])
+        return b"".join(lines[:place] + lines[place + 1 :]) + orjson.dumps({"end": left}) + b"\n"
+
+    return edit
+
+
+def raise_balance(content: bytes) -> bytes:
+    return content.replace(b'"balance_after_nano":', b'"balance_after_nano":1', 1)
+
+
+def raise_budget(content: bytes) -> bytes:
+    spent = b'"spent_nano":%d,"period_day"' % BILLED_NANO
+    assert spent in content
+    return content.replace(spent, b'"spent_nano":8,"period_day"')
+
+
+@pytest.mark.parametrize(
+    "edit", [raise_balance, raise_budget, *map(leave_out, (b"entries", b"hourly", b"daily_costs"))]
+)
+def test_books_that_do_not_add_up_are_not_kept(
+    exported: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
+) -> None:
+    exported.write_bytes(edit(exported.read_bytes()))
+    _, report = moves.import_ledger(tmp_path / "new.db", exported)
+    assert not report.ok
+    assert report.problems
+    assert not list(tmp_path.glob("*new.db*"))
+
+
+def test_nothing_is_overwritten(exported: Path, tmp_path: Path) -> None:
+    database = tmp_path / "gateway.db"
+    with pytest.raises(Conflict, match="exists already"):
+        moves.import_ledger(database, exported)
+    with accounts.open_books(database) as books, pytest.raises(Conflict, match="exists already"):
+        moves.export_ledger(books, exported)
+    with pytest.raises(NotFound, match="there is no file"):
+        moves.import_ledger(tmp_path / "new.db", tmp_path / "missing")
+
+
+class Lost:
+    """Books whose files are lost as soon as the first row was read."""
+
+    def snapshot(self) -> nullcontext[None]:
+        return nullcontext()
+
+    def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
+        return 1, self._read()
+
+    def _read(self) -> Iterator[MoveRecord]:
+        yield MoveRecord("accounts", {"id": 1})
+        raise FilesLost
+
+
+def test_half_an_export_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(FilesLost):
+        moves.export_ledger(cast("Books", Lost()), tmp_path / "ledger.jsonl")
+    assert not list(tmp_path.iterdir())

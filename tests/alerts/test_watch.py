@@ -1,0 +1,298 @@
+"""The chore in a real process: every kind of alert, to a receiver on loopback, and over a kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.alerts import Watch
+from gateway.api import Gateway
+from gateway.config.alerts import NO_ALERTS
+from gateway.ledger import Hook
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.observations import CallSum, Observations, write_observations
+from gateway.times import unix_ms
+from tests import ROOT
+from tests.alerts.receiver import SECRET, Receiver, listen, verify
+from tests.alerts.test_findings import Budget, Standing
+from tests.console.kit import HOLDER, Console, open_console, prepare, start_console
+from tests.support.process import GatewayProcess, free_port
+from tests.support.waiting import until
+
+SECONDS = 60.0
+
+
+def write_alerts(receiver: Receiver, more: str = "") -> str:
+    return (
+        f'[alerts]\nwebhook = "{receiver.url}"\nwebhook_secret = "{SECRET}"\n'
+        f'holder_webhooks = "any"\n{more}\n'
+    )
+
+
+@asynccontextmanager
+async def watch(
+    folder: Path,
+    receiver: Receiver,
+    more: str = "",
+    seed: Callable[[SqliteBooks], object] | None = None,
+) -> AsyncIterator[Console]:
+    async with start_console(
+        folder, billing="low_balance = 5", more=write_alerts(receiver, more), seed=seed
+    ) as console:
+        assert console.process is not None
+        console.process.canaries += [SECRET.encode()]
+        yield console
+    assert all(verify(SECRET, *one) for one in receiver.signatures)
+
+
+async def arrive(receiver: Receiver, kind: str, count: int = 1) -> list[Any]:
+    await until(lambda: len(receiver.find(kind)) >= count, kind, seconds=SECONDS)
+    found = receiver.find(kind)
+    assert len(found) == count
+    return found
+
+
+async def test_a_low_balance_reaches_operator_and_holder_once(tmp_path: Path) -> None:
+    with listen() as receiver, listen() as own:
+        async with watch(tmp_path, receiver) as console:
+            with console.open_books() as books:
+                account_id = books.accounts.find_id(HOLDER)
+                books.alerts.set_hook(account_id, Hook(own.url, "whsec_own", None))
+                books.entries.post(HOLDER, "correction", -96 * 10**9, note="spent")
+            (told,) = await arrive(receiver, "low_balance")
+            (same,) = await arrive(own, "low_balance")
+            assert told["text"] == "The balance of account 'holder' is 4.00 USD, below 5.00 USD."
+            assert {told["account"], same["account"]} == {HOLDER}
+            with console.open_books() as books:
+                books.entries.post(HOLDER, "credit", 96 * 10**9, note="")
+            await until(lambda: not count_conditions(console), "the end", seconds=SECONDS)
+            assert len(receiver.bodies) == 1
+            with console.open_books() as books:
+                books.entries.post(HOLDER, "correction", -99 * 10**9, note="spent")
+            await arrive(receiver, "low_balance", 2)
+        assert all(verify("whsec_own", *one) for one in own.signatures)
+
+
+def count_conditions(console: Console) -> int:
+    with closing(sqlite3.connect(console.database)) as connection:
+        return int(connection.execute("SELECT count(*) FROM alert_conditions").fetchone()[0])
+
+
+async def test_a_failing_provider_and_its_recovery_are_told(tmp_path: Path) -> None:
+    def note(books: SqliteBooks, failures: int, calls: int, slots: int = 0) -> None:
+        slot = unix_ms() // 600_000 + slots
+        sums = Observations(calls={(slot, "demo", "echo"): CallSum(calls, failures)})
+        write_observations(books.connection, sums, unix_ms())
+
+    with listen() as receiver:
+        async with watch(tmp_path, receiver, seed=lambda books: note(books, 2, 2, -1)) as console:
+            (told,) = await arrive(receiver, "provider_failing")
+            assert (told["state"], told["subject"]) == ("raised", "demo")
+            with console.open_books() as books:
+                note(books, 0, 9)
+            _, again = await arrive(receiver, "provider_failing", 2)
+            assert (again["state"], again["text"]) == ("ended", "Provider demo works again.")
+
+
+async def test_an_old_backup_is_told_once_and_an_audit_mismatch(tmp_path: Path) -> None:
+    with listen() as receiver:
+        async with watch(tmp_path, receiver, "backup_days = 1") as console:
+            (told,) = await arrive(receiver, "old_backup")
+            assert "No backup is known" in told["text"]
+            with closing(sqlite3.connect(console.database)) as connection, connection:
+                connection.execute(
+                    "UPDATE accounts SET balance_nano = balance_nano + 1 WHERE id = 1"
+                )
+            verb = run_verb(tmp_path, "audit")
+            assert verb.returncode == 3, verb.stderr
+            (told,) = await arrive(receiver, "audit_mismatch")
+            assert "do not add up" in told["text"]
+            with closing(sqlite3.connect(console.database)) as connection, connection:
+                connection.execute(
+                    "UPDATE accounts SET balance_nano = balance_nano - 1 WHERE id = 1"
+                )
+            assert len(receiver.find("old_backup")) == 1
+
+
+def run_verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gateway", *words, "--config", str(folder / "gateway.toml")],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+async def test_a_ledger_that_cannot_be_written_is_told_without_it(tmp_path: Path) -> None:
+    """Its files are moved away, as by an operator's mistake, and come back."""
+    with listen() as receiver:
+        async with watch(tmp_path, receiver) as console:
+            names = [console.database.name + end for end in ("", "-wal", "-shm")]
+            for name in names:
+                (tmp_path / name).rename(tmp_path / f"away-{name}")
+            (told,) = await arrive(receiver, "ledger_unwritable")
+            assert (told["state"], told["account"]) == ("raised", None)
+            for name in names:
+                (tmp_path / f"away-{name}").rename(tmp_path / name)
+            _, over = await arrive(receiver, "ledger_unwritable", 2)
+            assert over["state"] == "ended"
+
+
+async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> None:
+    """The first receiver refuses, so it would be tried again and again; the next one is told once."""
+    with listen(*[500] * 9) as old, listen() as new:
+        async with open_console(tmp_path, more=write_alerts(old)) as console:
+            assert console.gateway is not None
+            gateway = console.gateway
+            unwritable = SimpleNamespace(writable=False)
+            served = cast("Gateway", SimpleNamespace(config=gateway.config, ledger=unwritable))
+            watching = Watch(served)
+            await watching.look()
+            await arrive(old, "ledger_unwritable")
+            served.config = replace(
+                gateway.config, alerts=replace(gateway.config.alerts, webhook=new.url)
+            )
+            for _ in range(2):
+                await watching.look()
+            await arrive(new, "ledger_unwritable")
+            assert watching._outage is not None
+            await asyncio.wait_for(watching._outage, SECONDS)
+            served.config = replace(gateway.config, alerts=NO_ALERTS)
+            await watching.look()
+            await asyncio.wait_for(watching._outage, SECONDS)
+            assert (len(old.bodies), len(new.bodies)) == (1, 1)
+
+
+NO_USAGE = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "silent",
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hello."},
+            "finish_reason": "stop",
+        }
+    ],
+}
+"""A provider's reply that does not say what was used."""
+
+
+async def test_missing_usage_is_told_once(tmp_path: Path) -> None:
+    with listen() as receiver, listen(body=json.dumps(NO_USAGE).encode()) as provider:
+        more = (
+            'backup_days = 0\n[providers.silent]\ndialect = "chat"\n'
+            f'base_url = "http://127.0.0.1:{provider.port}/v1"\n'
+            '[models.silent]\nroutes = ["silent/silent"]\nprice = { input = 1, output = 2 }\n'
+        )
+        async with watch(tmp_path, receiver, more) as console:
+            made = await console.post("/console/api/keys", {"name": "laptop"})
+            for _ in range(2):
+                reply = await console.complete(made.json["secret"], model="silent")
+                assert reply.status == 200, reply.body
+            (told,) = await arrive(receiver, "missing_usage")
+            assert told["subject"] == "silent/silent"
+
+
+async def test_what_was_queued_before_a_kill_is_delivered_after_it(tmp_path: Path) -> None:
+    """The receiver refused at first; the same id comes again from the next process."""
+    port = free_port()
+    process = GatewayProcess(tmp_path, port)
+    with listen(500) as receiver:
+        prepare(tmp_path, port, billing="low_balance = 500", more=write_alerts(receiver))
+        process.start()
+        try:
+            await until(lambda: len(receiver.bodies) >= 3, "the first tries", seconds=SECONDS)
+            assert process.process is not None
+            process.process.kill()
+            process.process.wait()
+            process.start()
+            await until(lambda: find_repeated(receiver), "another try", seconds=SECONDS)
+            process.stop()
+        finally:
+            if process.process is not None and process.process.poll() is None:
+                process.process.kill()
+                process.process.wait()
+        # Three accounts are below. What was delivered came once, unless the kill took its note.
+        assert len({body["id"] for body in receiver.bodies}) == 3
+
+
+def find_repeated(receiver: Receiver) -> bool:
+    ids = [body["id"] for body in receiver.bodies]
+    return ids.count(ids[0]) > 1
+
+
+async def test_a_start_on_books_that_do_not_add_up_is_told(tmp_path: Path) -> None:
+    port = free_port()
+    with listen() as receiver:
+        prepare(tmp_path, port, more=write_alerts(receiver))
+        with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
+            connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1 WHERE id = 1")
+        done = run_verb(tmp_path, "serve")
+        assert done.returncode == 3, done.stderr
+        (told,) = receiver.find("audit_mismatch")
+        assert told["text"].startswith("The gateway did not start")
+
+
+async def test_the_command_gets_what_the_webhook_gets(tmp_path: Path) -> None:
+    keep = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+    told = tmp_path / "told.jsonl"
+    words = json.dumps([sys.executable, "-c", keep, str(told)])
+    with listen() as receiver:
+        async with watch(tmp_path, receiver, f"command = {words}\nbackup_days = 1"):
+            (posted,) = await arrive(receiver, "old_backup")
+            await until(told.exists, "the command", seconds=SECONDS)
+            await until(told.read_bytes, "its output", seconds=SECONDS)
+            ran = json.loads(told.read_bytes())
+    assert {**ran, "id": ""} == {**posted, "id": ""}
+
+
+@pytest.mark.parametrize("more", ["", "[alerts]\nbackup_days = 1\n"])
+async def test_nothing_is_done_while_no_way_is_set(tmp_path: Path, more: str) -> None:
+    verb = tmp_path / "gateway.toml"
+    prepare(tmp_path, free_port(), more=more)
+    assert verb.exists()
+    done = run_verb(tmp_path, "alerts", "test")
+    assert (done.returncode, "No webhook and no command" in done.stderr) == (1, True)
+
+
+async def test_a_budget_is_queued_once(tmp_path: Path) -> None:
+    async with open_console(tmp_path, more='[alerts]\ncommand = ["true"]\n') as console:
+        assert console.gateway is not None
+        standing = Standing(850)
+        budgets = [Budget(standing, console.account_id(HOLDER))]
+        watching = Watch(console.gateway, list_budgets=lambda: budgets)
+        for spent_nano in (850, 900, 1000, 1100):
+            standing.spent_nano = spent_nano
+            await watching.look()
+        with console.open_books() as books:
+            found = [one.text for one in books.alerts.read_latest(9) if one.kind == "budget"]
+    assert sorted("100 %" in text for text in found) == [False, True]
+
+
+async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
+    """There may be one for each of many thousand keys, and each look judges all of them."""
+    threads = set[int]()
+
+    class Noting(Budget):
+        def show(self, now_ms: int) -> Standing:
+            threads.add(threading.get_ident())
+            return super().show(now_ms)
+
+    async with open_console(tmp_path, more='[alerts]\ncommand = ["true"]\n') as console:
+        assert console.gateway is not None
+        budget = Noting(Standing(10), console.account_id(HOLDER))
+        await Watch(console.gateway, list_budgets=lambda: [budget]).look()
+    assert threads
+    assert threading.get_ident() not in threads

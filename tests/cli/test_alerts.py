@@ -1,0 +1,47 @@
+"""The verbs for alerts, as an operator types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.ledger import Alert
+from gateway.ledger.sqlite.books.books import SqliteBooks
+from tests.alerts.receiver import SECRET, Receiver, listen
+from tests.alerts.test_watch import run_verb, write_alerts
+from tests.console.kit import prepare
+
+
+def set_up(folder: Path, receiver: Receiver, more: str = "") -> None:
+    prepare(folder, 0, more=write_alerts(receiver, more))
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "said"), [((), 0, "delivered"), ((500,), 1, "status 500")]
+)
+def test_a_test_says_how_each_way_went(
+    tmp_path: Path, script: tuple[int, ...], code: int, said: str
+) -> None:
+    with listen(*script) as receiver:
+        set_up(tmp_path, receiver, 'command = ["true"]')
+        done = run_verb(tmp_path, "alerts", "test")
+    assert done.returncode == code
+    assert done.stderr.splitlines() == [f"webhook: {said}", "command: delivered"]
+    assert SECRET not in done.stderr + done.stdout
+    assert receiver.kinds() == ["test"]
+
+
+def test_the_latest_are_listed(tmp_path: Path) -> None:
+    with listen() as receiver:
+        set_up(tmp_path, receiver)
+    with SqliteBooks(tmp_path / "gateway.db") as books:
+        books.alerts.raise_all([Alert("old_backup", "backup", "1", "Too old.")], ["webhook"])
+        (due,) = books.alerts.read_due(1)
+        books.alerts.note_failure(due.id, "status 500", None)
+    done = run_verb(tmp_path, "alerts", "list")
+    assert "given up: status 500" in done.stdout
+    assert "Too old." in done.stdout
+    assert '"kind":"old_backup"' in run_verb(tmp_path, "alerts", "list", "--json").stdout.replace(
+        " ", ""
+    )

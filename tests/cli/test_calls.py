@@ -1,0 +1,152 @@
+"""Calls in a table, and the receipt of one: an operator learns why a call failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from gateway.cli.calls import PRICED, page_receipt
+from gateway.ledger import (
+    CallDetail,
+    KeyLabel,
+    Outcome,
+    Receipt,
+    UpstreamFailure,
+    open_ledger,
+)
+from gateway.money import Price, Tokens
+from gateway.request_ids import make_request_id
+from tests.ledger.kit import admission, find_key, make_place, settlement, void
+from tests.support.cli import Cli
+
+NOW_MS = 1_700_000_000_000
+RECEIPT = Receipt(
+    request_id="req_1",
+    key_id="key_1",
+    state="posted",
+    outcome="upstream_error",
+    model="m",
+    provider="vendor",
+    stream=True,
+    price=Price(150, 600, 0, 0, web_search=10**10),
+    hold_nano=10**9,
+    started_ms=NOW_MS,
+    attempts=2,
+    status=502,
+    tokens=Tokens(98, 20, 5, 50),
+    web_searches=3,
+    price_rule="input_above 200000",
+    cost_nano=77,
+    estimated=True,
+    first_byte_ms=12,
+    ended_ms=NOW_MS + 1000,
+)
+FAILURE = UpstreamFailure(1, "req_1", 401, "status 401: refused", "https://api/v1/chat")
+DETAIL = CallDetail("alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, (FAILURE,))
+ENDED = "upstream_error, status 502; ended by: upstream"
+PRICES = "input 0.00000015 per million, output 0.0000006 per million, web_search 10.00 per thousand"
+
+
+async def make_calls(cli: Cli) -> tuple[str, list[str]]:
+    """Make three calls of account `a`, the second of which fails; return its key and their ids."""
+    place = make_place(cli.folder)
+    ids = [make_request_id(NOW_MS + second * 1000) for second in range(3)]
+    async with open_ledger(place.path) as ledger:
+        key = find_key(ledger, place)
+        for number, id_ in enumerate(ids):
+            hold = ledger.hold(key, admission(id_=id_, started_ms=NOW_MS + number * 1000))
+            await ledger.settle(hold, replace(void(), status=502) if number == 1 else settlement(5))
+    return place.key_id, ids
+
+
+async def test_calls_are_chosen_by_every_filter(cli: Cli) -> None:
+    key_id, ids = await make_calls(cli)
+    for words, expected in (
+        ((), [2, 1, 0]),
+        (("--account", "a", "--key", key_id), [2, 1, 0]),
+        (("--key", "key_none"), []),
+        (("--model", "demo/echo", "--limit", "2"), [2, 1]),
+        (("--model", "none"), []),
+        (("--provider", "none"), []),
+        (("--outcome", "failed"), [1]),
+        (("--outcome", "upstream_error"), [1]),
+        (("--outcome", "complete"), [2, 0]),
+        (("--status", "200"), [2, 0]),
+        (("--status", "502"), [1]),
+        (("--status", "418"), []),
+        (("--since", "2023-11-14T22:13:21"), [2, 1]),
+        (("--until", "2023-11-14T22:13:21"), [0]),
+        (("--until", "2023-11-14"), [2, 1, 0]),
+        (("--since", "2023-11-15"), []),
+    ):
+        found = cli.done("calls", *words, "--json").json
+        assert [ids.index(call["request_id"]) for call in found] == expected, words
+
+
+async def test_a_list_that_was_cut_says_so(cli: Cli) -> None:
+    _, ids = await make_calls(cli)
+    cut = cli.done("calls", "--limit", "2")
+    assert cut.err == "These are the latest 2 calls; --limit N shows more.\n"
+    assert cut.out.split("\n")[0].split() == [
+        *("ID", "STARTED", "UTC", "ACCOUNT", "KEY", "MODEL", "PROVIDER", "ENDED", "COST", "EUR")
+    ]
+    assert (ids[2] in cut.out, ids[0] in cut.out) == (True, False)
+    assert cli.done("calls", "--limit", "3").err == ""
+
+
+def test_an_unknown_account_is_named(cli: Cli, alice: str) -> None:
+    cli.done("calls", "--account", alice)
+    assert "no such account" in cli.run("calls", "--account", "bob").err
+    assert cli.run("calls", "--limit", "0").code == 2
+
+
+async def test_a_receipt_says_why_a_call_failed(cli: Cli) -> None:
+    key_id, ids = await make_calls(cli)
+    told = cli.done("receipt", ids[1])
+    assert "The provider failed, refused the call or broke off." in told.out
+    assert "ended by: upstream" in told.out
+    described = cli.done("receipt", ids[1], "--json").json
+    assert (described["account"], described["key"]) == ("a", key_id)
+    assert (described["outcome"], described["cost_nano"]) == ("upstream_error", 0)
+    cli.done("account", "correct", "a", "0.5", "--note", "too dear", "--request", ids[0])
+    assert "too dear" in cli.done("receipt", ids[0]).out
+    missing = cli.run("receipt", "req_none")
+    assert (missing.code, "no call of that request id" in missing.err) == (5, True)
+
+
+def test_the_page_of_a_receipt_has_everything() -> None:
+    page = page_receipt(DETAIL, "EUR")
+    assert page.splitlines() == [
+        "request     req_1",
+        "account     alice",
+        "key         laptop sk-ru-…a1b2 key_1",
+        "model       m",
+        "provider    vendor",
+        "attempts    2",
+        f"ended       The provider failed, refused the call or broke off. ({ENDED})",
+        "failure     status 401: refused at https://api/v1/chat",
+        "started     2023-11-14 22:13 UTC",
+        "took        1000 ms; to the first byte: 12 ms",
+        "tokens      input 123, of these cached 20, written to the cache 5; output 50",
+        "searches    3",
+        f"prices      {PRICES} (EUR)",
+        "price rule  input_above 200000",
+        "hold        1.00 EUR",
+        "cost        0.000000077 EUR (posted; estimated, as the provider did not report all usage)",
+    ]
+
+
+@pytest.mark.parametrize("outcome", get_args(Outcome))
+def test_every_outcome_has_a_page(outcome: Outcome) -> None:
+    """Also where nothing is known of attempts, status and times yet."""
+    receipt = replace(
+        RECEIPT, outcome=outcome, attempts=None, status=None, first_byte_ms=None, ended_ms=None
+    )
+    page = page_receipt(replace(DETAIL, receipt=receipt), "EUR")
+    assert f"({outcome}" in page
+
+
+def test_every_price_is_named() -> None:
+    assert sorted(name for name, _ in PRICED) == sorted(Price.__slots__)

@@ -1,0 +1,90 @@
+"""README's snippets as people paste them, against a first start with the shipped configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests import ROOT
+from tests.clients import kit
+from tests.support.newcomer import find_first_key
+from tests.support.process import GatewayProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS: Final[list[tuple[str, str]]] = re.findall(
+    r"^```(python|js|ini|sh)\n(.*?)^```", README, re.DOTALL | re.MULTILINE
+)
+RUN: Final = {"python": kit.run_python, "js": kit.run_node}
+SCRIPTS: Final = [one for one in BLOCKS if one[0] in RUN]
+
+
+def paste(text: str, gateway: GatewayProcess) -> str:
+    """Put in the address and the key, and nothing else."""
+    pasted = text.replace("sk-ru-...", find_first_key(gateway)[1])
+    return pasted.replace("http://127.0.0.1:8080", gateway.root_url)
+
+
+def name_script(text: str) -> str:
+    """Return its last import."""
+    return [line for line in text.splitlines() if "import " in line][-1]
+
+
+@pytest.mark.parametrize(
+    ("language", "text"), SCRIPTS, ids=[name_script(text) for _, text in SCRIPTS]
+)
+async def test_a_script_prints_what_the_demo_says(
+    newcomer: GatewayProcess, tmp_path: Path, language: str, text: str
+) -> None:
+    script = paste(text, newcomer)
+    assert script != text
+    out = await RUN[language](script, tmp_path, {})
+    greeting = ["Hello,", "gateway!"]
+    receipt = [*greeting, "cost:", "0.0000015"]
+    assert out.split() in (greeting, receipt, [*greeting, "64"], ["64"])
+
+
+async def test_codex_takes_its_lines(newcomer: GatewayProcess, tmp_path: Path) -> None:
+    codex = kit.find("node_modules", ".bin", "codex")
+    (lines,) = (text for language, text in BLOCKS if language == "ini" and "wire_api" in text)
+    (tmp_path / "config.toml").write_text(paste(lines, newcomer), encoding="utf-8")
+    environment = {"CODEX_HOME": str(tmp_path), "GATEWAY_KEY": find_first_key(newcomer)[1]}
+    words = (codex, "exec", "--skip-git-repo-check", "Say hello.")
+    told = await kit.run(words, tmp_path, environment)
+    assert told.code == 0, told.out
+    assert told.out.rstrip().endswith("Say hello.")
+
+
+async def test_the_curl_commands(newcomer: GatewayProcess, tmp_path: Path) -> None:
+    """The first asks the model, the second for the receipt of that request."""
+    ask, receipt = (text for language, text in BLOCKS if language == "sh" and "curl http" in text)
+    with_head = paste(ask, newcomer).replace("curl ", "curl -si ")
+    told = await kit.run(("sh", "-c", with_head), tmp_path, {})
+    assert '"content":"Hello, gateway!"' in told.out
+    (request_id,) = re.findall(r"x-request-id: (\w+)", told.out)
+    pasted = paste(receipt, newcomer).replace("req_...", request_id)
+    told = await kit.run(("sh", "-c", pasted), tmp_path, {})
+    assert '"cost":"0.0000015"' in told.out
+
+
+async def test_a_shop_s_requests(newcomer: GatewayProcess, tmp_path: Path) -> None:
+    """Pasted twice, as after a lost reply: one account, one key, one credit."""
+    (script,) = (text for language, text in BLOCKS if language == "sh" and "PAYMENT" in text)
+    command = (sys.executable, "-m", "gateway")
+    environment = {"GATEWAY_CONFIG": str(newcomer.config), "PYTHONPATH": str(ROOT)}
+    add = (*command, "token", "add", "shop", "--role", "accounts")
+    token = (await kit.run(add, tmp_path, environment)).out.split()[-1]
+    pasted = paste(script, newcomer).replace("gwt_...", token)
+    told = await kit.run(("sh", "-c", pasted * 2), tmp_path, environment)
+    assert told.out.count('"secret":"sk-ru-') == 1
+    assert told.out.count('"code":"already_done"') == 1
+    assert told.out.count('"amount":"20.00"') == 2
+    show = (*command, "account", "show", "customer-17", "--json")
+    shown = json.loads((await kit.run(show, tmp_path, environment)).out)
+    assert (shown["balance"], len(shown["keys"]), len(shown["entries"])) == ("20.00", 1, 1)

@@ -1,0 +1,165 @@
+"""The parts of README and gateway/docs that the code determines.
+
+`python -m tests.documents` writes them anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
+from gateway.config import SETTINGS
+from gateway.config.reader import Missing
+from gateway.dialects import DEMO, UPSTREAMS
+from gateway.dialects.chat_over_messages import request as to_messages_request
+from gateway.dialects.chat_over_responses import request as to_responses_request
+from gateway.dialects.messages_over_chat import request as to_chat_request
+from gateway.dialects.responses_over_chat import request as from_responses_request
+from gateway.exit_codes import ExitCode
+from tests import ROOT
+
+README: Final = ROOT / "README.md"
+FOLDER: Final = ROOT / "gateway/docs"
+DOCUMENTS: Final = (README, *sorted(FOLDER.glob("*.md")))
+
+
+def find_part(mark: str) -> tuple[Path, str]:
+    """Return the one document that has the part between these marks, and the part."""
+    found = [
+        (path, match[1])
+        for path in DOCUMENTS
+        for match in _match(mark).finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert len(found) == 1, f"{len(found)} documents have a part {mark}"
+    return found[0]
+
+
+def write_parts() -> None:
+    """Replace each part by what the code says."""
+    for mark, describe in PARTS.items():
+        path, part = find_part(mark)
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(part, describe()), encoding="utf-8")
+
+
+def _match(mark: str) -> re.Pattern[str]:
+    return re.compile(rf"<!-- {mark} -->\n(.*?)\n?<!-- /{mark} -->", re.DOTALL)
+
+
+def describe_settings() -> str:
+    """The configuration reference."""
+    lines = ["| table | key | default | meaning |", "|---|---|---|---|"]
+    for table, settings in SETTINGS.items():
+        for key, setting in settings.items():
+            default = "required" if setting.default is Missing.REQUIRED else _show(setting.default)
+            lines.append(f"| `{table}` | `{key}` | {default} | {setting.doc} |")
+    return "\n".join(lines)
+
+
+def _show(default: object) -> str:
+    if default is None:
+        return "none"
+    text = str(default).lower() if isinstance(default, bool) else str(default)
+    return f"`{text}`"
+
+
+_ENDING_NAMES: Final = {
+    frozenset({Ending.COMPLETE}): Ending.COMPLETE.value,
+    frozenset({Ending.ABANDONED}): Ending.ABANDONED.value,
+    frozenset({Ending.UNDELIVERABLE}): Ending.UNDELIVERABLE.value,
+    frozenset(Ending) - {Ending.COMPLETE, Ending.ABANDONED, Ending.UNDELIVERABLE}: "a failure",
+}
+_PHASE_NAMES: Final = {
+    frozenset({Phase.ADMITTED}): "before a provider has the request",
+    frozenset({Phase.ADMITTED, Phase.SENT, Phase.ANSWERED}): "before the caller's first event",
+    frozenset({Phase.SENT, Phase.ANSWERED, Phase.STREAMING}): "once a provider has it",
+    frozenset({Phase.STREAMING}): "after the caller's first event",
+    frozenset(Phase) - {Phase.ENDED}: "at any time",
+}
+_ANSWERS: Final = {frozenset({True}): "yes", frozenset({False}): "no"}
+_CALLERS: Final = {frozenset({True}): "is gone", frozenset({False}): "is there"}
+
+
+def describe_endings() -> str:
+    """The table of endings."""
+    lines = [
+        "| ending | the caller | when | delivered | charged | the caller gets |",
+        "|---|---|---|---|---|---|",
+    ]
+    for endings, gone, phases, delivered, charge, last in ENDINGS:
+        cells = (_ENDING_NAMES[endings], _CALLERS[gone], _PHASE_NAMES[phases])
+        told = (_ANSWERS.get(delivered, "either"), charge.value, last.value)
+        lines.append(f"| {' | '.join((*cells, *told))} |")
+    for stream, charge, last in UNCOMMITTED:
+        kind = "a stream" if stream else "a JSON reply"
+        cells = (f"the charge of {kind} cannot be committed", "is there", "at any time")
+        lines.append(f"| {' | '.join((*cells, 'either', charge.value, last.value))} |")
+    return "\n".join(lines)
+
+
+def describe_billed() -> str:
+    """The table of what changes a provider's bill."""
+    lines = [
+        "| at providers of dialect | refused without a price, or unless allowed |",
+        "|---|---|",
+    ]
+    for dialect in (one for one in UPSTREAMS if one != DEMO):
+        names = ", ".join(f"`{name}`" for name in UPSTREAMS[dialect].billed)
+        lines.append(f"| `{dialect}` | {names}, tools that the provider runs |")
+    return "\n".join(lines)
+
+
+def describe_exit_codes() -> str:
+    """The table of exit codes: the comments of the enum's members."""
+    lines = ["| exit code | name | meaning |", "|---|---|---|"]
+    (body,) = ast.parse(inspect.getsource(ExitCode)).body
+    assert isinstance(body, ast.ClassDef)
+    meanings = {}
+    for node, after in itertools.pairwise(body.body):
+        match node, after:
+            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(
+                value=ast.Constant(value=str(text))
+            ):
+                meanings[name] = text
+            case _:
+                pass
+    lines += [f"| {code.value} | {code.name} | {meanings[code.name]} |" for code in ExitCode]
+    return "\n".join(lines)
+
+
+def describe_fields() -> str:
+    """The table of top-level fields across dialects."""
+    lines = [
+        "| fields | carried over | accepted and left out | refused unless at their default |",
+        "|---|---|---|---|",
+    ]
+    for direction, module in _TRANSLATORS.items():
+        columns = (module.CARRIED | module.PASSED, module.DROPPED, set(module.REFUSED))
+        cells = (", ".join(f"`{name}`" for name in sorted(column)) for column in columns)
+        lines.append(f"| {direction} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+_TRANSLATORS: Final[Mapping[str, ModuleType]] = {
+    "chat → messages": to_messages_request,
+    "chat → responses": to_responses_request,
+    "messages → chat": to_chat_request,
+    "responses → chat": from_responses_request,
+}
+PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "configuration": describe_settings,
+    "endings": describe_endings,
+    "billed": describe_billed,
+    "exit-codes": describe_exit_codes,
+    "fields": describe_fields,
+}
+
+if __name__ == "__main__":
+    write_parts()

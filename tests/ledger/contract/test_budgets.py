@@ -1,0 +1,365 @@
+"""Budgets: who may spend from them, what they count, and when they begin anew."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from gateway.errors import BalanceHeld, BudgetSpent
+from gateway.ledger import (
+    COMMIT_SECONDS,
+    Allowance,
+    Books,
+    BudgetView,
+    Conflict,
+    Key,
+    KeyTerms,
+    Ledger,
+    NotFound,
+    Period,
+    StoredSecret,
+)
+from gateway.times import DAY_MS, HOUR_MS
+from tests.ledger.contract.implementations import Needs, needs
+from tests.ledger.contract.kit import (
+    NOW_MS,
+    Place,
+    admission,
+    create_key,
+    find_key,
+    key_id_of,
+    settlement,
+    void,
+)
+
+A_DAY = Allowance(1000, "day")
+MIDNIGHT_MS = NOW_MS - NOW_MS % DAY_MS + DAY_MS
+"""The first one after `NOW_MS`, which is in the evening of 2023-11-14."""
+
+
+class Clock:
+    """The wall clock of a ledger, for all that is written and decided."""
+
+    def __init__(self, place: Place, now_ms: int = NOW_MS) -> None:
+        self._place = place
+        self.now_ms = now_ms
+
+    def serve(self) -> AbstractAsyncContextManager[Ledger]:
+        storage = self._place.storage
+        return storage.serve(clock=lambda: self.now_ms, commit_seconds=COMMIT_SECONDS)
+
+    def open_books(self) -> Books:
+        return self._place.open_books(now_ms=self.now_ms)
+
+    async def charge(self, ledger: Ledger, key: Key, cost_nano: int) -> None:
+        hold = ledger.hold(key, admission(0, started_ms=self.now_ms))
+        await ledger.settle(hold, settlement(cost_nano, ended_ms=self.now_ms))
+
+    def read_spent(self, key: Key) -> tuple[int, int]:
+        """Return what is spent, by the server and by the books."""
+        assert key.budget is not None
+        with self.open_books() as books:
+            return key.budget.find_spent_nano(self.now_ms), self.read(books, key).spent_nano
+
+    def read(self, books: Books, key: Key) -> BudgetView:
+        assert key.budget is not None
+        return books.budgets.read(key.budget.id)
+
+
+def seed(place: Place, allowance: Allowance = A_DAY, *, keys: int = 1) -> list[bytes]:
+    """Make the account `a` with keys that share the budget `team`."""
+    place.add_account()
+    with place.open_books() as books:
+        team = books.budgets.create("a", "team", allowance)
+        return [create_key(books, "a", KeyTerms(budget_id=team.id)) for _ in range(keys)]
+
+
+def seed_own(place: Place, allowance: Allowance = A_DAY) -> bytes:
+    place.add_account()
+    digest = b"o" * 32
+    with place.open_books() as books:
+        secret = StoredSecret(key_id_of(digest), digest, "last")
+        books.keys.create("a", KeyTerms(), secret, own=allowance)
+    return digest
+
+
+async def test_a_budget_is_a_402_once_spent_and_a_429_while_held(place: Place) -> None:
+    clock, digest = Clock(place), seed_own(place)
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, admission(5000))
+        with pytest.raises(BalanceHeld, match="this key's budget"):
+            ledger.hold(key, admission(0))
+        await ledger.settle(hold, settlement(999, ended_ms=NOW_MS))
+        await clock.charge(ledger, key, 1)
+        assert clock.read_spent(key) == (1000, 1000)
+        said = (
+            r"This key's budget of 0\.000001 a day is spent\. It resets at 2023-11-15 00:00 UTC\."
+        )
+        with pytest.raises(BudgetSpent, match=said):
+            ledger.hold(key, admission(0))
+    place.assert_sound()
+
+
+async def test_keys_of_a_budget_share_what_is_spent_and_held(place: Place) -> None:
+    clock, digests = Clock(place), seed(place, keys=2)
+    async with clock.serve() as ledger:
+        one, other = (find_key(ledger, digest) for digest in digests)
+        assert one.budget is other.budget
+        assert list(ledger.budgets()) == [one.budget]
+        await clock.charge(ledger, one, 400)
+        hold = ledger.hold(one, admission(600))
+        with pytest.raises(BalanceHeld, match="the budget 'team'"):
+            ledger.hold(other, admission(1))
+        await ledger.settle(hold, void())
+        await clock.charge(ledger, other, 600)
+        with pytest.raises(BudgetSpent, match="The budget 'team' of"):
+            ledger.hold(one, admission(1))
+        assert (one.spent_nano, other.spent_nano) == (400, 600)
+        assert clock.read_spent(one) == (1000, 1000)
+    place.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("period", "resets_ms"),
+    [
+        ("day", MIDNIGHT_MS),
+        ("week", MIDNIGHT_MS + 5 * DAY_MS),  # to Monday 2023-11-20
+        ("month", MIDNIGHT_MS + 16 * DAY_MS),  # to 2023-12-01
+    ],
+)
+async def test_a_budget_begins_anew_with_its_period(
+    place: Place, period: Period, resets_ms: int
+) -> None:
+    clock, digest = Clock(place), seed_own(place, Allowance(1000, period))
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        await clock.charge(ledger, key, 1500)
+        clock.now_ms = resets_ms - 1
+        with pytest.raises(BudgetSpent):
+            await clock.charge(ledger, key, 1)
+        with clock.open_books() as books:
+            assert clock.read(books, key).resets_ms == resets_ms
+        clock.now_ms = resets_ms
+        assert clock.read_spent(key) == (0, 0)
+        await clock.charge(ledger, key, 30)
+        assert clock.read_spent(key) == (30, 30)
+    place.assert_sound()
+
+
+async def test_a_late_settlement_leaves_the_new_period_alone(place: Place) -> None:
+    """A request that ended before midnight is committed behind it, beside others."""
+    clock, digest = Clock(place, MIDNIGHT_MS - 10), seed_own(place)
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        await clock.charge(ledger, key, 100)
+        late, longer, later = (ledger.hold(key, admission(5)) for _ in range(3))
+        clock.now_ms = MIDNIGHT_MS + 10
+        await ledger.settle(late, settlement(200, ended_ms=MIDNIGHT_MS - 1))
+        assert clock.read_spent(key) == (0, 0)
+        await ledger.settle(longer, settlement(40, ended_ms=MIDNIGHT_MS))
+        assert clock.read_spent(key) == (40, 40)
+        await ledger.settle(later, settlement(1, ended_ms=MIDNIGHT_MS - 1))
+        assert clock.read_spent(key) == (40, 40)
+        assert key.budget is not None
+        assert (key.spent_nano, key.budget.held_nano) == (341, 0)
+    place.assert_sound()
+
+
+async def test_a_clock_that_was_wrong_leaves_no_trace(place: Place) -> None:
+    """It jumps ahead by a year and back: what was spent before the jump counts again."""
+    clock, digest = Clock(place), seed_own(place)
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        await clock.charge(ledger, key, 300)
+        clock.now_ms += 365 * DAY_MS
+        await clock.charge(ledger, key, 7)
+        assert clock.read_spent(key) == (7, 7)
+        clock.now_ms = NOW_MS + HOUR_MS
+        await clock.charge(ledger, key, 20)
+        assert clock.read_spent(key) == (320, 320)
+        clock.now_ms = NOW_MS + 365 * DAY_MS
+        await clock.charge(ledger, key, 1)
+        assert clock.read_spent(key) == (8, 8)
+    place.assert_sound()
+
+
+async def test_a_request_is_charged_to_the_budget_of_its_hold(place: Place) -> None:
+    """The key spends from another one from the next request on."""
+    clock, (digest,) = Clock(place), seed(place)
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        team = key.budget
+        hold = ledger.hold(key, admission(300))
+        with clock.open_books() as books:
+            books.keys.edit(key_id_of(digest), {}, own=Allowance(50, "week"))
+        await ledger.refresh()
+        await ledger.settle(hold, settlement(250, ended_ms=NOW_MS))
+        assert clock.read_spent(key) == (0, 0)
+        assert team is not None
+        assert (team.find_spent_nano(NOW_MS), team.held_nano) == (250, 0)
+        await clock.charge(ledger, key, 9)
+        assert clock.read_spent(key) == (9, 9)
+    place.assert_sound()
+
+
+async def test_changes_are_in_force_at_the_next_request(place: Place) -> None:
+    """Changes of the amount, of the period, and of the key's budget; a new period counts what it should."""
+    clock, (digest,) = Clock(place, MIDNIGHT_MS - HOUR_MS), seed(place)
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        await clock.charge(ledger, key, 600)
+        clock.now_ms = MIDNIGHT_MS
+        await clock.charge(ledger, key, 1000)
+        with pytest.raises(BudgetSpent):
+            ledger.hold(key, admission(0, started_ms=MIDNIGHT_MS))
+        assert key.budget is not None
+        with clock.open_books() as books:
+            books.budgets.edit(key.budget.id, {"allowance": Allowance(2000, "day")})
+            await ledger.refresh()
+            await clock.charge(ledger, key, 10)
+            books.budgets.edit(key.budget.id, {"allowance": Allowance(1600, "week")})
+            await ledger.refresh()
+            assert clock.read_spent(key) == (1610, 1610)
+            with pytest.raises(BudgetSpent, match="a week"):
+                ledger.hold(key, admission(0, started_ms=MIDNIGHT_MS))
+            books.keys.edit(key_id_of(digest), {"budget_id": None})
+            await ledger.refresh()
+            await clock.charge(ledger, key, 10)
+            assert key.budget is None
+    place.assert_sound()
+
+
+async def test_a_rotated_key_keeps_the_budget(place: Place) -> None:
+    """Old and new share it, a key's own too, so a rotation gives nothing away."""
+    clock, digest = Clock(place), seed_own(place)
+    async with clock.serve() as ledger:
+        old = find_key(ledger, digest)
+        await clock.charge(ledger, old, 400)
+        new_digest = b"n" * 32
+        with clock.open_books() as books:
+            books.keys.replace(
+                key_id_of(digest), StoredSecret("key_n", new_digest, "last"), grace_ms=DAY_MS
+            )
+        await ledger.refresh()
+        new = find_key(ledger, new_digest)
+        assert new.budget is old.budget
+        await clock.charge(ledger, new, 500)
+        await clock.charge(ledger, old, 100)
+        with pytest.raises(BudgetSpent):
+            ledger.hold(new, admission(1))
+    place.assert_sound()
+
+
+async def test_budgets_outlive_the_process(place: Place) -> None:
+    """Spent money stays spent; what was in flight at the end is charged nothing and held no more."""
+    clock, digest = Clock(place), seed_own(place)
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        await clock.charge(ledger, key, 400)
+        await ledger.wait_admitted(ledger.hold(key, admission(600)))
+    async with clock.serve() as ledger:
+        key = find_key(ledger, digest)
+        assert key.budget is not None
+        assert (clock.read_spent(key), key.budget.held_nano) == ((400, 400), 0)
+    place.assert_sound()
+
+
+@needs(Needs.BOOKS)
+def test_budgets_are_listed_with_their_keys(place: Place) -> None:
+    """Named ones always, and a key's own for as long as the key lives."""
+    digest = seed_own(place)
+    with place.open_books() as books:
+        books.accounts.create("b", credit_nano=0, operator=False)
+        team = books.budgets.create("b", "team", Allowance(5, "month"))
+        assert (team.name, team.keys, team.remaining_nano, team.account) == ("team", 0, 5, "b")
+        create_key(books, "b", KeyTerms(budget_id=team.id))
+        listed = [(one.account, one.name, one.keys) for one in books.budgets.read_all()]
+        assert listed == [("a", None, 1), ("b", "team", 1)]
+        key = books.keys.revoke(key_id_of(digest))
+        assert key.budget is not None
+        assert [one.name for one in books.budgets.read_all()] == ["team"]
+        assert books.budgets.read_all("a") == []
+        with pytest.raises(NotFound):
+            books.budgets.read_all("nobody")
+
+
+@needs(Needs.BOOKS)
+def test_budgets_of_others_are_unknown(place: Place) -> None:
+    """So is a key's own to other keys, and what has ended."""
+    own_id = key_id_of(seed_own(place))
+    other = place.add_account("b")
+    with place.open_books() as books:
+        theirs = books.budgets.create("b", "team", A_DAY)
+        mine = books.budgets.create("a", "team", A_DAY)
+        key_id = key_id_of(create_key(books, "a"))
+        own = books.keys.read(own_id).terms.budget_id
+        for unknown in (theirs.id, own, 99):
+            with pytest.raises(NotFound) as refused:
+                books.keys.edit(key_id, {"budget_id": unknown})
+            assert refused.value.field == "budget_id"
+            with pytest.raises(NotFound):
+                create_key(books, "a", KeyTerms(budget_id=unknown))
+        with pytest.raises(NotFound):
+            books.budgets.read(mine.id, account_id=other)
+        with pytest.raises(NotFound):
+            books.budgets.edit(mine.id, {"name": "x"}, account_id=other)
+        with pytest.raises(NotFound):
+            books.budgets.end(mine.id, account_id=other)
+        books.budgets.end(mine.id)
+        with pytest.raises(NotFound):
+            books.keys.edit(key_id, {"budget_id": mine.id})
+        assert books.keys.read(key_id).budget is None
+
+
+@needs(Needs.BOOKS)
+def test_a_budget_in_use_does_not_end(place: Place) -> None:
+    """To end it would lift a limit that somebody relies on."""
+    (digest,) = seed(place)
+    with place.open_books() as books:
+        (team,) = books.budgets.read_all()
+        with pytest.raises(Conflict, match="1 key spends from the budget 'team'"):
+            books.budgets.end(team.id)
+        books.keys.revoke(key_id_of(digest))
+        books.budgets.end(team.id)
+        with pytest.raises(NotFound):
+            books.budgets.end(team.id)
+        assert books.budgets.create("a", "team", A_DAY).id != team.id, "the name is free again"
+        with pytest.raises(Conflict) as taken:
+            books.budgets.create("a", "team", A_DAY)
+        assert (taken.value.code, taken.value.field) == ("name_taken", "name")
+
+
+@needs(Needs.BOOKS)
+def test_a_keys_own_budget_is_changed_through_the_key(place: Place) -> None:
+    digest = seed_own(place)
+    with place.open_books() as books:
+        key = books.keys.edit(key_id_of(digest), {}, own=Allowance(7, "month"))
+        assert key.budget is not None
+        assert (key.budget.amount_nano, key.budget.period) == (7, "month")
+        (own,) = books.budgets.read_all()
+        assert own.id == key.budget.id, "it is changed, not replaced"
+        for refused in (books.budgets.end, lambda id_: books.budgets.edit(id_, {"name": "x"})):
+            with pytest.raises(Conflict, match="is a key's own"):
+                refused(own.id)
+
+
+@needs(Needs.BOOKS)
+def test_what_was_done_to_budgets_is_noted(place: Place) -> None:
+    (digest,) = seed(place)
+    with place.open_books() as books:
+        (team,) = books.budgets.read_all()
+        books.budgets.edit(team.id, {"name": "crew", "allowance": Allowance(10**9, "week")})
+        books.keys.edit(key_id_of(digest), {}, own=Allowance(2 * 10**9, "month"))
+        books.keys.edit(key_id_of(digest), {"budget_id": team.id})
+        books.keys.edit(key_id_of(digest), {"budget_id": None})
+        books.budgets.end(team.id)
+        found = books.events.read_page(None, None, 5)
+    assert [(one.action, one.detail) for one in reversed(found)] == [
+        ("budget.edit", "'crew': 1.00 a week"),
+        ("key.edit", "budget 2.00 a month"),
+        ("key.edit", "budget 'crew'"),
+        ("key.edit", "budget none"),
+        ("budget.remove", "'crew'"),
+    ]

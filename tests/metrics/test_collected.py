@@ -1,0 +1,137 @@
+"""A request that ended adds to the metrics, and labels stay bounded."""
+
+from __future__ import annotations
+
+import re
+import time
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+
+from gateway.ledger import Outcome
+from gateway.metrics import Metrics
+from gateway.metrics.collected import FAULTS, find_fault
+from gateway.money import Tokens
+from tests.support.records import make_call
+
+SECRET = "sk-ru-secret"
+LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? (\S+)")
+
+
+class Routes:
+    models: tuple[str, ...] = ("m",)
+    providers: dict[str, object] = {}  # noqa: RUF012 - nobody writes to it
+
+
+def make_gateway() -> Any:
+    ledger = SimpleNamespace(open_holds=3, log_bytes=4096, writable=True)
+    return SimpleNamespace(routes=Routes(), ledger=ledger, in_flight=2)
+
+
+def count(status: int = 200, /, **facts: Any) -> dict[str, float]:
+    """Note one call; return the series that are not 0, by name and labels."""
+    metrics, gateway = Metrics(), make_gateway()
+    plain: dict[str, Any] = {"surface": "messages", "started": time.monotonic() - 1.0}
+    metrics.note_call(make_call(gateway=gateway, **plain | facts), status)
+    return read(metrics, gateway)
+
+
+def read(metrics: Metrics, gateway: Any) -> dict[str, float]:
+    found = {}
+    for line in metrics.freeze(gateway)().splitlines():
+        if not line.startswith("#"):
+            match = LINE.fullmatch(line)
+            assert match, line
+            if value := float(match[3]):
+                found[f"{match[1]}{{{match[2] or ''}}}"] = value
+    return found
+
+
+SERVED: dict[str, Any] = {
+    "outcome": "complete",
+    "model": "m",
+    "provider": "p",
+    "attempts": 1,
+    "tokens": Tokens(100, 20, 5, 50, 7),
+    "cost_nano": 12_345,
+    "first_byte_ms": 250,
+    "waited_seconds": 0.9,
+}
+
+
+def test_a_served_request_counts_once_everywhere() -> None:
+    found = count(**SERVED)
+    of_model = 'gen_ai_request_model="m",gen_ai_provider_name="p"'
+    usage = "gen_ai_client_inference_usage"
+    assert {name: number for name, number in found.items() if "bucket" not in name and "sum" not in name} == {
+        'gateway_requests_total{surface="messages",model="m",provider="p",status="200",error_type=""}': 1,
+        f'gen_ai_server_request_duration_seconds_count{{gen_ai_operation_name="chat",{of_model},error_type=""}}': 1,
+        f'gen_ai_server_time_to_first_token_seconds_count{{gen_ai_operation_name="chat",{of_model}}}': 1,
+        'gateway_overhead_seconds_count{surface="messages"}': 1,
+        f"{usage}_input_tokens_total{{{of_model}}}": 132,
+        f"{usage}_output_tokens_total{{{of_model}}}": 50,
+        f"{usage}_cache_read_input_tokens_total{{{of_model}}}": 20,
+        f"{usage}_cache_write_input_tokens_total{{{of_model}}}": 12,
+        'gateway_charged_nano_total{model="m"}': 12_345,
+        "gateway_holds{}": 3,
+        "gateway_in_flight{}": 2,
+        "gateway_wal_bytes{}": 4096,
+        "gateway_ledger_writable{}": 1,
+    }  # fmt: skip
+
+
+def test_times_are_those_of_the_request() -> None:
+    found = count(**SERVED)
+    sums = {name.partition("{")[0]: number for name, number in found.items() if "_sum" in name}
+    assert 1.0 <= sums["gen_ai_server_request_duration_seconds_sum"] < 60
+    assert sums["gen_ai_server_time_to_first_token_seconds_sum"] == 0.25
+    overhead = sums["gen_ai_server_request_duration_seconds_sum"] - 0.9
+    assert sums["gateway_overhead_seconds_sum"] == pytest.approx(overhead)
+
+
+def test_a_refusal_has_a_reason_and_no_duration() -> None:
+    found = count(402, error_code="insufficient_quota")
+    assert found['gateway_refused_total{reason="insufficient_quota"}'] == 1
+    assert not any("duration" in name or "charged" in name for name in found)
+    assert count(400)['gateway_refused_total{reason="400"}'] == 1
+    assert not any("refused" in name for name in count(200))
+
+
+def test_an_estimate_is_counted() -> None:
+    assert count(**SERVED, estimated=True)['gateway_estimated_total{model="m"}'] == 1
+
+
+@pytest.mark.parametrize("facts", [{"model": SECRET}, {"error_code": "model_not_found"}])
+def test_no_unknown_model_is_a_label(facts: dict[str, Any]) -> None:
+    found = count(400, **facts)
+    assert any('model="_other"' in name for name in found)
+    assert not any(SECRET in name for name in found)
+
+
+def test_no_key_and_no_request_id_is_a_label() -> None:
+    """Whatever a call knows: only what is configured, and what is ours, becomes a label."""
+    facts = {"request_id": SECRET, "failed": SECRET, "console": {"path": SECRET}}
+    assert SECRET not in str(count(**SERVED, **facts))
+
+
+def test_a_provider_that_was_not_asked_is_not_named() -> None:
+    assert any('provider=""' in name for name in count(400, model="m", provider="p"))
+
+
+def test_every_outcome_is_somebodys_fault_or_nobodys() -> None:
+    assert set(FAULTS) == set(get_args(Outcome))
+    assert [find_fault(None, status) for status in (200, 304, 400, 429, 500, 503)] == [
+        "", "", "caller", "caller", "gateway", "gateway",
+    ]  # fmt: skip
+    assert find_fault("upstream_error", 502) == "upstream"
+
+
+def test_commits_and_lags_are_measured() -> None:
+    metrics, gateway = Metrics(), make_gateway()
+    metrics.note_commit(3, 0.003)
+    metrics.note_lag(0.25)
+    found = read(metrics, gateway)
+    assert found["gateway_commit_seconds_sum{}"] == 0.003
+    assert found["gateway_commit_requests_sum{}"] == 3
+    assert found['gateway_loop_lag_seconds_bucket{le="0.5"}'] == 1

@@ -1,0 +1,74 @@
+"""Price lists are recognised by their content; what is wrong with one is named."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gateway.config import ConfigError
+from gateway.price_lists import PriceListError, open_list
+from gateway.price_lists.file import MAX_BYTES
+from tests.price_lists.lists import TODAY, genai, litellm, write
+
+
+@pytest.mark.parametrize(
+    ("text", "format_"),
+    [
+        (genai({"m": {"input_mtok": 1}}), "genai-prices"),
+        ('{"units": {}, "providers": ' + genai({"m": {"input_mtok": 1}}) + "}", "genai-prices"),
+        ("\ufeff" + litellm({"m": {"input_cost_per_token": 1e-6}}), "LiteLLM"),
+    ],
+)
+def test_the_format_is_recognised(tmp_path: Path, text: str, format_: str) -> None:
+    found = open_list(write(tmp_path, text), TODAY)
+    assert found.format == format_
+    entry = found.find("openai", "m")
+    assert entry is not None
+    assert entry.amounts == {"input": 10**9}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b'[\n{"id": }]', "is not valid JSON at line 2, column 8: Expecting value"),
+        (b"", "is not valid JSON at line 1, column 1: Expecting value"),
+        (b'["\xff"]', "must be UTF-8 text; the byte at 2 is not"),
+        (b"[" * 10**6, "is not valid JSON: nested too deeply"),
+        (b'[{"models": NaN}]', "is not valid JSON: it has a number that is none"),
+        (b"[" + b"9" * 5000 + b"]", "is not valid JSON: it has a number that is none"),
+        (b"[]", "is JSON, but no price list that is known here"),
+        (b"{}", "is JSON, but no price list that is known here"),
+        (b"3", "is JSON, but no price list that is known here"),
+        (b'{"data": [{"id": "m", "pricing": {}}]}', "is JSON, but no price list that is known"),
+    ],
+)
+def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "list.json"
+    path.write_bytes(content)
+    with pytest.raises(PriceListError) as caught:
+        open_list(path, TODAY)
+    assert str(caught.value).startswith(f"{path}: {problem}")
+    assert isinstance(caught.value, ConfigError)
+
+
+def test_a_folder_and_a_huge_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PriceListError, match="cannot be read: Is a directory"):
+        open_list(tmp_path, TODAY)
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(PriceListError, match=f"is larger than {MAX_BYTES} bytes"):
+        open_list(huge, TODAY)
+    with pytest.raises(FileNotFoundError):
+        open_list(tmp_path / "missing", TODAY)
+
+
+def test_numbers_keep_all_their_digits(tmp_path: Path) -> None:
+    text = genai({"m": {"input_mtok": 1}}).replace('"input_mtok": 1', '"input_mtok": 0.123456789')
+    found = open_list(write(tmp_path, text), TODAY).find("openai", "m")
+    assert found is not None
+    assert found.amounts["input"] == 123_456_789
+    assert json.loads("0.1", parse_float=Decimal) == Decimal("0.1")

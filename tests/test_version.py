@@ -1,0 +1,22 @@
+"""The version is that of the installed package."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import metadata
+
+import pytest
+
+from gateway.version import UNKNOWN, find_version
+from tests import ROOT
+
+
+def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert find_version() in {project["version"], UNKNOWN}
+
+    def find_none(_: str) -> str:
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "version", find_none)
+    assert find_version() == UNKNOWN
