@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger import Books, KeyTerms, Terms
+from gateway.ledger import Allowance, Books, KeyTerms, Terms
 
 NANO: Final = 10**9
 PICKY_MODEL: Final = "no-usage/5"
@@ -38,11 +38,12 @@ class Seed:
     cap_nano: int | None = None
     expires_in_ms: int | None = None
     revoked: bool = False
+    budget: Allowance | None = None
     account: Terms = Terms()  # noqa: RUF009 - it is frozen
     """The account's own terms; the others are the key's."""
 
 
-SPARES: Final = 40
+SPARES: Final = 60
 SEEDS: Final = (
     Seed("rich", 10**6 * NANO),
     *(Seed(f"spare-{number}") for number in range(SPARES)),
@@ -80,6 +81,7 @@ def _add(books: Books, one: Seed) -> Caller:
             cap_nano=one.cap_nano,
             expires_ms=None if one.expires_in_ms is None else books.clock() + one.expires_in_ms,
         ),
+        own=one.budget,
     )
     if one.suspended:
         accounts.suspend(books, one.name)
