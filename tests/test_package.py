@@ -73,13 +73,13 @@ WITHOUT_TESTS: Final = {
     "dialects/base": "protocols",
     "dialects/records": "records without rules",
     "ledger/observations": "records and protocols: the contract suite's test_observations.py",
-    "ledger/sqlite/books/observations": "what it reads is all in that test of the contract",
+    "ledger/sql/books/observations": "what it reads is all in that test of the contract",
     "ledger/errors": "classes without code",
     "ledger/books": "a protocol: the contract suite holds its implementations to it",
     "ledger/key_books": "protocols: the contract suite holds their implementations to them",
     "ledger/call_books": "a part of that protocol",
     "ledger/signin_books": "a part of that protocol",
-    "ledger/sqlite/checks": "queries: test_audit.py breaks what each of them proves",
+    "ledger/sql/checks": "queries: test_audit.py breaks what each of them proves",
     "exit_codes": "a table: test_readme.py compares it with the documents",
 }
 """Modules with nothing to test by themselves, and why. A folder's `__init__` has names alone."""

@@ -26,7 +26,7 @@ JSON_BORDERS: Final = (
     "config/",  # TOML
     "console/",
     "dialects/",
-    "ledger/sqlite/books/database",  # rows that come as one JSON array
+    "ledger/sql/books/database",  # rows that come as one JSON array
     "upstream/demo",
     "usage",
 )

@@ -198,7 +198,7 @@ def open_books(path: Path, *, create: bool = False, clock: Callable[[], int] = u
     Raises:
         LedgerError: there is no ledger at `path`, or it cannot be used.
     """
-    from gateway.ledger.sqlite.books.books import SqliteBooks  # only the opener needs SQLite
+    from gateway.ledger.sqlite.books import SqliteBooks  # only the opener needs SQLite
 
     return SqliteBooks(path, create=create, clock=clock)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import NAME, OPERATOR, Clock
 
 

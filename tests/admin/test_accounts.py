@@ -25,7 +25,7 @@ from gateway.ledger import (
     Terms,
     open_ledger,
 )
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MAX_AMOUNT_NANO, Tokens
 from gateway.times import DAY_MS
 from tests.ledger.kit import (

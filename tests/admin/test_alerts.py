@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway.admin import alerts
 from gateway.ledger import Hook
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.support.settings import load
 
 CONFIG = '[alerts]\ncommand = ["page"]\n'

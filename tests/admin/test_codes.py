@@ -14,7 +14,7 @@ import pytest
 from gateway import apikeys
 from gateway.admin import accounts, codes, keys
 from gateway.ledger import Books, CodeStatus, Conflict, NotFound, Refused, open_ledger
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MAX_AMOUNT_NANO, NANO
 from tests.ledger.kit import assert_sound, query
 

@@ -12,7 +12,7 @@ import pytest
 from gateway import apikeys
 from gateway.admin import accounts, keys
 from gateway.ledger import Books, Conflict, KeyTerms, NotFound, Refused
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS
 from tests.ledger.kit import query

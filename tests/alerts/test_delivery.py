@@ -23,7 +23,7 @@ from gateway.alerts.delivery import (
 )
 from gateway.config import Alerts
 from gateway.ledger import Alert, Hook
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import unix_ms
 from tests.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.waiting import until

@@ -14,8 +14,8 @@ from gateway.alerts.findings import (
     find_old_backup,
 )
 from gateway.api import MissingUsage
-from gateway.ledger.sqlite.books.books import SqliteBooks
-from gateway.ledger.sqlite.observations import CallSum, Observations, write_observations
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sql.observations import CallSum, Observations, write_observations
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.settings import load

@@ -21,8 +21,8 @@ from gateway.alerts import Watch
 from gateway.api import Gateway
 from gateway.config.alerts import NO_ALERTS
 from gateway.ledger import Hook
-from gateway.ledger.sqlite.books.books import SqliteBooks
-from gateway.ledger.sqlite.observations import CallSum, Observations, write_observations
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sql.observations import CallSum, Observations, write_observations
 from gateway.times import unix_ms
 from tests import ROOT
 from tests.alerts.receiver import SECRET, Receiver, listen, verify

@@ -23,7 +23,7 @@ from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Settlement
-from gateway.ledger.sqlite.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
+from gateway.ledger.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
 from gateway.usage import Metered

@@ -26,7 +26,7 @@ from gateway.ledger import (
     UpstreamFailure,
     open_ledger,
 )
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO, Price, Tokens
 from tests.console.kit import HOLDER, OTHER, Console, start_console
 from tests.ledger.kit import PRICE

@@ -20,7 +20,7 @@ from playwright.async_api import Page
 
 from gateway.admin import accounts, keys
 from gateway.ledger import KeyTerms
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.money import NANO, Tokens
 from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, download, go, read_table, settle

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger import Alert
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.alerts.receiver import SECRET, Receiver, listen
 from tests.alerts.test_watch import run_verb, write_alerts
 from tests.console.kit import prepare

@@ -30,7 +30,7 @@ from gateway.api import Gateway
 from gateway.app import make_app, make_gateway
 from gateway.config import load_config
 from gateway.ledger import open_ledger
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO
 from tests.support.process import GatewayProcess, free_port
 

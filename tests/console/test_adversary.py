@@ -15,7 +15,7 @@ from gateway.admin import accounts, checks, keys
 from gateway.console import books_thread
 from gateway.console.api.keys import MAX_LIVE_KEYS
 from gateway.console.books_thread import MIN_LOCK_WAIT_MS
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console
 
 BEYOND_DATES: Final = "9999-12-31T23:59:59-23:00"

@@ -22,7 +22,7 @@ from gateway.console.api import billing as billing_api
 from gateway.console.browser import API_HEADERS
 from gateway.console.csv_stream import Chunk, stream_csv
 from gateway.ledger import Books, KeyTerms, LedgerError
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS
 from tests.console.calls import NOON_MS, Past, add_calls
 from tests.console.handler_kit import make_request, open_books_thread

@@ -23,9 +23,9 @@ from gateway.ledger import (
     NotFound,
     Outcome,
 )
-from gateway.ledger.sqlite.books import calls as call_book
-from gateway.ledger.sqlite.books import entries
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sql.books import calls as call_book
+from gateway.ledger.sql.books import entries
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call
 from tests.ledger.kit import TOKENS, assert_sound

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger import Books, CallFilter, EntryFilter, EntryKind, UsageFilter
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import MIGRATIONS, connect
 from gateway.times import DAY_MS, HOUR_MS
 

@@ -1,32 +1,44 @@
-"""The audit: proves that balances, entries, requests and sums agree, exactly and in integers."""
+"""The audit of a database file: SQLite's own checks of it, then the proof of the books."""
 
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from typing import Final
 
-from gateway.ledger.records import AuditReport, InterruptedView
-from gateway.ledger.sqlite.budgets import end_period
-from gateway.ledger.sqlite.checks import CHECKS, FULL_CHECKS, Check
-from gateway.ledger.sqlite.integrity import MAX_PROBLEMS, check_file, find_orphans
+from gateway.ledger.records import AuditReport
+from gateway.ledger.sql.audit import prove, read_checkpoint, read_last_entry, write_checkpoint
+from gateway.ledger.sql.budgets import end_period
+from gateway.ledger.sql.checks import COST, COSTS_MESSAGE, Check
+from gateway.ledger.sqlite.integrity import check_file, find_orphans
 from gateway.ledger.sqlite.schema import transaction
-from gateway.money import Price, Tokens, compute_cost_nano
+from gateway.money import (
+    TOKENS_PER_PRICE,
+    Price,
+    Tokens,
+    compute_cost_nano,
+)
 
-MAX_TO_SETTLE: Final = 100
-"""The most interrupted requests listed; settling them brings up the next."""
-
-
-_UNSETTLED: Final = """
-    FROM requests JOIN accounts ON accounts.id = requests.account_id
-    WHERE outcome = 'interrupted' AND NOT EXISTS (
-        SELECT 1 FROM entries
-        WHERE entries.request_id = requests.id AND entries.kind = 'correction'
+_COST_ARGUMENTS: Final = 13
+"""The number of the function's parameters: five counts, seven prices, the searches."""
+_COSTS: Final = f"""
+    SELECT id, cost_nano, computed
+    FROM (
+        SELECT id, cost_nano, iif(
+            typeof({COST}) = 'integer',
+            ({COST} + {TOKENS_PER_PRICE - 1}) / {TOKENS_PER_PRICE} + request_price_nano,
+            compute_cost(
+                input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
+                cache_write_1h_tokens, input_price_nano, output_price_nano,
+                cached_input_price_nano, cache_write_price_nano, request_price_nano,
+                cache_write_1h_price_nano, web_search_price_nano, web_searches
+            )
+        ) AS computed
+        FROM requests WHERE state = 'posted'
     )
-"""
-_TO_SETTLE: Final = f"""
-    SELECT requests.id, accounts.name, model, provider, hold_nano, started_ms {_UNSETTLED}
-    ORDER BY started_ms DESC, requests.id DESC LIMIT {MAX_TO_SETTLE}
-"""
+    WHERE cost_nano <> computed
+"""  # noqa: S608 - of constants
+_COST_CHECK: Final = Check(_COSTS, COSTS_MESSAGE)
 
 
 def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> AuditReport:
@@ -41,38 +53,20 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
     connection.create_function("end_period", 2, end_period, deterministic=True)
     connection.execute("BEGIN")  # one snapshot for all checks
     try:
-        since = 0 if full else _read_checkpoint(connection)
-        report = _check_all(connection, since, full=full)
-        last = _read_number(connection, "SELECT coalesce(max(id), 0) FROM entries")
+        since = 0 if full else read_checkpoint(connection)
+        report = prove(connection, since, full=full, more_checks=(_COST_CHECK,))
+        if full:
+            orphans = find_orphans(connection)
+            report = replace(
+                report, ok=report.ok and not orphans, problems=report.problems + orphans
+            )
+        last = read_last_entry(connection)
     finally:
         connection.execute("ROLLBACK")
     if report.ok:
-        _write_checkpoint(connection, last, now_ms)
+        with transaction(connection):
+            write_checkpoint(connection, last, now_ms)
     return report
-
-
-def _check_all(connection: sqlite3.Connection, since: int, *, full: bool) -> AuditReport:
-    checks = CHECKS + FULL_CHECKS if full else CHECKS
-    problems = tuple(text for check in checks for text in _violations(connection, check, since))
-    if full:
-        problems += find_orphans(connection)
-    return AuditReport(
-        ok=not problems,
-        accounts=_read_number(connection, "SELECT count(*) FROM accounts"),
-        entries=_read_number(connection, "SELECT count(*) FROM entries WHERE id > ?", since),
-        pending=_read_number(connection, "SELECT count(*) FROM requests WHERE state = 'pending'"),
-        interrupted=_read_number(
-            connection, "SELECT count(*) FROM requests WHERE outcome = 'interrupted'"
-        ),
-        unsettled=_read_number(connection, f"SELECT count(*) {_UNSETTLED}"),
-        to_settle=_read_to_settle(connection) if full else (),
-        problems=problems,
-    )
-
-
-def _violations(connection: sqlite3.Connection, check: Check, since: int) -> list[str]:
-    rows = connection.execute(f"{check.sql} LIMIT {MAX_PROBLEMS}", {"since": since})
-    return [check.message.format(*row) for row in rows]
 
 
 def _compute_cost(*row: int) -> int:
@@ -81,28 +75,3 @@ def _compute_cost(*row: int) -> int:
     return compute_cost_nano(
         Tokens(fresh, cached, written, output, written_1h), Price(*prices), searches
     )
-
-
-_COST_ARGUMENTS: Final = 13
-"""The number of the function's parameters: five counts, seven prices, the searches."""
-
-
-def _read_to_settle(connection: sqlite3.Connection) -> tuple[InterruptedView, ...]:
-    return tuple(InterruptedView(*row) for row in connection.execute(_TO_SETTLE))
-
-
-def _read_checkpoint(connection: sqlite3.Connection) -> int:
-    return _read_number(connection, "SELECT coalesce(max(entry_id), 0) FROM checkpoints")
-
-
-def _write_checkpoint(connection: sqlite3.Connection, entry_id: int, now_ms: int) -> None:
-    with transaction(connection):
-        if entry_id > _read_checkpoint(connection):
-            connection.execute(
-                "INSERT INTO checkpoints (entry_id, created_ms) VALUES (?, ?)", (entry_id, now_ms)
-            )
-
-
-def _read_number(connection: sqlite3.Connection, sql: str, *parameters: int) -> int:
-    (number,) = connection.execute(sql, parameters).fetchone()
-    return int(number)

@@ -14,16 +14,14 @@ from typing import Final
 
 from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.budget_records import Spending
-from gateway.ledger.records import EntryKind
+from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sql.posting import Draft
 from gateway.ledger.sqlite.budgets import charge_budgets
 from gateway.ledger.sqlite.costs import add_costs
 from gateway.ledger.sqlite.rows import Statement, read_numbers, run_rows
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import add_totals
 from gateway.money import Price
-
-MAX_ITEMS: Final = 512
-"""The most items of a batch: 33 columns of 512 rows stay below SQLite's 32,766 parameters."""
 
 _INSERT_REQUESTS: Final = Statement(
     "INSERT INTO requests (id, account_id, key_id, model, stream, hold_nano, input_price_nano,"
@@ -73,28 +71,6 @@ Cell = int | str | None
 
 class NotPendingError(Exception):
     """The request to settle does not exist or was settled before."""
-
-
-@dataclass(slots=True)
-class Item:
-    """One request's step: its row is inserted, or settled, or both at once."""
-
-    hold: Hold
-    insert: bool
-    settlement: Settlement | None
-
-
-@dataclass(slots=True)
-class Draft:
-    """An entry before the balance after it is known."""
-
-    account_id: int
-    kind: EntryKind
-    amount_nano: int
-    created_ms: int
-    request_id: str | None = None
-    idempotency_key: str | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

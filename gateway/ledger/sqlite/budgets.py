@@ -16,9 +16,9 @@ import orjson
 
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.budget_records import Spending
-from gateway.ledger.periods import Period, Span, find_span
+from gateway.ledger.periods import Period, find_span
+from gateway.ledger.sql.budgets import sum_charges
 from gateway.ledger.sqlite.rows import Statement, read_json, run_rows
-from gateway.times import DAY_MS
 
 _READ: Final = Statement(
     "SELECT json_group_array(json_array(id, period, period_day, spent_nano))"
@@ -28,30 +28,6 @@ _WRITE: Final = Statement(
     "UPDATE budgets SET spent_nano = new.column2, period_day = new.column3 FROM",
     "AS new WHERE budgets.id = new.column1",
 )
-SUM: Final = (
-    "SELECT coalesce(sum(cost_nano), 0) FROM requests"
-    " WHERE budget_id = ? AND ended_ms >= ? AND ended_ms < ?"
-)
-"""Voided requests are among them, at a cost of 0: so the index alone is read."""
-
-
-WRONG_BUDGETS: Final = f"""
-    SELECT id, spent_nano, charged
-    FROM (
-        SELECT id, spent_nano, coalesce((
-            SELECT sum(cost_nano) FROM requests
-            WHERE budget_id = budgets.id
-                AND ended_ms >= period_day * {DAY_MS} AND ended_ms < end_period(period, period_day)
-        ), 0) AS charged
-        FROM budgets
-    )
-    WHERE spent_nano <> charged
-"""  # noqa: S608 - of constants
-"""For the audit: budgets whose sum is not that of their requests; `end_period` is ours."""
-OTHERS_BUDGETS: Final = """
-    SELECT requests.id, budget_id FROM requests JOIN budgets ON budgets.id = budget_id
-    WHERE requests.account_id <> budgets.account_id
-"""
 
 
 def charge_budgets(
@@ -76,13 +52,3 @@ def charge_budgets(
     rows = [(id_, one.spent_nano, one.span.first_day) for id_, one in spendings.items()]
     run_rows(connection, _WRITE, rows)
     return spendings
-
-
-def sum_charges(connection: sqlite3.Connection, budget_id: int, span: Span) -> int:
-    """Return what a budget was charged for requests that ended in a period."""
-    values = (budget_id, span.starts_ms, span.ends_ms)
-    return int(connection.execute(SUM, values).fetchone()[0])
-
-
-def end_period(period: Period, first_day: int) -> int:
-    return find_span(period, first_day * DAY_MS).ends_ms

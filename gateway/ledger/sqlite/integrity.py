@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-MAX_PROBLEMS: Final = 20
-"""Problems listed: a broken file has thousands that say no more."""
+from gateway.ledger.sql.audit import MAX_PROBLEMS
+
 QUICK_SECONDS: Final = 0.5
 """The longest check at the start. It reads all pages first, whatever time that takes: 0.4 s for a
 million requests. Then it looks at the rows of a small file, or at some of a larger one."""

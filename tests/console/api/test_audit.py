@@ -11,7 +11,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.ledger import Actor, LedgerError
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.kit import add_key, get
 from tests.console.kit import (
     API,

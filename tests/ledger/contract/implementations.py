@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar, cast
 
 from gateway.ledger import Books, Ledger
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.faults import Faults
 from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage

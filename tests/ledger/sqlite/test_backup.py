@@ -19,7 +19,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.ledger import LedgerError
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import (
     Place,
@@ -104,7 +104,7 @@ KILLED_BACKUP = """
 import os, signal, sys
 from pathlib import Path
 from gateway.ledger.sqlite import backup
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 backup._copy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 SqliteBooks(Path(sys.argv[1])).back_up(Path(sys.argv[2]))
 """

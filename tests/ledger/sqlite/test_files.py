@@ -17,7 +17,7 @@ from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
 from gateway.exit_codes import ExitCode
 from gateway.ledger import FilesLost, LedgerError, LedgerLocked
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import FileWatch, find_server, is_served, marked, take_lock
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import NANO

@@ -13,7 +13,7 @@ from stat import S_IMODE
 import pytest
 
 from gateway.ledger import LedgerError
-from gateway.ledger.sqlite.books.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import MIGRATIONS, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests import ROOT

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from gateway.admin import accounts, keys
 from gateway.ledger import Account, Hold, Key, KeyTerms, Outcome, UsageGroup
 from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
-from gateway.ledger.sqlite.books.database import Database
-from gateway.ledger.sqlite.books.usage import UsageBook
+from gateway.ledger.sql.books.database import Database
+from gateway.ledger.sql.books.usage import UsageBook
 from gateway.ledger.sqlite.files import FileWatch
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

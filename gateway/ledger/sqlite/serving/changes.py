@@ -11,7 +11,8 @@ import orjson
 from gateway.ledger.base import Account
 from gateway.ledger.budget_records import Allowance, Budget, Spending
 from gateway.ledger.periods import Period, find_span
-from gateway.ledger.sqlite.rows import (
+from gateway.ledger.serving.memory import KeyRow, Snapshot
+from gateway.ledger.sql.terms import (
     KEY_LIVES,
     KEY_TERMS,
     TERMS,
@@ -21,7 +22,6 @@ from gateway.ledger.sqlite.rows import (
     read_terms,
 )
 from gateway.ledger.sqlite.schema import transaction
-from gateway.ledger.sqlite.serving.memory import KeyRow, Snapshot
 from gateway.times import DAY_MS
 
 _ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger.errors import LedgerMismatch
+from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.schema import ignore_step, set_busy_timeout, transaction
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
-from gateway.ledger.sqlite.serving.memory import Snapshot
 from gateway.ledger.sqlite.totals import fail_pending
 
 log = logging.getLogger("gateway.ledger")

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import aiosqlite
 
-from gateway.ledger.budget_records import Spending
 from gateway.ledger.errors import FilesLost
-from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
+from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.serving.sums import Observations
+from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
 from gateway.ledger.sqlite.files import FileWatch
-from gateway.ledger.sqlite.observations import Observations, write_observations
+from gateway.ledger.sqlite.observations import write_aside
 from gateway.ledger.sqlite.reasons import primary_code
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
-from gateway.ledger.sqlite.serving.memory import Snapshot
 from gateway.ledger.sqlite.serving.thread import report_from_thread
 from gateway.ledger.sqlite.serving.wal import WalKeeper
 
@@ -53,21 +52,6 @@ ITEM_ERRORS: Final = (
 )
 """Errors that a bad item can raise: a constraint, a number or text that SQLite cannot store, or a
 bug of ours that only this item brings out."""
-
-
-@dataclass(slots=True)
-class Report:
-    """The result; items in neither list were not tried, or may be tried again."""
-
-    polled: bool = False
-    """True if other connections' commits were looked for; `snapshot` is what they changed."""
-    snapshot: Snapshot | None = None
-    balances_nano: dict[int, int] = field(default_factory=dict)
-    spent_nano: dict[str, int] = field(default_factory=dict)
-    spendings: dict[int, Spending] = field(default_factory=dict)
-    done: list[Item] = field(default_factory=list)
-    refused: list[tuple[Item, Exception]] = field(default_factory=list)
-    unavailable: sqlite3.Error | FilesLost | None = None
 
 
 class Store:
@@ -114,7 +98,7 @@ class Store:
         self, connection: sqlite3.Connection, *, observed: Observations, now_ms: int
     ) -> None:
         self._files.check()
-        write_observations(connection, observed, now_ms)
+        write_aside(connection, observed, now_ms)
 
     def _work(
         self, connection: sqlite3.Connection, *, items: Sequence[Item], now_ms: int, polls: bool
@@ -127,7 +111,7 @@ class Store:
                 report.snapshot = self._feed.poll(connection)
                 report.polled = True
         except (sqlite3.Error, FilesLost) as error:
-            report.unavailable = error
+            report.unavailable, report.is_brief = error, is_busy(error)
             return report
         commit_items(connection, items, now_ms, report)
         return report
@@ -152,7 +136,7 @@ def _commit(
         committed = commit_requests(connection, items, now_ms)
     except ITEM_ERRORS as error:
         if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
-            report.unavailable = error
+            report.unavailable, report.is_brief = error, is_busy(error)
             return True
         report.refused.extend((item, error) for item in items)
         return False

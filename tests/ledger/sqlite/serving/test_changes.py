@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.admin import accounts
 from gateway.ledger import open_ledger
-from gateway.ledger.sqlite.serving.schedule import LINGER_SECONDS, POLL_SECONDS
+from gateway.ledger.serving.schedule import LINGER_SECONDS, POLL_SECONDS
 from tests.ledger.kit import make_place, query
 
 

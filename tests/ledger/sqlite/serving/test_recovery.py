@@ -12,7 +12,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.ledger import LedgerError
-from gateway.ledger.sqlite.audit import MAX_TO_SETTLE
+from gateway.ledger.sql.audit import MAX_TO_SETTLE
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending

@@ -1,0 +1,88 @@
+"""The proof of the books: balances, entries, requests and sums agree, exactly and in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.ledger.records import AuditReport, InterruptedView
+from gateway.ledger.sql.checks import CHECKS, FULL_CHECKS, Check
+from gateway.ledger.sql.connection import Connection
+
+MAX_PROBLEMS: Final = 20
+"""Problems listed of each kind: broken books have thousands that say no more."""
+MAX_TO_SETTLE: Final = 100
+"""The most interrupted requests listed; settling them brings up the next."""
+
+
+_UNSETTLED: Final = """
+    FROM requests JOIN accounts ON accounts.id = requests.account_id
+    WHERE outcome = 'interrupted' AND NOT EXISTS (
+        SELECT 1 FROM entries
+        WHERE entries.request_id = requests.id AND entries.kind = 'correction'
+    )
+"""
+_TO_SETTLE: Final = f"""
+    SELECT requests.id, accounts.name, model, provider, hold_nano, started_ms {_UNSETTLED}
+    ORDER BY started_ms DESC, requests.id DESC LIMIT {MAX_TO_SETTLE}
+"""
+
+
+def prove(
+    connection: Connection,
+    since: int,
+    *,
+    full: bool,
+    kept_from_ms: int = 0,
+    more_checks: Iterable[Check] = (),
+) -> AuditReport:
+    """Prove what came after the entry `since`, or everything if `full`, inside one snapshot.
+
+    `kept_from_ms` is the time since which all requests are kept; `more_checks` are the database's own.
+    """
+    checks = (*CHECKS, *FULL_CHECKS, *more_checks) if full else CHECKS
+    values = {"since": since, "kept_from": kept_from_ms}
+    problems = tuple(text for check in checks for text in _find(connection, check, values))
+    return AuditReport(
+        ok=not problems,
+        accounts=_read_number(connection, "SELECT count(*) FROM accounts"),
+        entries=_read_number(connection, "SELECT count(*) FROM entries WHERE id > ?", since),
+        pending=_read_number(connection, "SELECT count(*) FROM requests WHERE state = 'pending'"),
+        interrupted=_read_number(
+            connection, "SELECT count(*) FROM requests WHERE outcome = 'interrupted'"
+        ),
+        unsettled=_read_number(connection, f"SELECT count(*) {_UNSETTLED}"),
+        to_settle=_read_to_settle(connection) if full else (),
+        problems=problems,
+    )
+
+
+def read_last_entry(connection: Connection) -> int:
+    return _read_number(connection, "SELECT coalesce(max(id), 0) FROM entries")
+
+
+def read_checkpoint(connection: Connection) -> int:
+    """Return the last entry that is proven."""
+    return _read_number(connection, "SELECT coalesce(max(entry_id), 0) FROM checkpoints")
+
+
+def write_checkpoint(connection: Connection, entry_id: int, now_ms: int) -> None:
+    """Note that all entries up to this one are proven, inside a transaction."""
+    if entry_id > read_checkpoint(connection):
+        connection.execute(
+            "INSERT INTO checkpoints (entry_id, created_ms) VALUES (?, ?)", (entry_id, now_ms)
+        )
+
+
+def _find(connection: Connection, check: Check, values: dict[str, int]) -> list[str]:
+    rows = connection.execute(f"{check.sql} LIMIT {MAX_PROBLEMS}", values)
+    return [check.message.format(*check.show(row)) for row in rows]
+
+
+def _read_to_settle(connection: Connection) -> tuple[InterruptedView, ...]:
+    return tuple(InterruptedView(*row) for row in connection.execute(_TO_SETTLE))
+
+
+def _read_number(connection: Connection, sql: str, *values: int) -> int:
+    (number,) = connection.execute(sql, values).fetchone()
+    return int(number)

@@ -1,0 +1,211 @@
+"""Alerts: raised once, queued until delivered. Rows come as one JSON array (see `rows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from gateway.ledger.alert_records import (
+    KEPT_MS,
+    Alert,
+    AlertKind,
+    AlertView,
+    Channel,
+    Due,
+    Hook,
+    make_alert_id,
+    write_alert,
+)
+from gateway.ledger.sql.books.database import Database, read_account_name
+from gateway.ledger.sql.connection import Connection
+from gateway.money import format_amount
+
+MAX_AT_ONCE: Final = 500
+"""Alerts about balances that one look raises: a new threshold may be above every balance."""
+PER_RECEIVER: Final = 4
+"""Alerts of one receiver that are due at once: one that hangs holds no others up."""
+
+_RAISE: Final = (
+    "INSERT INTO alerts (id, key, channel, kind, account_id, body, created_ms, next_try_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key, channel) DO NOTHING"
+)
+_FORGET: Final = "DELETE FROM alerts WHERE created_ms < ? AND next_try_ms IS NULL"
+_CONDITIONS: Final = "SELECT json_group_array(subject) FROM alert_conditions WHERE kind = ?"
+_BEGIN: Final = "INSERT INTO alert_conditions (kind, subject, since_ms) VALUES (?, ?, ?)"
+_END: Final = "DELETE FROM alert_conditions WHERE kind = ? AND subject = ?"
+_THRESHOLD: Final = "coalesce(alert_hooks.low_balance_nano, :default)"
+# An account that never had an entry has not fallen.
+_FALLEN: Final = f"""
+    SELECT json_group_array(json_array(id, name, balance_nano, threshold)) FROM (
+        SELECT accounts.id, name, balance_nano, {_THRESHOLD} AS threshold
+        FROM accounts LEFT JOIN alert_hooks ON alert_hooks.account_id = accounts.id
+        WHERE balance_nano < {_THRESHOLD} AND suspended = 0
+            AND EXISTS (SELECT 1 FROM entries WHERE entries.account_id = accounts.id)
+            AND NOT EXISTS (
+                SELECT 1 FROM alert_conditions
+                WHERE kind = 'low_balance' AND subject = CAST(accounts.id AS TEXT)
+            )
+        LIMIT {MAX_AT_ONCE}
+    )
+"""  # noqa: S608 - built from constants
+_RISEN: Final = f"""
+    SELECT json_group_array(subject) FROM alert_conditions
+    JOIN accounts ON accounts.id = CAST(subject AS INTEGER)
+    LEFT JOIN alert_hooks ON alert_hooks.account_id = accounts.id
+    WHERE kind = 'low_balance' AND ({_THRESHOLD} IS NULL OR balance_nano >= {_THRESHOLD})
+"""  # noqa: S608 - built from constants
+# The first of each receiver come first, and the operator's before those of holders.
+_DUE: Final = f"""
+    SELECT json_group_array(json_array(
+        place, channel = 'holder', next_try_ms,
+        id, channel, account_id, body, created_ms, attempts, url, secret, low_balance_nano
+    ))
+    FROM (
+        SELECT alerts.*, url, secret, low_balance_nano, row_number() OVER (
+            PARTITION BY channel, iif(channel = 'holder', alerts.account_id, 0)
+            ORDER BY next_try_ms, id
+        ) AS place
+        FROM alerts LEFT JOIN alert_hooks ON alert_hooks.account_id = alerts.account_id
+        WHERE next_try_ms <= :now
+    )
+    WHERE place <= {PER_RECEIVER}
+"""  # noqa: S608 - built from constants
+_LATEST: Final = """
+    SELECT json_group_array(json_array(
+        id, channel, kind, json_extract(body, '$.text'), created_ms, next_try_ms, attempts, delivered_ms, reason
+    ))
+    FROM (
+        SELECT * FROM alerts
+        WHERE iif(:account IS NULL, channel <> 'holder',
+            channel = 'holder' AND account_id = :account)
+        ORDER BY created_ms DESC, id DESC LIMIT :limit
+    )
+"""
+_DELIVERED: Final = (
+    "UPDATE alerts SET attempts = attempts + 1, delivered_ms = ?, next_try_ms = NULL, reason = NULL"
+    " WHERE id = ?"
+)
+_FAILED: Final = (
+    "UPDATE alerts SET attempts = attempts + 1, next_try_ms = ?, reason = ? WHERE id = ?"
+)
+_HOOK: Final = "SELECT url, secret, low_balance_nano FROM alert_hooks WHERE account_id = ?"
+_SET_HOOK: Final = (
+    "INSERT INTO alert_hooks (account_id, url, secret, low_balance_nano) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (account_id) DO UPDATE SET url = excluded.url, secret = excluded.secret,"
+    " low_balance_nano = excluded.low_balance_nano"
+)
+
+
+class AlertBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def raise_all(self, alerts: Sequence[Alert], channels: Collection[Channel]) -> None:
+        if not alerts:
+            return
+        with self._database.changing() as connection:
+            connection.execute(_FORGET, (self._database.clock() - KEPT_MS,))
+            for alert in alerts:
+                self._raise(connection, alert, channels)
+
+    def raise_test(self, account_id: int | None, channels: Collection[Channel]) -> None:
+        alert = Alert("test", "test", make_alert_id(), "This is a test.", account_id)
+        self.raise_all([alert], channels)
+
+    def follow(
+        self,
+        kind: AlertKind,
+        standing: Mapping[str, str],
+        ended: Mapping[str, str],
+        channels: Collection[Channel],
+    ) -> None:
+        told = set(self._database.read_rows(_CONDITIONS, (kind,)))
+        if told == standing.keys():
+            return
+        with self._database.changing() as connection:
+            for subject in standing.keys() - told:
+                now_ms = self._database.clock()
+                connection.execute(_BEGIN, (kind, subject, now_ms))
+                self._raise(
+                    connection, Alert(kind, subject, str(now_ms), standing[subject]), channels
+                )
+            for subject in told - standing.keys():
+                connection.execute(_END, (kind, subject))
+                if text := ended.get(subject):
+                    end = Alert(kind, subject, f"{self._database.clock()} end", text, state="ended")
+                    self._raise(connection, end, channels)
+
+    def follow_balances(
+        self, default_nano: int | None, currency: str, channels: Collection[Channel]
+    ) -> None:
+        wanted = {"default": default_nano}
+        with self._database.snapshot():
+            risen = self._database.read_rows(_RISEN, wanted)
+            fallen = self._database.read_rows(_FALLEN, wanted)
+        if not risen and not fallen:
+            return
+        with self._database.changing() as connection:
+            for subject in risen:
+                connection.execute(_END, ("low_balance", subject))
+            now_ms = self._database.clock()
+            for account_id, name, balance_nano, threshold_nano in fallen:
+                connection.execute(_BEGIN, ("low_balance", str(account_id), now_ms))
+                text = (
+                    f"The balance of account '{name}' is {format_amount(balance_nano)} {currency},"
+                    f" below {format_amount(threshold_nano)} {currency}."
+                )
+                alert = Alert("low_balance", name, str(now_ms), text, account_id)
+                self._raise(connection, alert, channels)
+
+    def read_due(self, limit: int) -> list[Due]:
+        rows = sorted(self._database.read_rows(_DUE, {"now": self._database.clock()}))
+        return [
+            Due(*(*row, Hook(*hook) if row[1] == "holder" and hook[0] else None))
+            for row, hook in ((one[3:9], one[9:]) for one in rows[:limit])
+        ]
+
+    def note_delivered(self, alert_id: str) -> None:
+        with self._database.changing() as connection:
+            connection.execute(_DELIVERED, (self._database.clock(), alert_id))
+
+    def note_failure(self, alert_id: str, reason: str, next_try_ms: int | None) -> None:
+        with self._database.changing() as connection:
+            connection.execute(_FAILED, (next_try_ms, reason, alert_id))
+
+    def read_latest(self, limit: int, account_id: int | None = None) -> list[AlertView]:
+        rows = self._database.read_rows(_LATEST, {"account": account_id, "limit": limit})
+        views = [AlertView(*row) for row in rows]
+        return sorted(views, key=lambda one: (one.created_ms, one.id), reverse=True)
+
+    def read_hook(self, account_id: int) -> Hook:
+        with self._database.reading() as connection:
+            row = connection.execute(_HOOK, (account_id,)).fetchone()
+        return Hook(*row) if row else Hook(None, None, None)
+
+    def set_hook(self, account_id: int, hook: Hook) -> None:
+        with self._database.changing() as connection:
+            row = (account_id, hook.url, hook.secret, hook.low_balance_nano)
+            connection.execute(_SET_HOOK, row)
+            # The address may hold a secret, so that it is no part of the event.
+            said = "without a webhook" if hook.url is None else "with a webhook"
+            name = read_account_name(connection, account_id)
+            self._database.note("alerts.edit", account=name, detail=said)
+
+    def _raise(self, connection: Connection, alert: Alert, channels: Collection[Channel]) -> None:
+        """Queue an alert for each receiver; a test goes to one only."""
+        receivers: list[Channel] = [*channels]
+        if alert.account_id is not None:
+            if alert.kind == "test":
+                receivers = []
+            row = connection.execute(_HOOK, (alert.account_id,)).fetchone()
+            if row is not None and row[0] is not None:
+                receivers.append("holder")
+        now_ms = self._database.clock()
+        key = ":".join(alert.key)
+        account_id = alert.account_id
+        name = None if account_id is None else read_account_name(connection, account_id)
+        for channel in receivers:
+            alert_id = make_alert_id()
+            body = write_alert(alert, alert_id, name, now_ms)
+            row = (alert_id, key, channel, alert.kind, account_id, body, now_ms, now_ms)
+            connection.execute(_RAISE, row)

@@ -1,0 +1,222 @@
+"""Budgets of accounts: created, edited and ended; a key's own goes along with the key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.ledger.budget_records import (
+    Allowance,
+    BudgetChanges,
+    BudgetStanding,
+    BudgetView,
+    Spending,
+    show_budget,
+)
+from gateway.ledger.key_records import KeyView
+from gateway.ledger.periods import Period, find_span
+from gateway.ledger.records import Conflict, NotFound
+from gateway.ledger.sql.books.database import Database, append_change, read_account
+from gateway.ledger.sql.budgets import sum_charges
+from gateway.ledger.sql.connection import Connection, insert_numbered
+from gateway.ledger.sql.terms import KEY_LIVES
+from gateway.money import format_amount
+from gateway.times import DAY_MS
+
+BUDGET_COLUMNS: Final = (
+    "budgets.id, budgets.name, amount_nano, period, budgets.spent_nano, period_day"
+)
+"""The columns that `view_standing` takes."""
+BudgetColumns = tuple[int, str | None, int, Period, int, int]
+_EACH: Final = f"""
+    SELECT {BUDGET_COLUMNS}, accounts.name, (
+        SELECT count(*) FROM keys WHERE keys.budget_id = budgets.id AND {KEY_LIVES}
+    ) AS users, budgets.created_ms
+    FROM budgets JOIN accounts ON accounts.id = budgets.account_id
+"""  # noqa: S608 - of constants
+_ONE: Final = (
+    _EACH + " WHERE budgets.id = :id AND ended_ms IS NULL"
+    " AND budgets.account_id = coalesce(:account, budgets.account_id)"
+)
+_ALL: Final = (
+    _EACH + " WHERE accounts.name = coalesce(:account, accounts.name) AND ended_ms IS NULL"
+    " AND (budgets.name IS NOT NULL OR users)"
+    " ORDER BY accounts.name, budgets.name IS NULL, budgets.name, budgets.id"
+)
+_SUM: Final = "SELECT period, period_day, spent_nano FROM budgets WHERE id = ?"
+_EDIT: Final = (
+    "UPDATE budgets SET name = ?, period = ?, amount_nano = ?, spent_nano = ?, period_day = ?"
+    " WHERE id = ?"
+)
+
+
+class BudgetBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, budget_id: int, *, account_id: int | None = None) -> BudgetView:
+        with self._database.reading() as connection:
+            return _read_budget(connection, budget_id, account_id, self._database.clock())
+
+    def read_all(self, account: str | None = None) -> list[BudgetView]:
+        now_ms = self._database.clock()
+        with self._database.reading() as connection:
+            if account is not None:
+                read_account(connection, account)
+            rows = connection.execute(_ALL, {"account": account, "now": now_ms})
+            return [_view(row, now_ms) for row in rows]
+
+    def create(self, account: str, name: str, allowance: Allowance) -> BudgetView:
+        now_ms = self._database.clock()
+        with self._database.changing() as connection:
+            owner = read_account(connection, account)
+            _require_free(connection, owner.id, name)
+            budget_id = insert_budget(connection, owner.id, name, allowance, now_ms)
+            detail = f"'{name}': {describe_allowance(allowance)}"
+            self._database.note("budget.add", account=account, target=str(budget_id), detail=detail)
+            return _read_budget(connection, budget_id, owner.id, now_ms)
+
+    def edit(
+        self, budget_id: int, changes: BudgetChanges, *, account_id: int | None = None
+    ) -> BudgetView:
+        now_ms = self._database.clock()
+        with self._database.changing() as connection:
+            budget = _read_budget(connection, budget_id, account_id, now_ms)
+            name = changes.get("name", budget.name)
+            if name is not None and name != budget.name:
+                _require_own_name(budget)
+                _require_free(connection, read_account(connection, budget.account).id, name)
+            allowance = changes.get("allowance", Allowance(budget.amount_nano, budget.period))
+            write_budget(connection, budget_id, name, allowance, now_ms)
+            self._database.note(
+                "budget.edit",
+                account=budget.account,
+                target=str(budget_id),
+                detail=f"{_quote(name)}{describe_allowance(allowance)}",
+            )
+            return _read_budget(connection, budget_id, account_id, now_ms)
+
+    def end(self, budget_id: int, *, account_id: int | None = None) -> None:
+        now_ms = self._database.clock()
+        with self._database.changing() as connection:
+            budget = _read_budget(connection, budget_id, account_id, now_ms)
+            _require_own_name(budget)
+            if budget.keys:
+                keys = "1 key spends" if budget.keys == 1 else f"{budget.keys} keys spend"
+                raise Conflict(
+                    f"{keys} from the budget '{budget.name}'; edit or revoke them first",
+                    code="budget_in_use",
+                )
+            connection.execute("UPDATE budgets SET ended_ms = ? WHERE id = ?", (now_ms, budget_id))
+            self._database.note(
+                "budget.remove",
+                account=budget.account,
+                target=str(budget_id),
+                detail=f"'{budget.name}'",
+            )
+
+
+def insert_budget(
+    connection: Connection,
+    account_id: int,
+    name: str | None,
+    allowance: Allowance,
+    now_ms: int,
+) -> int:
+    """Insert a budget of which nothing is spent; return its id."""
+    row = {
+        "account_id": account_id,
+        "name": name,
+        "period": allowance.period,
+        "amount_nano": allowance.amount_nano,
+        "period_day": find_span(allowance.period, now_ms).first_day,
+        "created_ms": now_ms,
+    }
+    return insert_numbered(connection, "budgets", row)
+
+
+def write_budget(
+    connection: Connection,
+    budget_id: int,
+    name: str | None,
+    allowance: Allowance,
+    now_ms: int,
+) -> None:
+    """Write a budget's terms, and its sum for the present period, which may be another now."""
+    span = find_span(allowance.period, now_ms)
+    period, period_day, spent_nano = connection.execute(_SUM, (budget_id,)).fetchone()
+    if (period, period_day) != (allowance.period, span.first_day):
+        spent_nano = sum_charges(connection, budget_id, span)
+    terms = (name, allowance.period, allowance.amount_nano)
+    connection.execute(_EDIT, (*terms, spent_nano, span.first_day, budget_id))
+    append_change(connection, "budget", budget_id)
+
+
+def set_own_budget(
+    connection: Connection, key: KeyView, account_id: int, own: Allowance, now_ms: int
+) -> int:
+    """Change the key's own budget, or make it one; return its id."""
+    if key.budget is None or key.budget.name is not None:
+        return insert_budget(connection, account_id, None, own, now_ms)
+    write_budget(connection, key.budget.id, None, own, now_ms)
+    return key.budget.id
+
+
+def require_shared(connection: Connection, account_id: int, budget_id: int) -> str:
+    """Return the name of a budget of this account that keys can share. Raises NotFound."""
+    row = connection.execute(
+        "SELECT name FROM budgets WHERE id = ? AND account_id = ?"
+        " AND name IS NOT NULL AND ended_ms IS NULL",
+        (budget_id, account_id),
+    ).fetchone()
+    if row is None:
+        raise NotFound("the account has no such budget", field="budget_id")
+    return str(row[0])
+
+
+def view_standing(row: BudgetColumns, now_ms: int) -> BudgetStanding:
+    budget_id, name, amount_nano, period, spent_nano, period_day = row
+    spending = Spending(find_span(period, period_day * DAY_MS), spent_nano)
+    return show_budget(budget_id, name, Allowance(amount_nano, period), spending, now_ms)
+
+
+def _view(row: tuple[*BudgetColumns, str, int, int], now_ms: int) -> BudgetView:
+    shown = view_standing(row[:6], now_ms)
+    terms = (shown.id, shown.name, shown.period, shown.amount_nano)
+    return BudgetView(*terms, shown.spent_nano, shown.resets_ms, *row[6:])
+
+
+def describe_allowance(allowance: Allowance) -> str:
+    return f"{format_amount(allowance.amount_nano)} a {allowance.period}"
+
+
+def _read_budget(
+    connection: Connection, budget_id: int, account_id: int | None, now_ms: int
+) -> BudgetView:
+    """Raises NotFound."""
+    wanted = {"id": budget_id, "account": account_id, "now": now_ms}
+    row = connection.execute(_ONE, wanted).fetchone()
+    if row is None:
+        raise NotFound(f"there is no budget {budget_id}")
+    return _view(row, now_ms)
+
+
+def _require_own_name(budget: BudgetView) -> None:
+    if budget.name is None:
+        raise Conflict(
+            f"budget {budget.id} is a key's own; edit that key instead", code="own_budget"
+        )
+
+
+def _require_free(connection: Connection, account_id: int, name: str) -> None:
+    taken = connection.execute(
+        "SELECT 1 FROM budgets WHERE account_id = ? AND name = ? AND ended_ms IS NULL",
+        (account_id, name),
+    ).fetchone()
+    if taken:
+        raise Conflict(
+            f"the account has a budget '{name}' already", code="name_taken", field="name"
+        )
+
+
+def _quote(name: str | None) -> str:
+    return "" if name is None else f"'{name}': "

@@ -1,0 +1,58 @@
+"""Events: who did what, apart from requests. Rows come as one JSON array (see `rows`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.ledger.records import MAX_INTEGER, EventView
+from gateway.ledger.sql.books.database import Database
+
+_MATCHING: Final = """
+    (:part IS NULL OR actor LIKE :part ESCAPE '\\' OR action LIKE :part ESCAPE '\\'
+        OR account LIKE :part ESCAPE '\\' OR target LIKE :part ESCAPE '\\')
+"""
+_PAGE: Final = f"""
+    SELECT json_group_array(
+        json_array(id, at_ms, actor, action, account, target, detail, address)
+    )
+    FROM (
+        SELECT * FROM events WHERE id < coalesce(:before, {MAX_INTEGER}) AND {_MATCHING}
+        ORDER BY id DESC LIMIT :limit
+    )
+"""  # noqa: S608 - built from constants
+_COUNT: Final = "SELECT count(*) FROM events"
+_MATCHING_COUNT: Final = f"{_COUNT} WHERE {_MATCHING}"
+_LAST: Final = """
+    SELECT id, at_ms, actor, action, account, target, detail, address FROM events
+    WHERE action = ? ORDER BY id DESC LIMIT 1
+"""
+
+
+class EventBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read_page(self, search: str | None, before_id: int | None, limit: int) -> list[EventView]:
+        wanted = {"part": _make_pattern(search), "before": before_id, "limit": limit}
+        events = [EventView(*row) for row in self._database.read_rows(_PAGE, wanted)]
+        return sorted(events, key=lambda event: event.id, reverse=True)
+
+    def count(self, search: str | None) -> int:
+        sql = _COUNT if search is None else _MATCHING_COUNT
+        return self._database.read_number(sql, {"part": _make_pattern(search)})
+
+    def find_last(self, action: str) -> EventView | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_LAST, (action,)).fetchone()
+            return None if row is None else EventView(*row)
+
+    def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
+        self._database.note(action, account=None, target=target, detail=detail, at_ms=at_ms)
+
+
+def _make_pattern(part: str | None) -> str | None:
+    """Return a LIKE pattern with wildcards escaped; LIKE ignores the case of ASCII letters."""
+    if part is None:
+        return None
+    literal = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{literal}%"

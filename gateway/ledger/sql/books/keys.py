@@ -1,0 +1,258 @@
+"""Keys of accounts: created, edited, replaced and revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import Final
+
+from gateway import apikeys
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView
+from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.sql.books.budgets import (
+    BUDGET_COLUMNS,
+    BudgetColumns,
+    describe_allowance,
+    insert_budget,
+    require_shared,
+    set_own_budget,
+    view_standing,
+)
+from gateway.ledger.sql.books.database import (
+    Database,
+    append_change,
+    describe_changes,
+    read_account,
+)
+from gateway.ledger.sql.connection import Connection, insert
+from gateway.ledger.sql.terms import (
+    KEY_LIVES,
+    KEY_TERMS,
+    SET_KEY_TERMS,
+    KeyTermsColumns,
+    read_key_terms,
+    write_terms,
+)
+from gateway.money import format_amount
+from gateway.times import format_moment
+
+_EACH_KEY: Final = f"""
+    SELECT keys.id, accounts.name, last4, keys.spent_nano, keys.created_ms, revoked_ms,
+        last_used_ms, replaced_by, {BUDGET_COLUMNS}, {KEY_TERMS}
+    FROM keys JOIN accounts ON accounts.id = keys.account_id
+        LEFT JOIN budgets ON budgets.id = keys.budget_id
+"""  # noqa: S608 - built from constants
+KeyColumns = tuple[
+    str, str, str, int, int, int | None, int | None, str | None, *BudgetColumns, *KeyTermsColumns
+]
+_KEYS: Final = (
+    _EACH_KEY + " WHERE accounts.name = coalesce(?, accounts.name)"
+    " ORDER BY accounts.name, keys.created_ms, keys.id"
+)
+_KEY: Final = _EACH_KEY + " WHERE keys.id = ? AND keys.account_id = coalesce(?, keys.account_id)"
+_KEYS_OF: Final = f" WHERE keys.account_id = :account AND (:now IS NULL OR ({KEY_LIVES}))"
+_KEY_PAGE: Final = (
+    _EACH_KEY + _KEYS_OF + " AND (:ms IS NULL OR (keys.created_ms, keys.id) < (:ms, :id))"
+    " ORDER BY keys.created_ms DESC, keys.id DESC LIMIT :limit"
+)
+_EVERY_KEY: Final = "SELECT count(*) FROM keys"
+_COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
+_EDIT: Final = f"UPDATE keys SET {SET_KEY_TERMS} WHERE id = :id"  # noqa: S608 - constants
+
+
+class KeyBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read_all(self, account: str | None = None) -> list[KeyView]:
+        with self._database.reading() as connection:
+            if account is not None:
+                read_account(connection, account)
+            return _view_all(connection.execute(_KEYS, (account,)), self._database.clock())
+
+    def read(self, key_id: str, *, account_id: int | None = None) -> KeyView:
+        with self._database.reading() as connection:
+            return _read_key(connection, key_id, self._database.clock(), account_id)
+
+    def read_page(
+        self,
+        account_id: int,
+        *,
+        live_at_ms: int | None,
+        after: tuple[str | int, ...] | None,
+        limit: int,
+    ) -> tuple[int, list[KeyView]]:
+        where = {"account": account_id, "now": live_at_ms}
+        created_ms, key_id = after or (None, None)
+        page = {**where, "ms": created_ms, "id": key_id, "limit": limit}
+        with self._database.reading() as connection:
+            (total,) = connection.execute(_COUNT_KEYS, where).fetchone()
+            found = connection.execute(_KEY_PAGE, page)
+            return total, _view_all(found, self._database.clock())
+
+    def create(
+        self, account: str, terms: KeyTerms, new: StoredSecret, *, own: Allowance | None = None
+    ) -> KeyView:
+        now_ms = self._database.clock()
+        with self._database.changing() as connection:
+            owner = read_account(connection, account)
+            if own is not None:
+                budget_id = insert_budget(connection, owner.id, None, own, now_ms)
+                terms = replace(terms, budget_id=budget_id)
+            elif terms.budget_id is not None:
+                require_shared(connection, owner.id, terms.budget_id)
+            _insert_key(connection, owner.id, terms, new, now_ms)
+            self._database.note("key.add", account=account, target=new.id, detail=terms.name)
+            return _read_key(connection, new.id, now_ms)
+
+    def edit(
+        self,
+        key_id: str,
+        changes: KeyChanges,
+        *,
+        own: Allowance | None = None,
+        account_id: int | None = None,
+    ) -> KeyView:
+        now_ms = self._database.clock()
+        with self._database.changing() as connection:
+            key = _read_key(connection, key_id, now_ms, account_id)
+            _require_working(key, now_ms)
+            if key.replaced_by is not None and "expires_ms" in changes:
+                raise Conflict(
+                    f"key {key_id} was replaced by {key.replaced_by} and ends when its grace does;"
+                    " revoke it to end it sooner",
+                    code="already_replaced",
+                )
+            said = _describe_edit(changes)
+            owner = read_account(connection, key.account)
+            if own is not None:
+                changes = {
+                    **changes,
+                    "budget_id": set_own_budget(connection, key, owner.id, own, now_ms),
+                }
+                said.append(f"budget {describe_allowance(own)}")
+            elif "budget_id" in changes:
+                said.append(_describe_budget(connection, owner.id, changes["budget_id"]))
+            terms = replace(key.terms, **changes)
+            connection.execute(_EDIT, {"id": key_id, **write_terms(terms)})
+            append_change(connection, "key", key_id)
+            detail = "; ".join(said)
+            self._database.note("key.edit", account=key.account, target=key_id, detail=detail)
+            return _read_key(connection, key_id, now_ms)
+
+    def replace(
+        self, old_id: str, new: StoredSecret, *, grace_ms: int, account_id: int | None = None
+    ) -> KeyView:
+        now_ms = self._database.clock()
+        with self._database.changing() as connection:
+            old = _read_key(connection, old_id, now_ms, account_id)
+            if old.replaced_by is not None:
+                raise Conflict(
+                    f"key {old_id} was replaced by {old.replaced_by}; rotate that one",
+                    code="already_replaced",
+                )
+            _require_working(old, now_ms)
+            owner = read_account(connection, old.account)
+            _insert_key(connection, owner.id, _rest_of(old), new, now_ms)
+            connection.execute(
+                "UPDATE keys SET expires_ms = min(coalesce(expires_ms, :end), :end),"
+                " replaced_by = :new WHERE id = :old",
+                {"end": now_ms + grace_ms, "new": new.id, "old": old_id},
+            )
+            append_change(connection, "key", old_id)
+            detail = f"replaced by {new.id}, grace {grace_ms // 1000} s"
+            self._database.note("key.rotate", account=old.account, target=old_id, detail=detail)
+            return _read_key(connection, new.id, now_ms)
+
+    def revoke(self, key_id: str, *, account_id: int | None = None) -> KeyView:
+        now_ms = self._database.clock()
+        with self._database.changing() as connection:
+            key = _read_key(connection, key_id, now_ms, account_id)
+            if key.revoked_ms is not None:
+                return key
+            connection.execute("UPDATE keys SET revoked_ms = ? WHERE id = ?", (now_ms, key_id))
+            append_change(connection, "key", key_id)
+            self._database.note(
+                "key.revoke", account=key.account, target=key_id, detail=key.terms.name
+            )
+            return _read_key(connection, key_id, now_ms)
+
+
+def _read_key(
+    connection: Connection, key_id: str, now_ms: int, account_id: int | None = None
+) -> KeyView:
+    """Raises NotFound, also for another account's key if `account_id` is given."""
+    row = connection.execute(_KEY, (key_id, account_id)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no key '{key_id}'")
+    return _view(row, now_ms)
+
+
+def _insert_key(
+    connection: Connection,
+    account_id: int,
+    terms: KeyTerms,
+    new: StoredSecret,
+    now_ms: int,
+) -> None:
+    ids = {"created_ms": now_ms, "account_id": account_id}
+    row = {**asdict(new), **ids, **write_terms(terms)}
+    insert(connection, "keys", row)
+    append_change(connection, "key", new.id)
+
+
+def _rest_of(old: KeyView) -> KeyTerms:
+    cap_nano = old.terms.cap_nano
+    if cap_nano is None:
+        return old.terms
+    return replace(old.terms, cap_nano=max(cap_nano - old.spent_nano, 0))
+
+
+def _require_working(key: KeyView, now_ms: int) -> None:
+    ended = {"revoked": "is revoked", "expired": "has expired"}.get(key.status(now_ms))
+    if ended:
+        raise Conflict(f"key {key.id} {ended}; add a new one", code="key_dead")
+
+
+def _describe_budget(connection: Connection, account_id: int, budget_id: int | None) -> str:
+    """Say which budget it is, for the event. Raises NotFound if the account has no such one."""
+    if budget_id is None:
+        return "budget none"
+    return f"budget '{require_shared(connection, account_id, budget_id)}'"
+
+
+def _describe_edit(changes: KeyChanges) -> list[str]:
+    said = []
+    if "name" in changes:
+        said.append(f"name '{changes['name']}'")
+    if "cap_nano" in changes:
+        cap_nano = changes["cap_nano"]
+        said.append(f"cap {'none' if cap_nano is None else format_amount(cap_nano)}")
+    if "expires_ms" in changes:
+        expires_ms = changes["expires_ms"]
+        said.append(
+            f"expires {'never' if expires_ms is None else f'{format_moment(expires_ms)} UTC'}"
+        )
+    return [*said, *describe_changes(changes)]
+
+
+def _view_all(rows: Iterable[KeyColumns], now_ms: int) -> list[KeyView]:
+    return [_view(row, now_ms) for row in rows]
+
+
+def _view(row: KeyColumns, now_ms: int) -> KeyView:
+    key_id, account, last4, spent_nano, created_ms, revoked_ms, used_ms, replaced_by = row[:8]
+    terms = read_key_terms(row[14:])
+    return KeyView(
+        id=key_id,
+        account=account,
+        display=apikeys.display(last4),
+        terms=terms,
+        spent_nano=spent_nano,
+        created_ms=created_ms,
+        revoked_ms=revoked_ms,
+        last_used_ms=used_ms,
+        replaced_by=replaced_by,
+        budget=None if terms.budget_id is None else view_standing(row[8:14], now_ms),
+    )

@@ -1,0 +1,225 @@
+"""Sums of usage and costs, read from the sums by hour and day.
+
+Requests are read only for periods that are not whole days. Rows come as one JSON array (see
+`rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import orjson
+
+from gateway import apikeys
+from gateway.ledger.sql import costs
+from gateway.ledger.sql.books.database import KEY_WORKS, Database, read_account
+from gateway.ledger.sql.connection import Connection, Value, read_rows
+from gateway.ledger.usage_records import (
+    ChartUnit,
+    KeyLabel,
+    OverviewView,
+    ProviderCosts,
+    Usage,
+    UsageFilter,
+    UsageGroup,
+    UsagePoint,
+    UsageReport,
+)
+from gateway.times import DAY_MS, HOURS_PER_DAY
+
+_LIST: Final = """
+    SELECT json_group_array(json_array(
+        {places}, requests, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
+        cost_nano
+    ))
+    FROM (
+        SELECT {places}, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
+            sum(cached_input_tokens) AS cached_input_tokens,
+            sum(cache_write_tokens) AS cache_write_tokens, sum(output_tokens) AS output_tokens,
+            sum(cost_nano) AS cost_nano
+        FROM {table}
+        WHERE account_id = :account AND {unit} >= :first AND {unit} <= :last
+            AND (:key IS NULL OR key_id = :key) AND (:model IS NULL OR model = :model)
+        GROUP BY {places} HAVING sum(requests) > 0
+    )
+"""
+_POINTS: Final = {
+    "day": _LIST.format(places="day, model", table="daily", unit="day"),
+    "hour": _LIST.format(places="hour, model", table="hourly", unit="hour"),
+}
+_DAYS: Final = _LIST.format(places="day", table="daily", unit="day")
+_KEYS: Final = _LIST.format(places="key_id", table="daily", unit="day")
+_LABELS: Final = (
+    "SELECT json_group_array(json_array(id, name, last4)) FROM keys"
+    " WHERE id IN (SELECT value FROM json_each(:ids))"
+)
+_MODELS: Final = """
+    SELECT json_group_array(model) FROM (
+        SELECT DISTINCT model FROM daily
+        WHERE account_id = :account AND day >= :first AND day <= :last
+            AND (:key IS NULL OR key_id = :key) AND requests > 0
+    )
+"""
+_STANDING: Final = f"""
+    SELECT
+        (
+            SELECT count(*) FROM keys WHERE account_id = :account AND {KEY_WORKS}
+        ),
+        EXISTS (SELECT 1 FROM keys WHERE account_id = :account),
+        EXISTS (SELECT 1 FROM daily WHERE account_id = :account AND requests > 0)
+"""  # noqa: S608 - built from constants
+_EXPIRING: Final = """
+    SELECT id, name, last4, expires_ms FROM keys
+    WHERE account_id = :account AND revoked_ms IS NULL AND replaced_by IS NULL
+        AND expires_ms > :now AND expires_ms <= :soon
+    ORDER BY expires_ms, id
+"""
+_SPENT_BY_KEY: Final = """
+    SELECT json_group_array(json_array(key_id, cost_nano)) FROM (
+        SELECT key_id, sum(cost_nano) AS cost_nano FROM daily
+        WHERE account_id = ? AND day >= ? AND day <= ? GROUP BY key_id
+    )
+"""
+
+_USAGE_OF_DAYS: Final = """
+    SELECT {}, sum(requests), sum(input_tokens), sum(cached_input_tokens),
+        sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
+    FROM accounts CROSS JOIN daily ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
+        AND (:since IS NULL OR day >= :since / 86400000)
+        AND (:until IS NULL OR day < :until / 86400000)
+    GROUP BY 1 HAVING sum(requests) > 0 ORDER BY {}
+"""
+_USAGE_OF_REQUESTS: Final = """
+    SELECT {}, count(*), sum(input_tokens), sum(cached_input_tokens),
+        sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens), sum(cost_nano)
+    FROM accounts CROSS JOIN requests ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
+        AND state = 'posted' AND (:since IS NULL OR ended_ms >= :since)
+        AND (:until IS NULL OR ended_ms < :until)
+    GROUP BY 1 ORDER BY {}
+"""
+_COSTS_OF_DAYS: Final = f"""
+    SELECT {{}}, {costs.OF_DAYS}
+    FROM accounts CROSS JOIN daily_costs ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
+        AND (:since IS NULL OR day >= :since / 86400000)
+        AND (:until IS NULL OR day < :until / 86400000)
+    GROUP BY 1
+"""  # noqa: S608 - of constants
+_COSTS_OF_REQUESTS: Final = f"""
+    SELECT {{}}, {costs.OF_REQUESTS}
+    FROM accounts CROSS JOIN requests ON account_id = accounts.id
+    WHERE accounts.name = coalesce(:account, accounts.name)
+        AND {costs.HAS_COST} AND (:since IS NULL OR ended_ms >= :since)
+        AND (:until IS NULL OR ended_ms < :until)
+    GROUP BY 1
+"""  # noqa: S608 - of constants
+_GROUPS: Final[Mapping[UsageGroup, str]] = {
+    "day": "strftime('%Y-%m-%d', {}, 'unixepoch')",
+    "model": "model",
+    "key": "key_id",
+    "account": "accounts.name",
+}
+"""SQL of what usage is grouped by; days are UTC."""
+_ORDERS: Final[Mapping[UsageGroup, str]] = {
+    **dict.fromkeys(_GROUPS, "1"),
+    "account": "sum(cost_nano) DESC, 1",
+}
+"""SQL of the order of the groups."""
+
+
+class UsageBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def sum_by(
+        self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
+    ) -> list[tuple[str, Usage]]:
+        """Read whole days from their sums, which is quick, and parts of days from the requests."""
+        rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), account, since_ms, until_ms)
+        return [(group, Usage._make(sums)) for group, *sums in rows]
+
+    def sum_costs(
+        self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
+    ) -> dict[str, ProviderCosts]:
+        rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
+        return {group: ProviderCosts._make(sums) for group, *sums in rows}
+
+    def _sum(
+        self,
+        by: UsageGroup,
+        statements: tuple[str, str],
+        account: str | None,
+        since_ms: int | None,
+        until_ms: int | None,
+    ) -> list[tuple[str, *tuple[int, ...]]]:
+        of_days, of_requests = statements
+        if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
+            sql = of_requests.format(_GROUPS[by].format("ended_ms / 1000"), _ORDERS[by])
+        else:
+            sql = of_days.format(_GROUPS[by].format("day * 86400"), _ORDERS[by])
+        values = {"account": account, "since": since_ms, "until": until_ms}
+        with self._database.reading() as connection:
+            if account is not None:
+                read_account(connection, account)
+            return connection.execute(sql, values).fetchall()
+
+    def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
+        values = _select(chosen)
+        width = HOURS_PER_DAY if unit == "hour" else 1
+        spans = {"first": chosen.first_day * width, "last": (chosen.last_day + 1) * width - 1}
+        with self._database.snapshot() as connection:
+            rows = read_rows(connection, _POINTS[unit], {**values, **spans})
+            keys = _read_keys(connection, values) if by_key else []
+            models = read_rows(connection, _MODELS, values)
+        points = [UsagePoint(at, model, Usage._make(sums)) for at, model, *sums in rows]
+        return UsageReport(
+            tuple(sorted(points)),
+            tuple(sorted(keys, key=_by_cost)),
+            tuple(sorted(models)),
+        )
+
+    def read_overview(self, account_id: int, *, first_day: int, soon_ms: int) -> OverviewView:
+        now_ms = self._database.clock()
+        values = {"account": account_id, "now": now_ms, "soon": now_ms + soon_ms}
+        with self._database.snapshot() as connection:
+            chosen = UsageFilter(account_id, first_day, now_ms // DAY_MS)
+            days = read_rows(connection, _DAYS, _select(chosen))
+            active_keys, has_key, has_call = connection.execute(_STANDING, values).fetchone()
+            expiring = connection.execute(_EXPIRING, values).fetchall()
+        return OverviewView(
+            {day: Usage._make(sums) for day, *sums in days},
+            active_keys,
+            bool(has_key),
+            bool(has_call),
+            tuple((_label(*label), expires_ms) for *label, expires_ms in expiring),
+        )
+
+    def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
+        return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
+
+
+def _select(chosen: UsageFilter) -> dict[str, Value]:
+    return {
+        "account": chosen.account_id,
+        "first": chosen.first_day,
+        "last": chosen.last_day,
+        "key": chosen.key_id,
+        "model": chosen.model,
+    }
+
+
+def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
+    sums = {key_id: Usage._make(rest) for key_id, *rest in read_rows(connection, _KEYS, values)}
+    labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(list(sums)).decode()})
+    return [(_label(*row), sums[row[0]]) for row in labels]
+
+
+def _label(key_id: str, name: str, last4: str) -> KeyLabel:
+    return KeyLabel(key_id, name, apikeys.display(last4))
+
+
+def _by_cost(row: tuple[KeyLabel, Usage]) -> tuple[int, str]:
+    return -row[1].cost_nano, row[0].id

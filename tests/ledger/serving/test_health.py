@@ -1,0 +1,137 @@
+"""Causes that make SQLite's commits fail: no page left, a lock, a broken disk; and what it is called."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import LedgerUnavailable
+from gateway.ledger import Key
+from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.serving.health import BUSY_SECONDS, Health
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.serving.schedule import RETRY_SECONDS
+from tests.ledger.faults import Faults, make_error
+from tests.ledger.kit import (
+    admission,
+    assert_sound,
+    charge,
+    find_key,
+    make_place,
+    settlement,
+    until,
+)
+
+CREDIT = 10**12
+
+FILL = "PRAGMA max_page_count = 1"
+"""SQLite takes the present size instead, so the next page is a real SQLITE_FULL."""
+MAKE_ROOM = "PRAGMA max_page_count = 1000000"
+
+
+async def fill_last_page(ledger: SqliteLedger, key: Key) -> None:
+    """Charge until the database has no page left to write to."""
+    while ledger.writable:
+        hold = ledger.hold(key, admission(1))
+        await asyncio.wait((ledger.settle(hold, settlement(1)),), timeout=0.05)
+
+
+async def test_a_full_database_is_an_outage_that_ends_by_itself(tmp_path: Path) -> None:
+    place, faults = make_place(tmp_path, credit_nano=CREDIT), Faults()
+    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+        key = find_key(ledger, place)
+        await faults.run_sql(FILL)
+        await fill_last_page(ledger, key)
+        await until(lambda: not ledger.writable)
+        with pytest.raises(LedgerUnavailable):
+            ledger.hold(key, admission())
+        await faults.run_sql(MAKE_ROOM)
+        await until(lambda: ledger.writable)
+        await charge(ledger, key, 5)
+    assert_sound(place.path)
+
+
+async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(tmp_path: Path) -> None:
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        with closing(connect(place.path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            hold = ledger.hold(key, admission())
+            future = ledger.settle(hold, settlement(9))
+            await until(lambda: not ledger.writable)
+            assert not future.done()
+            other.execute("ROLLBACK")
+        await future
+        assert ledger.writable
+        assert key.account.balance_nano == CREDIT - 9
+
+
+async def test_short_lock_of_another_process_is_no_outage(tmp_path: Path) -> None:
+    place = make_place(tmp_path, credit_nano=CREDIT)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        with closing(connect(place.path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            future = ledger.settle(ledger.hold(key, admission()), settlement(9))
+            with pytest.raises(TimeoutError):
+                await until(lambda: not ledger.writable, 0.1)
+            assert not future.done()
+            other.execute("ROLLBACK")
+        await future
+
+
+async def test_broken_disk_is_tried_now_and_then(tmp_path: Path) -> None:
+    """Some times a second, so that it is noticed at once when it is back; not all the time."""
+    place, faults = make_place(tmp_path, credit_nano=CREDIT), Faults()
+    tries = 0
+
+    def count_tries() -> int:
+        nonlocal tries
+        tries += 1
+        return tries
+
+    async with SqliteLedger.open(place.path, clock=count_tries, connector=faults.connect) as ledger:
+        with faults.fail_commits():
+            ledger.hold(find_key(ledger, place), admission(1))
+            await until(lambda: not ledger.writable)
+            before, begun = tries, time.monotonic()
+            await until(lambda: tries > before + 2)
+            assert tries - before <= 2 + (time.monotonic() - begun) / RETRY_SECONDS
+
+
+def note(health: Health, code: int, now_seconds: float) -> tuple[bool, bool]:
+    """Note a failure; return whether the ledger is writable, and the next try pauses."""
+    health.note_failure(make_error(code), now_seconds)
+    return health.writable, health.should_pause
+
+
+def test_a_lock_is_an_outage_after_its_time_and_any_other_failure_at_once() -> None:
+    health = Health()
+    assert note(health, sqlite3.SQLITE_BUSY, 5) == (True, False)
+    assert note(health, sqlite3.SQLITE_BUSY_SNAPSHOT, 5 + BUSY_SECONDS - 0.1) == (True, False)
+    health.note_success()
+    assert note(health, sqlite3.SQLITE_BUSY, 5 + BUSY_SECONDS) == (True, False), "it began anew"
+    assert note(health, sqlite3.SQLITE_BUSY, 5 + 2 * BUSY_SECONDS) == (False, False)
+    health.note_success()
+    assert note(health, sqlite3.SQLITE_IOERR_WRITE, 9) == (False, True)
+    health.note_success()
+    assert (health.writable, health.should_pause) == (True, False)
+
+
+def test_an_outage_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+    health = Health()
+    for _ in range(3):
+        note(health, sqlite3.SQLITE_FULL, 0)
+    health.note_hang(5)
+    for _ in range(2):
+        health.note_success()
+    for _ in range(2):
+        health.note_hang(5)
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["CRITICAL", "WARNING", "ERROR"]

@@ -1,0 +1,136 @@
+"""Accounts, keys and holds in memory: the same objects while they live, holds dropped once."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import BalanceHeld, InsufficientBalance
+from gateway.ledger import Account, Key, KeyTerms
+from gateway.ledger.serving.memory import (
+    KEYS_BEFORE_SWEEP,
+    KeyRow,
+    Memory,
+    Snapshot,
+    drop_hold,
+    raise_hold,
+    take_hold,
+)
+from tests.ledger.contract.kit import admission
+
+DIGEST = b"d" * 32
+
+
+def make_snapshot(balance_nano: int = 1000, **account: object) -> Snapshot:
+    row = Account(1, "a", suspended=bool(account.get("suspended")), balance_nano=balance_nano)
+    return Snapshot((row,), (KeyRow("k", 1, DIGEST, KeyTerms(cap_nano=5000), None, 0),))
+
+
+def find(memory: Memory) -> Key:
+    key = memory.find_key(DIGEST)
+    assert key is not None
+    return key
+
+
+def test_changes_reach_the_objects_that_requests_have() -> None:
+    """Holds stay as they are: no other process knows them."""
+    memory = Memory(lambda: 0)
+    memory.apply(make_snapshot())
+    key, account = find(memory), find(memory).account
+    take_hold(key, admission(100))
+    changed = KeyRow("k", 1, DIGEST, KeyTerms(name="n"), revoked_ms=None, spent_nano=7)
+    memory.apply(Snapshot(make_snapshot(balance_nano=30, suspended=True).accounts, (changed,)))
+    assert (find(memory) is key, list(memory.accounts())) == (True, [account])
+    assert (account.balance_nano, account.suspended, account.held_nano) == (30, True, 100)
+    assert (key.terms, key.revoked_ms, key.spent_nano) == (KeyTerms(name="n"), None, 7)
+    memory.assign({1: 20}, {"k": 9}, {})
+    assert (account.balance_nano, key.spent_nano) == (20, 9)
+
+
+def test_an_unknown_digest_is_no_key() -> None:
+    assert Memory(lambda: 0).find_key(DIGEST) is None
+
+
+@pytest.mark.parametrize(
+    ("balance_nano", "spent_nano", "held_nano", "refusal"),
+    [
+        (0, 0, 0, InsufficientBalance),
+        (1, 5000, 0, InsufficientBalance),
+        (0, 5000, 1, InsufficientBalance),
+        (10, 0, 10, BalanceHeld),
+        (10**6, 4000, 1000, BalanceHeld),
+        (10, 0, 9, None),
+        (10**6, 4000, 999, None),
+    ],
+)
+def test_the_smallest_rest_is_enough_and_none_is_not(
+    balance_nano: int, spent_nano: int, held_nano: int, refusal: type[Exception] | None
+) -> None:
+    """A refused hold holds nothing."""
+    memory = Memory(lambda: 0)
+    memory.apply(make_snapshot(balance_nano))
+    key = find(memory)
+    key.spent_nano, key.held_nano, key.account.held_nano = spent_nano, held_nano, held_nano
+    if refusal is None:
+        take_hold(key, admission(10**9))
+        assert key.held_nano == key.account.held_nano == held_nano + 10**9
+        return
+    with pytest.raises(refusal):
+        take_hold(key, admission(1))
+    assert key.held_nano == key.account.held_nano == held_nano
+
+
+def test_a_hold_is_only_ever_raised_and_dropped_once() -> None:
+    memory = Memory(lambda: 0)
+    memory.apply(make_snapshot())
+    key = find(memory)
+    hold, other = take_hold(key, admission(100)), take_hold(key, admission(7))
+    raise_hold(hold, 50)
+    assert key.held_nano == 107
+    raise_hold(hold, 300)
+    assert key.held_nano == key.account.held_nano == 307
+    for _ in range(2):
+        drop_hold(hold)
+    assert (key.held_nano, key.account.held_nano, other.resolved) == (7, 7, False)
+
+
+def make_row(
+    number: int, *, revoked_ms: int | None = None, expires_ms: int | None = None
+) -> KeyRow:
+    digest = number.to_bytes(32, "big")
+    terms = KeyTerms(expires_ms=expires_ms)
+    return KeyRow(f"key_{number}", 1, digest, terms, revoked_ms, spent_nano=0)
+
+
+def count(memory: Memory, numbers: range) -> int:
+    return sum(memory.find_key(number.to_bytes(32, "big")) is not None for number in numbers)
+
+
+def test_keys_that_are_made_and_revoked_all_day_take_no_memory() -> None:
+    memory = Memory(lambda: 0)
+    memory.apply(Snapshot((Account(1, "a", False, 5),), (make_row(0),)))
+    kept = memory.find_key(bytes(32))
+    for number in range(1, 3 * KEYS_BEFORE_SWEEP):
+        memory.apply(Snapshot((), (make_row(number),)))
+        memory.apply(Snapshot((), (make_row(number, revoked_ms=1),)))
+        memory.apply(Snapshot((), (make_row(number, revoked_ms=1),)))
+    assert count(memory, range(3 * KEYS_BEFORE_SWEEP)) == 1
+    assert memory.find_key(bytes(32)) is kept
+    memory.assign({1: 4}, {"key_0": 1, "key_1": 1}, {})
+    assert kept is not None
+    assert (kept.spent_nano, kept.account.balance_nano) == (1, 4)
+
+
+def test_expired_keys_go_when_keys_have_doubled() -> None:
+    """The live ones stay the same objects, which requests in flight count on."""
+    now_ms = 0
+    memory = Memory(lambda: now_ms)
+    memory.apply(Snapshot((Account(1, "a", False, 5),), (make_row(0),)))
+    kept = memory.find_key(bytes(32))
+    brief = range(1, KEYS_BEFORE_SWEEP)
+    memory.apply(Snapshot((), tuple(make_row(number, expires_ms=10) for number in brief)))
+    now_ms = 10
+    assert count(memory, brief) == len(brief), "their holders are told without a look-up"
+    memory.apply(Snapshot((), (make_row(KEYS_BEFORE_SWEEP),)))
+    assert count(memory, brief) == 0
+    assert memory.find_key(bytes(32)) is kept
+    assert count(memory, range(KEYS_BEFORE_SWEEP + 1)) == 2

@@ -1,0 +1,243 @@
+"""The writer: its batches, bad items in them, commits that hang, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AbstractAsyncContextManager, ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import InternalError, LedgerUnavailable
+from gateway.exit_codes import ExitCode
+from gateway.ledger.sqlite.batch import MAX_ITEMS
+from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.serving import writer
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.recovery import interrupt_pending
+from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS
+from tests.ledger.faults import Faults
+from tests.ledger.kit import (
+    Place,
+    admission,
+    assert_sound,
+    find_key,
+    make_place,
+    query,
+    settlement,
+    until,
+    void,
+)
+
+
+def open_short(place: Place, faults: Faults) -> AbstractAsyncContextManager[SqliteLedger]:
+    """Open a ledger on which nobody waits long."""
+    return SqliteLedger.open(place.path, commit_seconds=SHORT_SECONDS, connector=faults.connect)
+
+
+async def test_settlement_during_its_admissions_commit_is_the_next_batch(tmp_path: Path) -> None:
+    place, faults = make_place(tmp_path, credit_nano=5000), Faults()
+    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+        key = find_key(ledger, place)
+        with faults.freeze():
+            hold = ledger.hold(key, admission())
+            await until(faults.frozen.is_set)  # its row is under way
+            future = ledger.settle(hold, settlement(100))
+        await future
+        assert (key.account.balance_nano, key.account.held_nano) == (4900, 0)
+
+
+async def test_many_settlements_are_batch_after_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than one batch holds: the next one does not wait for the poll, or this takes an hour."""
+    monkeypatch.setattr(writer, "POLL_SECONDS", 3600)
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        holds = [ledger.hold(key, admission(1)) for _ in range(20 * MAX_ITEMS)]
+        futures = [ledger.settle(hold, settlement(1)) for hold in holds]
+        await asyncio.gather(*futures)
+        assert key.spent_nano == len(holds)
+
+
+async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One item the database refuses: 500 for it alone, its hold free, its batch committed."""
+    place = make_place(tmp_path, credit_nano=10**6)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        holds = [ledger.hold(key, admission()) for _ in range(20)]
+        bad = {
+            3: replace(settlement(100), status=0),
+            7: settlement(-100),
+            11: replace(settlement(100), attempts=2**70),
+            13: replace(settlement(100), provider="\ud800"),
+        }
+        with caplog.at_level(logging.ERROR):
+            futures = [
+                ledger.settle(hold, bad.get(number, settlement(100)))
+                for number, hold in enumerate(holds)
+            ]
+            results = await asyncio.gather(*futures, return_exceptions=True)
+        failed = {number for number, result in enumerate(results) if result is not None}
+        assert failed == set(bad)
+        assert all(isinstance(results[number], InternalError) for number in bad)
+        assert len(caplog.records) == len(bad)
+        assert ledger.writable
+        assert (key.account.balance_nano, key.account.held_nano) == (10**6 - 1600, 0)
+    assert_sound(place.path)
+
+
+async def test_row_settled_behind_our_back_is_not_charged(tmp_path: Path) -> None:
+    """pending → posted or voided happens once, even if another process did it."""
+    place = make_place(tmp_path, credit_nano=5000)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        hold = ledger.hold(key, admission())
+        await ledger.wait_admitted(hold)
+        with closing(connect(place.path)) as other:
+            interrupt_pending(other, 1)
+        with pytest.raises(InternalError):
+            await ledger.settle(hold, settlement(100))
+        assert (key.account.balance_nano, key.account.held_nano) == (5000, 0)
+    assert_sound(place.path)
+
+
+async def test_end_during_an_outage_gives_up_in_time(tmp_path: Path) -> None:
+    """Closing waits for the ledger as long as a caller would; then whoever waits is told."""
+    place, faults = make_place(tmp_path), Faults()
+    async with open_short(place, faults) as ledger:
+        faults.failing = True
+        future = ledger.settle(ledger.hold(find_key(ledger, place), admission()), settlement(5))
+    assert isinstance(future.exception(), LedgerUnavailable)
+    assert query(place.path, "SELECT count(*) FROM requests") == [(0,)]
+
+
+async def test_who_waits_for_a_row_is_not_told_of_an_outage_too_soon(tmp_path: Path) -> None:
+    place, faults = make_place(tmp_path), Faults()
+    async with open_short(place, faults) as ledger:
+        faults.failing = True
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(LedgerUnavailable):
+            await ledger.wait_admitted(ledger.hold(find_key(ledger, place), admission()))
+        assert asyncio.get_running_loop().time() - began >= SHORT_SECONDS
+        faults.failing = False
+
+
+async def test_a_writer_that_fails_leaves_nobody_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug of ours in the writer: whoever waits is told, nobody spends, and it is in the log."""
+
+    buggy = False
+
+    def clock() -> int:
+        assert not buggy, "a bug"
+        return NOW_MS
+
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path, clock=clock) as ledger:
+        key = find_key(ledger, place)
+        hold, late = ledger.hold(key, admission()), ledger.hold(key, admission())
+        buggy = True
+        with pytest.raises(LedgerUnavailable):
+            await ledger.settle(hold, settlement(5))
+        with pytest.raises(LedgerUnavailable):
+            ledger.hold(key, admission())
+        with pytest.raises(LedgerUnavailable):
+            await ledger.wait_admitted(late)
+        with pytest.raises(LedgerUnavailable):
+            await ledger.settle(late, settlement(5))
+    assert "the ledger's writer failed" in caplog.text
+
+
+async def test_a_hanging_commit_holds_up_nobody_else(tmp_path: Path) -> None:
+    """New holds are refused, whoever waits behind it is told, and what was under way is charged."""
+    place, faults = make_place(tmp_path), Faults()
+    async with open_short(place, faults) as ledger:
+        key = find_key(ledger, place)
+        with faults.freeze():
+            charged = ledger.settle(ledger.hold(key, admission()), settlement(700))
+            await until(faults.frozen.is_set)
+            behind = ledger.hold(key, admission(50))
+            with pytest.raises(LedgerUnavailable):
+                await ledger.wait_admitted(behind)
+            assert not ledger.writable
+            with pytest.raises(LedgerUnavailable):
+                ledger.hold(key, admission())
+            assert not charged.done(), "its end is not known, so nobody may be told one"
+        await charged
+        await until(lambda: ledger.writable)
+        assert (key.account.balance_nano, key.account.held_nano) == (10**12 - 700, 50)
+    assert_sound(place.path)
+
+
+async def test_a_hanging_commit_does_not_hold_up_the_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The process leaves at once, after the time that a caller would wait."""
+    place, faults = make_place(tmp_path), Faults()
+    left: list[int] = []
+
+    def leave(code: int) -> None:
+        left.append(code)
+        faults.thaw()  # so that the test can end
+
+    monkeypatch.setattr("os._exit", leave)
+    with ExitStack() as until_closed:
+        async with open_short(place, faults) as ledger:
+            until_closed.enter_context(faults.freeze())
+            charged = ledger.settle(ledger.hold(find_key(ledger, place), admission()), void())
+            await until(faults.frozen.is_set)
+    assert set(left) == {ExitCode.FAILED}
+    assert "a commit hangs, and so would the stop" in caplog.text
+    await charged
+
+
+async def test_closing_commits_what_lingers(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        ledger.hold(find_key(ledger, place), admission())
+    assert query(place.path, "SELECT state FROM requests") == [("pending",)]
+
+
+async def test_a_row_that_somebody_waits_for_takes_those_that_linger_along(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        key = find_key(ledger, place)
+        ledger.hold(key, admission())
+        await ledger.wait_admitted(ledger.hold(key, admission()))
+        assert query(place.path, "SELECT count(*) FROM requests") == [(2,)]
+
+
+async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> None:
+    place, faults = make_place(tmp_path), Faults()
+    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+        hold = ledger.hold(find_key(ledger, place), admission())
+        with faults.freeze():
+            waiting = asyncio.ensure_future(ledger.wait_admitted(hold))  # noqa: TID251 - awaited
+            await until(faults.frozen.is_set)
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+            again = asyncio.ensure_future(ledger.wait_admitted(hold))  # noqa: TID251 - awaited
+            await asyncio.sleep(0)
+        await again
+
+
+async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
+    """Rounds that only look for changes of others are none."""
+    place, noted = make_place(tmp_path), list[tuple[int, float]]()
+    opening = SqliteLedger.open(
+        place.path, note_commit=lambda requests, seconds: noted.append((requests, seconds))
+    )
+    async with opening as ledger:
+        key = find_key(ledger, place)
+        await ledger.refresh()
+        assert noted == []
+        await asyncio.gather(
+            *(ledger.settle(ledger.hold(key, admission()), settlement(1)) for _ in range(5))
+        )
+    assert sum(requests for requests, _ in noted) == 5
+    assert all(0 < seconds < 60 for _, seconds in noted)

@@ -1,0 +1,88 @@
+"""Calls: found by key, model and day however few they are, the latest first, page by page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.ledger import Account, CallFilter, Hold, Key, KeyTerms
+from gateway.ledger.sqlite.batch import Item, commit_requests
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.request_ids import find_first_id
+from gateway.times import DAY_MS, HOUR_MS
+from tests.ledger.contract.kit import admission, create_key, key_id_of, settlement
+
+DAY = 19_700
+CALLS = (
+    # key, model, begun, ended
+    (0, "m", 0, 5),
+    (1, "m", HOUR_MS - 1, HOUR_MS + 1),  # over the hour
+    (0, "n", DAY_MS - 1, DAY_MS + 1),  # over midnight
+    (1, "n", DAY_MS + HOUR_MS, None),  # pending
+)
+
+
+@pytest.fixture
+def ids(books: SqliteBooks) -> list[str]:
+    """Store `CALLS` and return their ids."""
+    keys = [key_id_of(create_key(books, "a")) for _ in range(2)]
+    account, items = Account(1, "a", suspended=False, balance_nano=1000), []
+    for key, model, begun_ms, ended_ms in CALLS:
+        started_ms = DAY * DAY_MS + begun_ms
+        begun = admission(id_=f"{find_first_id(started_ms)}{key:016x}", started_ms=started_ms)
+        hold = Hold(replace(begun, model=model), account, Key(keys[key], account, KeyTerms()), 1000)
+        end = None if ended_ms is None else settlement(1, ended_ms=DAY * DAY_MS + ended_ms)
+        items.append(Item(hold, insert=True, settlement=end))
+    commit_requests(books.connection, items, 1)
+    return [item.hold.admission.request_id for item in items]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (CallFilter(1), [3, 2, 1, 0]),
+        (CallFilter(1, model="m"), [1, 0]),
+        (CallFilter(1, model="n"), [3, 2]),
+        (CallFilter(1, since_ms=DAY * DAY_MS, until_ms=(DAY + 1) * DAY_MS), [2, 1, 0]),
+        (CallFilter(1, since_ms=(DAY + 1) * DAY_MS, model="n"), [3]),
+        (CallFilter(1, until_ms=(DAY + 1) * DAY_MS, model="n"), [2]),
+        (CallFilter(1, until_ms=DAY * DAY_MS), []),
+        (CallFilter(2), []),
+    ],
+)
+def test_calls_are_chosen_by_when_they_began(
+    books: SqliteBooks, ids: list[str], chosen: CallFilter, expected: list[int]
+) -> None:
+    found = books.calls.read_page(chosen, None, 10)
+    assert [ids.index(call.request_id) for call in found] == expected
+    assert books.calls.count(chosen) == len(expected)
+
+
+def test_calls_of_one_key_are_found_page_by_page(books: SqliteBooks, ids: list[str]) -> None:
+    keys = [books.calls.read_page(CallFilter(1, id_), None, 1)[0].key_id for id_ in ids]
+    for key_id in keys[:2]:
+        chosen, seen, below = CallFilter(1, key_id=key_id), [], None
+        while page := books.calls.read_page(chosen, below, 1):
+            (call,) = page
+            below = call.request_id
+            seen.append(call.request_id)
+        assert seen == [id_ for id_, key in zip(ids, keys, strict=True) if key == key_id][::-1]
+        assert books.calls.count(chosen) == len(seen) == 2
+
+
+def test_one_call_is_found_by_its_id_within_the_filter(books: SqliteBooks, ids: list[str]) -> None:
+    for wanted, count in (
+        (CallFilter(1, ids[0]), 1),
+        (CallFilter(2, ids[0]), 0),
+        (CallFilter(1, ids[0], model="n"), 0),
+        (CallFilter(1, "unknown"), 0),
+    ):
+        assert len(books.calls.read_page(wanted, None, 10)) == books.calls.count(wanted) == count
+    assert books.calls.read_page(CallFilter(1, ids[0]), ids[0], 10) == [], "it is not below itself"
+
+
+def test_pending_calls_are_measured_by_their_holds(books: SqliteBooks, ids: list[str]) -> None:
+    assert len(ids) == len(CALLS)
+    assert books.calls.measure_pending() == (1, 1000)
+    assert books.accounts.read("a").held_nano == 1000

@@ -1,0 +1,74 @@
+"""Tokens: a name at a time, a use noted now and then, revoked for good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.ledger import Conflict, NotFound, StoredSecret, TokenTerms, TokenView
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sql.books.tokens import USED_EVERY_MS
+from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.sql.books.conftest import Clock
+
+DIGEST = b"1" * 32
+TERMS = TokenTerms("shop", "accounts")
+
+
+def create(
+    books: SqliteBooks, token_id: str = "tok_1", digest: bytes = DIGEST, terms: TokenTerms = TERMS
+) -> TokenView:
+    return books.tokens.create(terms, StoredSecret(token_id, digest, "a1b2"))
+
+
+def test_a_token_is_found_by_its_digest(books: SqliteBooks) -> None:
+    made = create(books)
+    assert made == TokenView("tok_1", TERMS, "a1b2", "cli", NOW_MS, None, None)
+    assert books.tokens.find(DIGEST) == made
+    assert books.tokens.find(b"2" * 32) is None
+
+
+def test_a_name_is_free_again_once_its_token_is_revoked(books: SqliteBooks, clock: Clock) -> None:
+    create(books)
+    with pytest.raises(Conflict) as caught:
+        create(books, "tok_2", b"2" * 32)
+    assert (caught.value.code, caught.value.field) == ("name_taken", "name")
+    books.tokens.revoke("shop")
+    clock.now_ms += 1
+    create(books, "tok_2", b"2" * 32)
+    assert [one.id for one in books.tokens.read_all()] == ["tok_2", "tok_1"]
+    assert books.tokens.revoke("shop").id == "tok_2"
+
+
+def test_a_token_is_revoked_once(books: SqliteBooks, clock: Clock) -> None:
+    create(books)
+    assert books.tokens.revoke("tok_1").revoked_ms == NOW_MS
+    clock.now_ms += 1
+    assert books.tokens.revoke("tok_1").revoked_ms == NOW_MS
+    found = books.tokens.find(DIGEST)
+    assert found is not None
+    assert found.status(clock()) == "revoked"
+    for unknown in ("shop", "tok_2"):
+        with pytest.raises(NotFound):
+            books.tokens.revoke(unknown)
+    events = books.events.read_page("token.", None, 10)
+    assert [(one.action, one.target, one.detail) for one in events] == [
+        ("token.revoke", "tok_1", "shop, role accounts"),
+        ("token.add", "tok_1", "shop, role accounts"),
+    ]
+
+
+def test_the_last_use_is_written_now_and_then(books: SqliteBooks, clock: Clock) -> None:
+    """Each update is a write; a ledger that cannot be written still knows its tokens."""
+    create(books, terms=replace(TERMS, expires_ms=NOW_MS + 3 * USED_EVERY_MS))
+    noted = []
+    for later_ms in (0, USED_EVERY_MS - 1, USED_EVERY_MS, 3 * USED_EVERY_MS):
+        clock.now_ms = NOW_MS + later_ms
+        books.tokens.find(DIGEST)
+        noted.append(books.tokens.read_all()[0].last_used_ms)
+    last_ms = NOW_MS + USED_EVERY_MS
+    assert noted == [NOW_MS, NOW_MS, last_ms, last_ms], "one that has expired is not used"
+    clock.now_ms = NOW_MS + 2 * USED_EVERY_MS
+    books.connection.execute("PRAGMA query_only = ON")
+    assert books.tokens.find(DIGEST) is not None
