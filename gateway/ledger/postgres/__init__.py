@@ -1,0 +1,22 @@
+"""The ledger in PostgreSQL, shared by several gateways. Needs the extra `postgres`.
+
+session   a connection, and the transaction of the books; dialect says statements in its words
+schema    tables and functions: made, checked, migrated. The scripts have the rules:
+          tables, requests, rules, nodes   the tables, and what nothing may do to them
+          settle, admit, rounds            one round of a node, in one call
+          periods, months                  budgets' periods; partitions
+audit     the proof of the books
+moving    every row as records, and a ledger made of them
+books     implements `Books`
+nodes     who serves
+serving/  implements `Ledger`
+
+A request's way through it:
+
+    1. `hold` decides by what this node knows. `confirm` queues the admission, and waits.
+    2. A round takes all that waits: one call of `run_round`, one transaction. It verifies that the
+       node was not taken over, locks the accounts by id, settles, then admits by the same rules.
+    3. The settlement is in a later round. Both are awaited as with SQLite.
+    4. If the answer to a round is lost, the next one asks by request id what became of it.
+    5. A node that is not seen for seconds is taken over: its requests are interrupted, once.
+"""

@@ -1,0 +1,89 @@
+"""The audit of a database that several nodes share: the proof of the books, and of what is held."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.ledger.postgres.session import Session, transaction
+from gateway.ledger.records import AuditReport
+from gateway.ledger.sql.audit import prove, read_checkpoint, read_last_entry, write_checkpoint
+from gateway.ledger.sql.checks import COST, COSTS_MESSAGE, Check
+from gateway.money import TOKENS_PER_PRICE
+
+BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_HELD: Final = """
+    SELECT {table}.id, {table}.held_nano, coalesce(pending.held_nano, 0)
+    FROM {table} LEFT JOIN (
+        SELECT {column}, sum(hold_nano) AS held_nano, count(*) AS requests FROM requests
+        WHERE state = 'pending' GROUP BY 1
+    ) AS pending ON pending.{column} = {table}.id
+    WHERE {table}.held_nano <> coalesce(pending.held_nano, 0) {more}
+"""
+_IN_FLIGHT: Final = "OR in_flight <> coalesce(requests, 0)"
+_ORPHANS: Final = """
+    SELECT requests.id FROM requests
+    LEFT JOIN keys ON keys.id = key_id AND keys.account_id = requests.account_id
+    WHERE keys.id IS NULL
+"""
+_ORPHAN_ENTRIES: Final = """
+    SELECT entries.id FROM entries LEFT JOIN accounts ON accounts.id = account_id
+    WHERE accounts.id IS NULL
+"""
+_CHARGED_TWICE: Final = """
+    SELECT request_id, count(*) FROM entries WHERE kind = 'charge'
+    GROUP BY request_id HAVING count(*) > 1
+"""
+_EXACT_COST: Final = COST.replace("_tokens *", "_tokens::numeric *").replace(
+    "web_searches *", "web_searches::numeric *"
+)
+_COSTS: Final = f"""
+    SELECT id, cost_nano, computed FROM (
+        SELECT id, cost_nano, div(
+            {_EXACT_COST} + {TOKENS_PER_PRICE - 1}, {TOKENS_PER_PRICE}
+        ) + request_price_nano AS computed
+        FROM requests WHERE state = 'posted'
+    ) AS priced
+    WHERE cost_nano <> computed
+"""  # noqa: S608 - of constants
+_HELD_MESSAGE: Final = "{what} {{0}}: held is {{1}}, its pending requests hold {{2}} nano-units"
+CHECKS: Final = (
+    Check(_COSTS, COSTS_MESSAGE),
+    Check(
+        _HELD.format(table="accounts", column="account_id", more=_IN_FLIGHT),
+        _HELD_MESSAGE.format(what="account"),
+    ),
+    Check(
+        _HELD.format(table="keys", column="key_id", more=_IN_FLIGHT),
+        _HELD_MESSAGE.format(what="key"),
+    ),
+    Check(
+        _HELD.format(table="budgets", column="budget_id", more=""),
+        _HELD_MESSAGE.format(what="budget"),
+    ),
+    Check(_ORPHANS, "request {0}: it has no key of its account"),
+    Check(_ORPHAN_ENTRIES, "entry {0}: it has no account"),
+    Check(_CHARGED_TWICE, "request {0}: charged {1} times"),
+)
+
+
+def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
+    """Prove everything, or only entries and balances since the last checkpoint (at the start).
+
+    A success becomes the next checkpoint. Other nodes go on meanwhile. Raises psycopg.Error.
+    """
+    session.run(BEGIN_SNAPSHOT)  # one state for all checks
+    try:
+        (kept_from_ms,) = session.execute("SELECT kept_from_ms FROM retention").fetchone() or (0,)
+        since = 0 if full else read_checkpoint(session)
+        report = prove(
+            session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS
+        )
+        last = read_last_entry(session)
+    finally:
+        if not session.is_broken:
+            session.run("ROLLBACK")
+    if report.ok:
+        with transaction(session):
+            write_checkpoint(session, last, now_ms)
+    return report

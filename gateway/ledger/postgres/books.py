@@ -1,0 +1,87 @@
+"""The operator's books in PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import psycopg
+
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.postgres.audit import BEGIN_SNAPSHOT, run_audit
+from gateway.ledger.postgres.moving import read_records
+from gateway.ledger.postgres.schema import SHAPE, open_session
+from gateway.ledger.postgres.session import describe, transaction
+from gateway.ledger.records import AuditReport, MoveRecord, Refused
+from gateway.ledger.sql.books.books import SqlBooks
+from gateway.ledger.sql.connection import Connection
+from gateway.times import unix_ms
+
+IN_FORCE_SECONDS: Final = 0.5
+"""Nodes hear of a change at once, or look for it every quarter of a second."""
+
+
+class PostgresBooks(SqlBooks):
+    """Implements `gateway.ledger.books.Books`."""
+
+    _BEGIN_SNAPSHOT = BEGIN_SNAPSHOT
+
+    def __init__(
+        self, url: str, *, create: bool = False, clock: Callable[[], int] = unix_ms
+    ) -> None:
+        self._url = url
+        self._session = open_session(url, create=create)
+        super().__init__(self._session, clock)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Use the connection; one that broke is opened again."""
+        if self._session.is_broken:
+            self.connection = self._session = open_session(self._url)
+        try:
+            yield self._session
+        except psycopg.Error as error:
+            raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._session)
+
+    def wait_for_others(self, milliseconds: int) -> None:
+        with self.reading() as connection:
+            connection.execute(f"SET lock_timeout = {milliseconds}")
+
+    def give_up_when(self, is_over: Callable[[], bool]) -> None:
+        """Leave long statements to the server: the thread that waits for one holds nothing up."""
+
+    def audit(self) -> AuditReport:
+        with self.reading():
+            return run_audit(self._session, full=True, now_ms=self.clock())
+
+    def back_up(self, target: Path) -> int:
+        raise Refused(
+            "a ledger in PostgreSQL is backed up by PostgreSQL's own tools: pg_dump, or"
+            " base backups with archived WAL"
+        )
+
+    def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
+        with self.reading():
+            return SHAPE, read_records(self._session)
+
+    def measure(self) -> tuple[int, int]:
+        return self.read_number("SELECT pg_database_size(current_database())"), 0
+
+    def wait_in_force(self) -> None:
+        if self.read_number("SELECT count(*) FROM nodes WHERE ended_at IS NULL"):
+            time.sleep(IN_FORCE_SECONDS)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

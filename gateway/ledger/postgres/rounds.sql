@@ -1,0 +1,140 @@
+-- One round of a node: its settlements, then its admissions, in one transaction.
+--
+-- Locks are always taken in this order, so no two transactions wait for each other: the books (shared;
+-- a change of the operator takes it alone), the node, the accounts by id.
+CREATE OR REPLACE FUNCTION run_round(node BIGINT, its_epoch BIGINT, settled JSON, asked JSON)
+RETURNS JSON LANGUAGE plpgsql AS $$
+DECLARE
+    done JSON;
+    admitted JSON;
+    budgets JSON := '[]';
+    at_ms BIGINT;
+BEGIN
+    PERFORM enter_as(node, its_epoch);
+    PERFORM 1 FROM accounts WHERE id IN (
+        SELECT account_id FROM json_to_recordset(settled) AS one (account_id BIGINT)
+        UNION SELECT account_id FROM json_to_recordset(asked) AS one (account_id BIGINT)
+    ) ORDER BY id FOR NO KEY UPDATE;
+    at_ms := now_ms();
+    IF json_array_length(settled) > 0 THEN
+        done := settle_requests(node, settled, at_ms);
+        IF json_typeof(done->'of_budgets') = 'array' THEN
+            budgets := charge_budgets(done->'of_budgets', at_ms);
+        END IF;
+        IF json_typeof(done->'of_rates') = 'array' THEN
+            PERFORM correct_rates(done->'of_rates');
+        END IF;
+    END IF;
+    IF json_array_length(asked) > 0 THEN
+        admitted := admit_requests(node, asked, at_ms);
+    END IF;
+    RETURN json_build_object('done', done, 'admitted', admitted, 'budgets', budgets);
+END
+$$;
+
+-- Take the locks of a node that acts, and say that it lives. Raises an error of the class GW if
+-- another node has taken its requests over.
+CREATE OR REPLACE FUNCTION enter_as(node BIGINT, its_epoch BIGINT) RETURNS VOID
+LANGUAGE plpgsql AS $$
+DECLARE
+    last_seen_at TIMESTAMPTZ;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(4743, 0);
+    PERFORM pg_advisory_xact_lock_shared(4744, node::int);
+    SELECT seen_at INTO last_seen_at FROM nodes WHERE id = node AND epoch = its_epoch;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'node % was taken over', node USING ERRCODE = 'GW001';
+    END IF;
+    IF last_seen_at < clock_timestamp() - INTERVAL '0.5 s' THEN
+        UPDATE nodes SET
+            steady_at = CASE WHEN seen_at < clock_timestamp() - INTERVAL '2 s'
+                THEN clock_timestamp() ELSE steady_at END,
+            seen_at = clock_timestamp()
+        WHERE id = node;
+    END IF;
+END
+$$;
+
+-- Interrupt the requests of nodes that died; return each of these nodes with the number of its
+-- requests. A node is dead if it was not seen for some seconds in which this one was seen throughout.
+CREATE OR REPLACE FUNCTION take_over(node BIGINT, its_epoch BIGINT, silence INTERVAL)
+RETURNS TABLE (dead_id BIGINT, host_name TEXT, process BIGINT, interrupted BIGINT)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM enter_as(node, its_epoch);
+    IF NOT pg_try_advisory_xact_lock(4745, 0) THEN
+        RETURN;
+    END IF;
+    FOR dead_id, host_name, process IN
+        SELECT id, host, pid FROM nodes
+        WHERE ended_at IS NULL AND id <> node AND seen_at < clock_timestamp() - silence
+            AND (SELECT steady_at FROM nodes AS mine WHERE mine.id = node)
+                < clock_timestamp() - silence
+        ORDER BY id
+    LOOP
+        PERFORM pg_advisory_xact_lock(4744, dead_id::int);
+        UPDATE nodes SET epoch = epoch + 1, ended_at = clock_timestamp()
+        WHERE id = dead_id AND ended_at IS NULL AND seen_at < clock_timestamp() - silence;
+        IF FOUND THEN
+            interrupted := interrupt_requests(dead_id);
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Void what a node left pending: nothing is charged, nothing is held any more. NULL: what was
+-- imported as pending.
+CREATE OR REPLACE FUNCTION interrupt_requests(of_node BIGINT) RETURNS BIGINT
+LANGUAGE plpgsql AS $$
+DECLARE
+    interrupted BIGINT;
+BEGIN
+    PERFORM 1 FROM accounts WHERE id IN (
+        SELECT account_id FROM requests
+        WHERE state = 'pending' AND node_id IS NOT DISTINCT FROM of_node
+    ) ORDER BY id FOR NO KEY UPDATE;
+    WITH ended AS (
+        UPDATE requests SET
+            state = 'voided', outcome = 'interrupted', ended_ms = greatest(started_ms, now_ms())
+        WHERE state = 'pending' AND node_id IS NOT DISTINCT FROM of_node
+        RETURNING *
+    ), of_accounts AS (
+        UPDATE accounts SET
+            held_nano = held_nano - sums.held_nano, in_flight = in_flight - sums.requests
+        FROM (
+            SELECT account_id, sum(hold_nano) AS held_nano, count(*) AS requests
+            FROM ended GROUP BY 1
+        ) AS sums
+        WHERE accounts.id = account_id
+    ), of_keys AS (
+        UPDATE keys SET
+            held_nano = held_nano - sums.held_nano, in_flight = in_flight - sums.requests
+        FROM (
+            SELECT key_id, sum(hold_nano) AS held_nano, count(*) AS requests FROM ended GROUP BY 1
+        ) AS sums
+        WHERE keys.id = key_id
+    ), of_budgets AS (
+        UPDATE budgets SET held_nano = budgets.held_nano - sums.held_nano
+        FROM (
+            SELECT budget_id, sum(hold_nano) AS held_nano FROM ended
+            WHERE budget_id IS NOT NULL GROUP BY 1
+        ) AS sums
+        WHERE budgets.id = budget_id
+    ), hours AS (
+        INSERT INTO hourly
+        SELECT account_id, ended_ms / 3600000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
+        FROM ended GROUP BY 1, 2, 3, 4
+        ON CONFLICT (account_id, hour, model, key_id)
+        DO UPDATE SET failed = hourly.failed + excluded.failed
+    ), days AS (
+        INSERT INTO daily
+        SELECT account_id, ended_ms / 86400000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
+        FROM ended GROUP BY 1, 2, 3, 4
+        ON CONFLICT (account_id, day, model, key_id)
+        DO UPDATE SET failed = daily.failed + excluded.failed
+    )
+    SELECT count(*) INTO interrupted FROM ended;
+    RETURN interrupted;
+END
+$$;

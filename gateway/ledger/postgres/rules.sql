@@ -1,0 +1,35 @@
+-- What no program may do, whatever it believes.
+
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% are append-only', TG_ARGV[0] USING ERRCODE = 'integrity_constraint_violation';
+END
+$$;
+
+CREATE TRIGGER entries_kept BEFORE UPDATE OR DELETE ON entries
+FOR EACH ROW EXECUTE FUNCTION refuse_change('entries');
+
+CREATE TRIGGER events_kept BEFORE UPDATE OR DELETE ON events
+FOR EACH ROW EXECUTE FUNCTION refuse_change('events');
+
+CREATE TRIGGER requests_kept BEFORE DELETE ON requests
+FOR EACH ROW EXECUTE FUNCTION refuse_change('requests');
+
+CREATE TRIGGER codes_kept BEFORE DELETE ON codes
+FOR EACH ROW EXECUTE FUNCTION refuse_change('codes');
+
+CREATE TRIGGER budgets_kept BEFORE DELETE ON budgets
+FOR EACH ROW EXECUTE FUNCTION refuse_change('budgets');
+
+CREATE FUNCTION refuse_second_end() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% end once', TG_ARGV[0] USING ERRCODE = 'integrity_constraint_violation';
+END
+$$;
+
+CREATE TRIGGER requests_settle_once BEFORE UPDATE ON requests
+FOR EACH ROW WHEN (OLD.state <> 'pending') EXECUTE FUNCTION refuse_second_end('requests');
+
+CREATE TRIGGER codes_end_once BEFORE UPDATE ON codes
+FOR EACH ROW WHEN (OLD.redeemed_ms IS NOT NULL OR OLD.voided_ms IS NOT NULL)
+EXECUTE FUNCTION refuse_second_end('codes');

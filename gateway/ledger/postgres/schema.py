@@ -1,0 +1,133 @@
+"""The tables and functions of a database: made, checked, and migrated to this version."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from gateway.ledger.errors import LedgerError, LedgerMissing
+from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.postgres.session import Session, connect, explain
+
+MIGRATIONS: Final = (("tables.sql", "requests.sql", "rules.sql", "nodes.sql"),)
+"""Scripts n migrate version n to version n + 1."""
+FUNCTIONS: Final = ("periods.sql", "settle.sql", "admit.sql", "rounds.sql", "months.sql")
+"""Made anew by every migration: nodes of the version before must be able to go on with them."""
+WORKS_SINCE: Final = 1
+"""The oldest version of this program that can serve from the present schema."""
+SHAPE: Final = 11
+"""The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
+OLDEST_SERVER: Final = 130_000
+"""PostgreSQL 13: functions of snapshots and 64-bit transaction ids."""
+
+_SCHEMA_LOCK: Final = "SELECT pg_advisory_xact_lock(4742, 0)"
+
+
+def open_session(url: str, *, create: bool = False) -> Session:
+    """Connect to a database of the present schema.
+
+    Raises:
+        LedgerMissing: the database has no ledger, and `create` is False.
+        LedgerError: it cannot be used; the text says why.
+    """
+    session = connect(url)
+    try:
+        if session.driver.info.server_version < OLDEST_SERVER:
+            raise LedgerError(f"{DatabaseUrl(url)}: PostgreSQL 13 or newer is needed")
+        if _read_version(session, url) < len(MIGRATIONS):
+            _migrate(session, url, create=create)
+    except psycopg.Error as error:
+        session.close()
+        raise explain(url, error) from error
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def check_database(url: str) -> bool:
+    """Return whether a node serves from the database; nothing is made or changed.
+
+    Raises:
+        LedgerError: it cannot be used, or one of its settings can lose what was committed.
+    """
+    with closing(connect(url)) as session:
+        try:
+            _check_settings(session, url)
+            if _read_version(session, url) < len(MIGRATIONS):
+                return False
+            (serves,) = session.execute(
+                "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
+                " AND seen_at > clock_timestamp() - INTERVAL '5 s')"
+            ).fetchone() or (False,)
+        except psycopg.Error as error:
+            raise explain(url, error) from error
+    return bool(serves)
+
+
+def _check_settings(session: Session, url: str) -> None:
+    for name in ("fsync", "full_page_writes", "synchronous_commit"):
+        (value,) = session.execute(f"SHOW {name}").fetchone() or ("",)
+        if value == "off":
+            raise LedgerError(
+                f"{DatabaseUrl(url)}: its setting {name} is off, so a crash loses what was"
+                f" committed; set {name} = on"
+            )
+
+
+def _read_version(session: Session, url: str) -> int:
+    """Return the version of the schema, 0 for none. Raises LedgerError if it is too new."""
+    (table, others) = session.execute(
+        "SELECT to_regclass('schema_version'), to_regclass('accounts')"
+    ).fetchone() or (None, None)
+    if table is None:
+        if others is not None:
+            raise LedgerError(
+                f"{DatabaseUrl(url)}: not a ledger, but another program's database; make one for"
+                " the gateway alone"
+            )
+        return 0
+    version, works_since = session.execute(
+        "SELECT version, works_since FROM schema_version"
+    ).fetchone() or (0, 0)
+    if works_since > len(MIGRATIONS):
+        raise LedgerError(
+            f"{DatabaseUrl(url)}: schema version {version} is newer than this gateway knows"
+            f" ({len(MIGRATIONS)}); run a newer gateway"
+        )
+    return int(version)
+
+
+def _migrate(session: Session, url: str, *, create: bool) -> None:
+    """Run the missing scripts in one transaction; a second node then finds it done."""
+    session.run("BEGIN")
+    try:
+        session.run(_SCHEMA_LOCK)
+        version = _read_version(session, url)
+        if version == 0 and not create:
+            raise LedgerMissing(
+                f"{DatabaseUrl(url)}: it has no ledger yet; start the gateway, or add an account"
+            )
+        if version < len(MIGRATIONS):
+            for scripts in MIGRATIONS[version:]:
+                for script in scripts:
+                    session.run(_read_script(script))
+            for script in FUNCTIONS:
+                session.run(_read_script(script))
+            session.execute("DELETE FROM schema_version")
+            session.execute(
+                "INSERT INTO schema_version (version, works_since) VALUES (?, ?)",
+                (len(MIGRATIONS), WORKS_SINCE),
+            )
+            session.execute("SELECT make_months(now(), 2)")
+        session.run("COMMIT")
+    finally:
+        if not session.is_broken and session.in_transaction:
+            session.run("ROLLBACK")
+
+
+def _read_script(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
