@@ -138,3 +138,13 @@ BEGIN
     RETURN interrupted;
 END
 $$;
+
+-- End a node that stops.
+CREATE OR REPLACE FUNCTION leave(node BIGINT, its_epoch BIGINT) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM enter_as(node, its_epoch);
+    PERFORM interrupt_requests(node);
+    UPDATE nodes SET epoch = epoch + 1, ended_at = clock_timestamp() WHERE id = node;
+END
+$$;

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
 
-from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger.base import Account, Admission, Hold, Key, Settlement
-from gateway.ledger.budget_records import Budget, Spending, refuse_spent
+from gateway.ledger.base import Account, Admission, Hold, Key, Receipt, Settlement
+from gateway.ledger.budget_records import Budget, Spending
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.serving.refusals import refuse_funds
 
 KEYS_BEFORE_SWEEP: Final = 1024
 """With fewer keys in memory, expired ones do not matter."""
@@ -169,30 +169,17 @@ def _require_funds(key: Key, now_ms: int) -> None:
     """Refuse what is spent before what is held: only the latter is worth another try."""
     account, budget, cap_nano = key.account, key.budget, key.terms.cap_nano
     if account.balance_nano <= 0:
-        raise InsufficientBalance(
-            "The account's balance is used up. Top it up; requests fail until it is positive."
-        )
+        raise refuse_funds("balance", budget)
     if cap_nano is not None and key.spent_nano >= cap_nano:
-        raise InsufficientBalance(
-            "This key's spending cap is reached. Raise the cap or use another key."
-        )
+        raise refuse_funds("cap", budget)
     if budget is not None and budget.is_spent(now_ms):
-        raise refuse_spent(budget)
+        raise refuse_funds("budget", budget)
     if account.available_nano <= 0:
-        raise BalanceHeld(
-            "The account's whole balance is held by requests in flight. "
-            "Try again when one has finished, or top up."
-        )
+        raise refuse_funds("balance held", budget)
     if cap_nano is not None and cap_nano - key.spent_nano - key.held_nano <= 0:
-        raise BalanceHeld(
-            "The rest of this key's spending cap is held by requests in flight. "
-            "Try again when one has finished."
-        )
+        raise refuse_funds("cap held", budget)
     if budget is not None and budget.is_spent(now_ms, with_held=True):
-        raise BalanceHeld(
-            f"The rest of {budget.title} is held by requests in flight. "
-            "Try again when one has finished."
-        )
+        raise refuse_funds("budget held", budget)
 
 
 def raise_hold(hold: Hold, amount_nano: int) -> None:
@@ -215,3 +202,20 @@ def drop_hold(hold: Hold) -> None:
     hold.key.held_nano -= hold.amount_nano
     if hold.budget is not None:
         hold.budget.held_nano -= hold.amount_nano
+
+
+def make_pending_receipt(hold: Hold) -> Receipt:
+    """Return the receipt of a request whose row or end is not committed."""
+    admission = hold.admission
+    return Receipt(
+        request_id=admission.request_id,
+        key_id=hold.key.id,
+        state="pending",
+        outcome="pending",
+        model=admission.model,
+        provider=admission.provider,
+        stream=admission.stream,
+        price=admission.price,
+        hold_nano=admission.hold_nano,
+        started_ms=admission.started_ms,
+    )

@@ -79,6 +79,17 @@ class Queue:
         if hold.settlement is item.settlement:  # else it came, or was voided, meanwhile
             del self._holds[hold]
 
+    def decline(self, item: Item, error: GatewayError) -> None:
+        """Fail the admission that the ledger's rules refuse; a void that waits for it is done."""
+        hold = item.hold
+        assert isinstance(hold, QueuedHold)
+        del self._holds[hold]
+        self._resolve(hold)
+        fail_wait(hold.admitted, error)
+        if hold.settled is None:
+            hold.settled = get_running_loop().create_future()
+        end_wait(hold.settled)
+
     def refuse(self, item: Item, error: Exception) -> None:
         """Fail a bad item alone and release its hold."""
         hold = item.hold

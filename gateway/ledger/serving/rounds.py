@@ -67,3 +67,6 @@ class Store(Protocol):
         self, observed: Observations, *, report: Callable[[BaseException | None], None]
     ) -> None:
         """Write sums, behind the round under way. `report` gets None, or why they are not written."""
+
+    def break_off(self) -> None:
+        """Let a round that hangs fail, if that can be done."""

@@ -82,6 +82,11 @@ class Writer:
             self._rounds.hurry_within(SHARE_SECONDS)
             await polled
 
+    def look(self) -> None:
+        """Look for commits of others soon: there are some."""
+        self._polls.due_seconds = self._loop.time()
+        self._rounds.hurry()
+
     def close(self) -> None:
         """End when all is committed, or commits failed for `commit_seconds`."""
         self._give_up_seconds = self._loop.time() + self._commit_seconds
@@ -130,8 +135,14 @@ class Writer:
             self._polls.finish()
         for item in report.done:
             self.queue.finish(item)
+        for item, refusal in report.declined:
+            self.queue.decline(item, refusal)
         for item, error in report.refused:
             self.queue.refuse(item, error)
+        if report.ended is not None:
+            log.critical("this gateway must not serve any more: %s", report.ended)
+            self._end()
+            return
         if report.unavailable is None:
             self.health.note_success()
         else:
@@ -174,6 +185,7 @@ class Writer:
         A frozen disk does that. The end of that batch is not known yet, so its waits go on.
         """
         self.health.note_hang(self._commit_seconds)
+        self._store.break_off()
         self._expire({item.hold for item in self._batch})
         if self._is_time_up():
             log.critical("a commit hangs, and so would the stop: leaving at once")

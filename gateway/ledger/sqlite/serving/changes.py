@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from typing import Final
 
-import orjson
-
-from gateway.ledger.base import Account
-from gateway.ledger.budget_records import Allowance, Budget, Spending
-from gateway.ledger.periods import Period, find_span
-from gateway.ledger.serving.memory import KeyRow, Snapshot
-from gateway.ledger.sql.terms import (
-    KEY_LIVES,
-    KEY_TERMS,
-    TERMS,
-    KeyTermsColumns,
-    TermsColumns,
-    read_key_terms,
-    read_terms,
-)
+from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.sql.snapshot import read_all, read_changed
 from gateway.ledger.sqlite.schema import transaction
-from gateway.times import DAY_MS
 
-_ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants
-_KEYS: Final = f"SELECT id, account_id, digest, revoked_ms, spent_nano, {KEY_TERMS} FROM keys"  # noqa: S608
-_LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
-_BUDGETS: Final = (
-    "SELECT id, account_id, name, amount_nano, period, spent_nano, period_day FROM budgets"
-    " WHERE id IN (SELECT value FROM json_each(:ids))"
-)
-_CHANGED_ACCOUNTS: Final = (
-    " WHERE id IN (SELECT CAST(id AS INTEGER) FROM changes"
-    " WHERE kind = 'account' AND seq > ? AND seq <= ?)"
-)
-_CHANGED_KEYS: Final = (
-    " WHERE id IN (SELECT id FROM changes WHERE kind = 'key' AND seq > ? AND seq <= ?)"
-)
-_CHANGED_BUDGETS: Final = (
-    " OR id IN (SELECT CAST(id AS INTEGER) FROM changes"
-    " WHERE kind = 'budget' AND seq > :after AND seq <= :last)"
-)
+_CHANGED: Final = "SELECT kind, id FROM changes WHERE seq > ? AND seq <= ?"
 
 
 class ChangeFeed:
@@ -56,10 +24,7 @@ class ChangeFeed:
         with transaction(connection):
             self._data_version = _read_data_version(connection)
             self._seq = _read_last_seq(connection)
-            accounts = tuple(_account_row(row) for row in connection.execute(_ACCOUNTS))
-            rows = connection.execute(_LIVE_KEYS, {"now": now_ms})
-            keys = tuple(_key_row(row) for row in rows)
-            snapshot = Snapshot(accounts, keys, _read_budgets(connection, keys))
+            snapshot = read_all(connection, now_ms)
             connection.execute("DELETE FROM changes")
         return snapshot
 
@@ -73,13 +38,11 @@ class ChangeFeed:
         if version == self._data_version:
             return None
         seq = max(self._seq, _read_last_seq(connection))
-        seen = (self._seq, seq)
-        accounts = connection.execute(_ACCOUNTS + _CHANGED_ACCOUNTS, seen).fetchall()
-        rows = connection.execute(_KEYS + _CHANGED_KEYS, seen).fetchall()
-        keys = tuple(_key_row(row) for row in rows)
-        budgets = _read_budgets(connection, keys, seen)
+        snapshot = read_changed(
+            connection, connection.execute(_CHANGED, (self._seq, seq)).fetchall()
+        )
         self._data_version, self._seq = version, seq
-        return Snapshot(tuple(_account_row(row) for row in accounts), keys, budgets)
+        return snapshot
 
 
 def _read_data_version(connection: sqlite3.Connection) -> int:
@@ -90,34 +53,3 @@ def _read_data_version(connection: sqlite3.Connection) -> int:
 def _read_last_seq(connection: sqlite3.Connection) -> int:
     (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
     return int(seq)
-
-
-def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
-    account_id, name, suspended, balance_nano = row[:4]
-    return Account(account_id, name, bool(suspended), balance_nano, terms=read_terms(row[4:]))
-
-
-def _read_budgets(
-    connection: sqlite3.Connection, keys: Sequence[KeyRow], seen: tuple[int, int] | None = None
-) -> tuple[Budget, ...]:
-    """Return the budgets of these keys, and those that changed in the range that was `seen`."""
-    ids = {key.terms.budget_id for key in keys} - {None}
-    values: dict[str, str | int] = {"ids": orjson.dumps(list(ids)).decode()}
-    if seen is None:
-        return tuple(_budget_row(row) for row in connection.execute(_BUDGETS, values))
-    values |= {"after": seen[0], "last": seen[1]}
-    rows = connection.execute(_BUDGETS + _CHANGED_BUDGETS, values)
-    return tuple(_budget_row(row) for row in rows)
-
-
-def _budget_row(row: tuple[int, int, str | None, int, Period, int, int]) -> Budget:
-    budget_id, account_id, name, amount_nano, period, spent_nano, period_day = row
-    spending = Spending(find_span(period, period_day * DAY_MS), spent_nano)
-    return Budget(budget_id, account_id, name, Allowance(amount_nano, period), spending)
-
-
-def _key_row(
-    row: tuple[str, int, bytes, int | None, int, *KeyTermsColumns],
-) -> KeyRow:
-    key_id, account_id, digest, revoked_ms, spent_nano = row[:5]
-    return KeyRow(key_id, account_id, digest, read_key_terms(row[5:]), revoked_ms, spent_nano)

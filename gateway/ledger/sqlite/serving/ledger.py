@@ -23,7 +23,7 @@ from gateway.ledger.base import (
     Receipt,
     Settlement,
 )
-from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
+from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, make_pending_receipt, raise_hold, take_hold
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.progress import Progress
 from gateway.ledger.serving.queue import fail_wait
@@ -32,7 +32,7 @@ from gateway.ledger.sqlite.files import FileWatch, marked, take_lock
 from gateway.ledger.sqlite.reasons import explain
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
-from gateway.ledger.sqlite.serving.reader import ReceiptReader, make_pending_receipt
+from gateway.ledger.sqlite.serving.reader import ReceiptReader
 from gateway.ledger.sqlite.serving.recovery import recover_and_read
 from gateway.ledger.sqlite.serving.store import Store
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread

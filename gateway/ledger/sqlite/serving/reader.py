@@ -17,18 +17,11 @@ import aiosqlite
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Hold, Key, Receipt, Spent
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.sql.lookups import read_ended_key, read_spent
 from gateway.ledger.sql.receipts import read_receipt
 from gateway.ledger.sqlite.schema import connect_reader
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
 
-_SPENT: Final = """
-    SELECT
-        coalesce(sum(cost_nano) FILTER (WHERE day >= :today), 0),
-        coalesce(sum(cost_nano) FILTER (WHERE day > :today - 7), 0),
-        coalesce(sum(cost_nano), 0)
-    FROM daily WHERE account_id = :account AND day > :today - 30 AND key_id = :key
-"""
-_ENDED_KEY: Final = "SELECT revoked_ms, expires_ms FROM keys WHERE digest = ?"
 Result = TypeVar("Result")
 
 
@@ -52,44 +45,15 @@ class ReceiptReader:
     async def read_spent(self, key: Key, today: int) -> Spent:
         """Raises LedgerUnavailable."""
         return await self._run(
-            partial(_read_spent, account_id=key.account.id, key_id=key.id, today=today)
+            partial(read_spent, account_id=key.account.id, key_id=key.id, today=today)
         )
 
     async def read_ended_key(self, digest: bytes) -> EndedKey | None:
         """Raises LedgerUnavailable."""
-        return await self._run(partial(_read_ended_key, digest=digest))
+        return await self._run(partial(read_ended_key, digest=digest))
 
     async def _run(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
         try:
             return await run_on_thread(self._database, read)
         except sqlite3.Error as error:
             raise LedgerUnavailable from error
-
-
-def make_pending_receipt(hold: Hold) -> Receipt:
-    """Return the receipt of a request whose row or end is not committed."""
-    admission = hold.admission
-    return Receipt(
-        request_id=admission.request_id,
-        key_id=hold.key.id,
-        state="pending",
-        outcome="pending",
-        model=admission.model,
-        provider=admission.provider,
-        stream=admission.stream,
-        price=admission.price,
-        hold_nano=admission.hold_nano,
-        started_ms=admission.started_ms,
-    )
-
-
-def _read_ended_key(connection: sqlite3.Connection, *, digest: bytes) -> EndedKey | None:
-    row = connection.execute(_ENDED_KEY, (digest,)).fetchone()
-    return None if row is None else EndedKey(*row)
-
-
-def _read_spent(
-    connection: sqlite3.Connection, *, account_id: int, key_id: str, today: int
-) -> Spent:
-    wanted = {"account": account_id, "key": key_id, "today": today}
-    return Spent(*connection.execute(_SPENT, wanted).fetchone())

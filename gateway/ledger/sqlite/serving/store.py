@@ -94,6 +94,9 @@ class Store:
         work = partial(self._observe, observed=observed, now_ms=self._clock())
         report_from_thread(self._database, work, report)
 
+    def break_off(self) -> None:
+        """Leave it: nothing ends a write to a disk that is frozen."""
+
     def _observe(
         self, connection: sqlite3.Connection, *, observed: Observations, now_ms: int
     ) -> None:

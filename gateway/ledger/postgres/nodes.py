@@ -1,0 +1,79 @@
+"""Who serves: each process has a row, whose epoch it names in every transaction."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.postgres.schema import open_session
+from gateway.ledger.postgres.session import Session, explain
+from gateway.version import VERSION
+
+SILENCE_SECONDS: Final = 5
+"""A node that was not seen for so long is dead. It says that it lives twice a second."""
+TAKEN_OVER: Final = "GW001"
+"""The SQLSTATE of `enter_as`."""
+
+_REGISTER: Final = "INSERT INTO nodes (host, pid, version) VALUES (?, ?, ?) RETURNING id, epoch"
+_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, make_interval(secs => ?))"
+_LEAVE: Final = "SELECT leave(?, ?)"
+_FIND: Final = (
+    "SELECT pid FROM nodes WHERE host = ? AND ended_at IS NULL"
+    " AND seen_at > clock_timestamp() - make_interval(secs => ?) ORDER BY id DESC LIMIT 1"
+)
+
+
+class TakenOver(LedgerError):
+    """Another node has taken this one for dead, and interrupted its requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """This process among those that serve."""
+
+    id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A node whose requests were interrupted."""
+
+    id: int
+    host: str
+    pid: int
+    interrupted: int
+
+
+def register(session: Session) -> Node:
+    row = session.execute(_REGISTER, (socket.gethostname(), os.getpid(), VERSION)).fetchone()
+    assert row is not None
+    return Node(*row)
+
+
+def take_over(session: Session, node: Node) -> Iterator[Dead]:
+    """Interrupt the requests of nodes that died, for as long as this one was seen without a break."""
+    for row in session.execute(_TAKE_OVER, (node.id, node.epoch, SILENCE_SECONDS)):
+        yield Dead(*row)
+
+
+def leave(session: Session, node: Node) -> None:
+    """End this node; what it left pending is interrupted."""
+    session.execute(_LEAVE, (node.id, node.epoch))
+
+
+def find_server(url: str) -> int | None:
+    """Return the process of a node of this host that serves. Raises LedgerError."""
+    with closing(open_session(url)) as session:
+        try:
+            row = session.execute(_FIND, (socket.gethostname(), SILENCE_SECONDS)).fetchone()
+        except psycopg.Error as error:
+            raise explain(url, error) from error
+    return None if row is None else int(row[0])

@@ -1,0 +1,53 @@
+"""What others changed: rows of `changes` that became visible since the last look.
+
+Transactions become visible in another order than their rows were numbered in. So a look goes back to
+the oldest transaction that was under way at the look before, and leaves out what it has seen.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from gateway.ledger.postgres.audit import BEGIN_SNAPSHOT
+from gateway.ledger.postgres.session import Session
+from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.sql.snapshot import read_all, read_changed
+
+_OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
+_CHANGED: Final = (
+    "SELECT pg_snapshot_xmin(pg_current_snapshot())::text,"
+    " (SELECT json_agg(json_build_array(seq, kind, id) ORDER BY seq)"
+    " FROM changes WHERE xid >= CAST(? AS xid8))"
+)
+
+
+class ChangeFeed:
+    """Reads `changes` on the thread of its connection."""
+
+    def __init__(self) -> None:
+        self._oldest = "0"
+        """The oldest transaction that was under way at the last look."""
+        self._seen: frozenset[int] = frozenset()
+
+    def read_all(self, session: Session, now_ms: int) -> Snapshot:
+        """Read all accounts and live keys."""
+        (oldest,) = session.execute(_OLDEST).fetchone() or ("0",)
+        self._oldest, self._seen = oldest, frozenset()
+        session.run(BEGIN_SNAPSHOT)
+        try:
+            return read_all(session, now_ms)
+        finally:
+            session.run("ROLLBACK")
+
+    def poll(self, session: Session) -> Snapshot | None:
+        """Return what was changed since the last look, if anything was."""
+        row = session.execute(_CHANGED, (self._oldest,)).fetchone()
+        assert row is not None
+        oldest, array = row
+        changed = orjson.loads(array) if array else []
+        fresh = [(kind, id_) for seq, kind, id_ in changed if seq not in self._seen]
+        snapshot = read_changed(session, fresh) if fresh else None
+        self._oldest, self._seen = oldest, frozenset(seq for seq, _, _ in changed)
+        return snapshot

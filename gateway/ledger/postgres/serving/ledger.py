@@ -1,0 +1,198 @@
+"""The ledger of one node in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import psycopg
+
+from gateway.errors import InternalError, LedgerUnavailable
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Receipt, Settlement
+from gateway.ledger.errors import LedgerMismatch
+from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.postgres.audit import run_audit
+from gateway.ledger.postgres.nodes import Node, leave, register
+from gateway.ledger.postgres.schema import open_session
+from gateway.ledger.postgres.serving.feed import ChangeFeed
+from gateway.ledger.postgres.serving.listener import Listener
+from gateway.ledger.postgres.serving.reader import Reader
+from gateway.ledger.postgres.serving.store import PostgresStore
+from gateway.ledger.postgres.serving.upkeep import Upkeep
+from gateway.ledger.postgres.session import Session, explain
+from gateway.ledger.serving.memory import (
+    Memory,
+    QueuedHold,
+    Snapshot,
+    make_pending_receipt,
+    raise_hold,
+    take_hold,
+)
+from gateway.ledger.serving.observer import Observer
+from gateway.ledger.serving.progress import Progress
+from gateway.ledger.serving.queue import fail_wait
+from gateway.ledger.serving.writer import Writer
+from gateway.times import unix_ms
+
+log = logging.getLogger("gateway.ledger")
+
+
+class PostgresLedger:
+    """Implements `base.Ledger`; made by `open`."""
+
+    log_bytes = 0
+    """The log is the server's affair."""
+
+    def __init__(
+        self, memory: Memory, writer: Writer, reader: Reader, observer: Observer
+    ) -> None:
+        self._writer = writer
+        self._queue = writer.queue
+        self._health = writer.health
+        self._reader = reader
+        self._loop = asyncio.get_running_loop()
+        self.find_key = memory.find_key
+        self.accounts = memory.accounts
+        self.budgets = memory.budgets
+        self.refresh = writer.refresh
+        self.read_spent = reader.read_spent
+        self.read_ended_key = reader.read_ended_key
+        self.note_refusal = observer.note_refusal
+        self.note_upstream_call = observer.note_upstream_call
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        url: str,
+        *,
+        clock: Callable[[], int] = unix_ms,
+        commit_seconds: float = COMMIT_SECONDS,
+        tell: Callable[[str], None] = log.info,
+        note_commit: Callable[[int, float], None] | None = None,
+        retention_months: int = 0,
+    ) -> AsyncIterator[PostgresLedger]:
+        """Connect, audit, register as a node and load; at the end commit the queue and leave.
+
+        Raises:
+            LedgerMismatch: the audit since the last checkpoint failed.
+            LedgerError: the database cannot be used; the text says why.
+        """
+        memory, feed, progress = Memory(clock), ChangeFeed(), Progress(tell)
+        loop = asyncio.get_running_loop()
+        try:
+            session, node, snapshot = await loop.run_in_executor(
+                None, partial(_load, url, feed, clock(), progress.begin)
+            )
+        finally:
+            progress.end()
+        memory.apply(snapshot)
+        store = PostgresStore(
+            url, session, node, feed, Upkeep(node, retention_months), clock=clock
+        )
+        writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
+        observer, reader = Observer(store, clock), Reader(url)
+        listener = Listener(url, partial(_tell, loop, writer))
+        try:
+            yield cls(memory, writer, reader, observer)
+        finally:
+            listener.close()
+            writer.close()
+            await writer.ended.wait()
+            await observer.close()
+            await store.close(partial(leave, node=node))
+            await reader.close()
+
+    async def wait_ended(self) -> None:
+        """Return when nothing will be committed any more: it was closed, or this node taken over."""
+        await self._writer.ended.wait()
+
+    @property
+    def writable(self) -> bool:
+        return self._health.writable
+
+    @property
+    def open_holds(self) -> int:
+        return self._queue.open_holds
+
+    def hold(self, key: Key, admission: Admission) -> QueuedHold:
+        """Decide by what this node knows; its memory of a balance is never less than the balance."""
+        if not self._health.writable:
+            raise LedgerUnavailable
+        hold = take_hold(key, admission)
+        self._queue.open_holds += 1
+        return hold
+
+    async def confirm(self, hold: Hold) -> None:
+        await self.wait_admitted(hold)
+
+    async def wait_admitted(self, hold: Hold) -> None:
+        assert isinstance(hold, QueuedHold)
+        if hold.recorded:
+            return
+        if hold.resolved:
+            raise InternalError
+        if self._writer.ended.is_set():
+            raise LedgerUnavailable(should_retry=False)
+        if hold.admitted is None or hold.admitted.cancelled():
+            hold.admitted = self._loop.create_future()
+        hold.waiting_since_seconds = self._loop.time()
+        self._writer.add(hold)
+        await hold.admitted
+
+    def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
+        assert isinstance(hold, QueuedHold)
+        if hold.settled is None:
+            hold.settled = self._loop.create_future()
+            hold.settlement = settlement
+            hold.waiting_since_seconds = self._loop.time()
+            raise_hold(hold, settlement.cost_nano)
+            if self._writer.ended.is_set():
+                fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
+            else:
+                self._writer.add(hold)
+        return hold.settled
+
+    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
+        if not hold.resolved:
+            raise_hold(hold, amount_nano)
+
+    async def read_receipt(self, request_id: str) -> Receipt | None:
+        hold = self._queue.find(request_id)
+        if hold is not None and hold.settled is not None:
+            await asyncio.wait((hold.settled,))
+        if hold is not None and not hold.resolved:
+            return make_pending_receipt(hold)
+        return await self._reader.read_receipt(request_id)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, writer: Writer) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(writer.look)
+
+
+def _load(
+    url: str, feed: ChangeFeed, now_ms: int, begin: Callable[[str], None]
+) -> tuple[Session, Node, Snapshot]:
+    begin("connecting to the database")
+    session = open_session(url, create=True)
+    try:
+        begin("proving the books since the last audit")
+        report = run_audit(session, full=False, now_ms=now_ms)
+        if not report.ok:
+            raise LedgerMismatch(
+                f"{DatabaseUrl(url)}: the books do not add up: {'; '.join(report.problems)}"
+            )
+        node = register(session)
+        session.execute("SELECT interrupt_requests(NULL)")  # what was imported as pending
+        begin("reading accounts, budgets and keys")
+        return session, node, feed.read_all(session, now_ms)
+    except psycopg.Error as error:
+        session.close()
+        raise explain(url, error) from error
+    except BaseException:
+        session.close()
+        raise

@@ -1,0 +1,184 @@
+"""A round's items as the JSON that `run_round` takes, and what it answers. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import orjson
+
+from gateway.errors import GatewayError
+from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.budget_records import Spending
+from gateway.ledger.periods import find_span
+from gateway.ledger.rates import (
+    Owner,
+    Rate,
+    refuse_concurrency,
+    refuse_requests,
+    refuse_tokens,
+)
+from gateway.ledger.serving.refusals import Lack, refuse_funds
+from gateway.ledger.serving.rounds import Item
+from gateway.money import Price
+from gateway.times import DAY_MS
+
+_NO_RATE: Final = (0, 0, 0)
+_US_PER_SECOND: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A request that had ended before the round."""
+
+    state: str
+    cost_nano: int
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a round did, by request id."""
+
+    settled: set[str] = field(default_factory=set)
+    others: dict[str, Other] = field(default_factory=dict)
+    """Requests to settle that were settled before."""
+    admitted: set[str] = field(default_factory=set)
+    declined: dict[str, list[Any]] = field(default_factory=dict)
+    balances_nano: dict[int, int] = field(default_factory=dict)
+    spent_nano: dict[str, int] = field(default_factory=dict)
+    budgets: list[tuple[int, int, int]] = field(default_factory=list)
+    """Id, first day of the period, spent."""
+
+
+def write_settlements(items: Iterable[Item]) -> bytes:
+    """Write the ends of requests that are admitted."""
+    return orjson.dumps(
+        [
+            _describe_end(place, item.hold, item.settlement)
+            for place, item in enumerate(items)
+            if item.settlement is not None
+        ]
+    )
+
+
+def write_admissions(items: Iterable[Item], in_doubt: Container[str]) -> bytes:
+    """Write requests that want to be admitted; those in doubt may have been, and are looked up."""
+    return orjson.dumps(
+        [_describe_start(item.hold, again=_id(item) in in_doubt) for item in items]
+    )
+
+
+def read_answer(text: str | bytes) -> Answer:
+    told = orjson.loads(text)
+    done, asked = told["done"] or {}, told["admitted"] or {}
+    return Answer(
+        settled=set(done.get("settled", ())),
+        others={id_: Other(state, cost) for id_, state, cost in done.get("others", ())},
+        admitted=set(asked.get("admitted", ())),
+        declined=dict(asked.get("declined", ())),
+        balances_nano=dict(done.get("balances", ())),
+        spent_nano=dict(done.get("spent", ())),
+        budgets=told["budgets"],
+    )
+
+
+def find_spendings(answer: Answer, items: Iterable[Item]) -> dict[int, Spending]:
+    """Return what the budgets of the items have spent now."""
+    periods = {
+        item.hold.budget.id: item.hold.budget.allowance.period
+        for item in items
+        if item.hold.budget is not None
+    }
+    return {
+        id_: Spending(find_span(periods[id_], first_day * DAY_MS), spent_nano)
+        for id_, first_day, spent_nano in answer.budgets
+    }
+
+
+def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
+    """Make the error for a request that was declined."""
+    hold = item.hold
+    match reason:
+        case [lack]:
+            return refuse_funds(cast("Lack", lack), hold.budget)
+        case ["concurrency", owner, limit, _]:
+            return refuse_concurrency(cast("Owner", owner), limit)
+        case ["requests", owner, limit, wait_us]:
+            return refuse_requests(cast("Owner", owner), limit, wait_us / _US_PER_SECOND)
+        case [_, owner, limit, wait_us]:
+            expected = hold.admission.expected_tokens
+            return refuse_tokens(cast("Owner", owner), limit, expected, wait_us / _US_PER_SECOND)
+        case _:
+            raise ValueError(reason)
+
+
+def _id(item: Item) -> str:
+    return item.hold.admission.request_id
+
+
+def _describe_start(hold: Hold, *, again: bool) -> dict[str, Any]:
+    admission = hold.admission
+    return {
+        "id": admission.request_id,
+        "account_id": hold.account.id,
+        "key_id": hold.key.id,
+        "budget_id": None if hold.budget is None else hold.budget.id,
+        "model": admission.model,
+        "provider": admission.provider,
+        "stream": int(admission.stream),
+        "hold_nano": admission.hold_nano,
+        "started_ms": admission.started_ms,
+        "prices": _list_prices(admission.price),
+        "key_rate": _list_rate(admission.key_rate),
+        "account_rate": _list_rate(admission.account_rate),
+        "expected_tokens": admission.expected_tokens,
+        "again": again,
+    }
+
+
+def _describe_end(place: int, hold: Hold, end: Settlement) -> dict[str, Any]:
+    tokens = end.tokens
+    return {
+        "place": place,
+        "id": hold.admission.request_id,
+        "account_id": hold.account.id,
+        "state": "posted" if end.is_posted else "voided",
+        "provider": end.provider,
+        "attempts": end.attempts,
+        "outcome": end.outcome,
+        "status": end.status,
+        "input_tokens": tokens.input,
+        "cached_input_tokens": tokens.cached_input,
+        "cache_write_tokens": tokens.cache_write,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "output_tokens": tokens.output,
+        "web_searches": end.web_searches,
+        "cost_nano": end.cost_nano,
+        "estimated": int(end.estimated),
+        "first_byte_ms": end.first_byte_ms,
+        "ended_ms": end.ended_ms,
+        "price_rule": end.price_rule,
+        "prices": _list_prices(end.price),
+        "provider_cost_nano": end.provider_cost_nano if end.is_posted else None,
+        "reported_cost_nano": end.reported_cost_nano if end.is_posted else None,
+    }
+
+
+def _list_prices(price: Price) -> tuple[int, ...]:
+    """List prices in the order of the scripts."""
+    return (
+        price.input,
+        price.output,
+        price.cached_input,
+        price.cache_write,
+        price.request,
+        price.cache_write_1h,
+        price.web_search,
+    )
+
+
+def _list_rate(rate: Rate | None) -> tuple[int, int, int]:
+    if rate is None:
+        return _NO_RATE
+    return (rate.requests_per_minute, rate.tokens_per_minute, rate.concurrency)

@@ -1,0 +1,223 @@
+"""Rounds in PostgreSQL, one after the other on a thread of their own.
+
+A round is one call and one transaction. If the connection breaks before its answer, nobody knows
+whether it was committed: its requests are in doubt, and the next rounds look them up by their ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.postgres.nodes import TAKEN_OVER, Node, TakenOver
+from gateway.ledger.postgres.observing import write_aside
+from gateway.ledger.postgres.schema import open_session
+from gateway.ledger.postgres.serving.feed import ChangeFeed
+from gateway.ledger.postgres.serving.messages import (
+    Answer,
+    find_spendings,
+    make_refusal,
+    read_answer,
+    write_admissions,
+    write_settlements,
+)
+from gateway.ledger.postgres.serving.upkeep import Upkeep
+from gateway.ledger.postgres.session import Session, describe
+from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.serving.sums import Observations
+
+log = logging.getLogger("gateway.ledger")
+
+Result = TypeVar("Result")
+
+_ROUND: Final = "SELECT run_round(?, ?, ?, ?)"
+_WITHDRAW: Final = "SELECT withdraw_charge(?, ?, ?, ?)"
+_BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError)
+"""Errors of one item's values or of a rule it breaks: it would fail each batch."""
+_IN_THE_WAY: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
+
+
+class NotPendingError(Exception):
+    """The request to settle does not exist or was settled before."""
+
+
+class PostgresStore:
+    """Implements `rounds.Store`. Only its thread touches the connection."""
+
+    def __init__(
+        self,
+        url: str,
+        session: Session,
+        node: Node,
+        feed: ChangeFeed,
+        upkeep: Upkeep,
+        *,
+        clock: Callable[[], int],
+    ) -> None:
+        self._url = url
+        self._session = session
+        self._node = node
+        self._feed = feed
+        self._upkeep = upkeep
+        self._clock = clock
+        self._in_doubt: set[str] = set()
+        """Requests of a round without an answer."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, "ledger")
+
+    def start_round(
+        self,
+        items: Sequence[Item],
+        *,
+        polls: bool,
+        report: Callable[[Report | BaseException], None],
+    ) -> None:
+        self._start(partial(self._work, items, polls=polls), report)
+
+    def start_observing(
+        self, observed: Observations, *, report: Callable[[BaseException | None], None]
+    ) -> None:
+        self._start(partial(self._observe, observed), report)
+
+    def break_off(self) -> None:
+        self._session.break_off()
+
+    async def close(self, last: Callable[[Session], None]) -> None:
+        """Do what is last, if the database can be reached, and end the connection."""
+        await self._loop.run_in_executor(self._thread, self._close, last)
+        self._thread.shutdown()
+
+    def _start(
+        self, work: Callable[[], Result], report: Callable[[Result | BaseException], None]
+    ) -> None:
+        self._thread.submit(self._run, work, report)
+
+    def _run(
+        self, work: Callable[[], Result], report: Callable[[Result | BaseException], None]
+    ) -> None:
+        result: Result | BaseException
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is reported
+            result = error
+        self._loop.call_soon_threadsafe(report, result)
+
+    def _close(self, last: Callable[[Session], None]) -> None:
+        try:
+            last(self._connect())
+        except (psycopg.Error, LedgerError) as error:
+            log.warning("this node could not say that it ends: %s", describe(error))
+        self._session.close()
+
+    def _connect(self) -> Session:
+        if self._session.is_broken:
+            self._session = open_session(self._url)
+        return self._session
+
+    def _observe(self, observed: Observations) -> None:
+        write_aside(self._connect(), observed, self._clock())
+
+    def _work(self, items: Sequence[Item], *, polls: bool) -> Report:
+        report = Report()
+        try:
+            session = self._connect()
+            if polls:
+                self._upkeep.run(session)
+                report.snapshot = self._feed.poll(session)
+                report.polled = True
+            self._commit_all(session, items, report)
+        except (psycopg.Error, LedgerError) as error:
+            self._note_failure(error, report)
+        return report
+
+    def _commit_all(self, session: Session, items: Sequence[Item], report: Report) -> None:
+        """Commit the items together; if one is bad, one by one."""
+        try:
+            self._commit(session, items, report)
+        except _BAD_ITEM as error:
+            if len(items) == 1:
+                report.refused.append((items[0], error))
+                return
+            for item in items:
+                self._commit_all(session, [item], report)
+
+    def _commit(self, session: Session, items: Sequence[Item], report: Report) -> None:
+        """Settle and admit; requests that came and ended since the last round take another one."""
+        asked = [item for item in items if item.insert]
+        ended = [item for item in items if not item.insert]
+        if asked or ended:
+            answer = self._call(session, ended, asked)
+            self._report_admissions(asked, answer, report)
+            self._report_settlements(session, ended, answer, report)
+        declined = {id(item) for item, _ in report.declined}
+        if over := [one for one in asked if one.settlement is not None and id(one) not in declined]:
+            self._report_settlements(session, over, self._call(session, over, []), report)
+
+    def _call(self, session: Session, ended: Sequence[Item], asked: Sequence[Item]) -> Answer:
+        values = (
+            self._node.id,
+            self._node.epoch,
+            write_settlements(ended).decode(),
+            write_admissions(asked, self._in_doubt).decode(),
+        )
+        try:
+            row = session.execute(_ROUND, values).fetchone()
+        except psycopg.OperationalError:
+            self._in_doubt.update(_id(item) for item in (*ended, *asked))
+            raise
+        assert row is not None
+        return read_answer(row[0])
+
+    def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
+        for item in asked:
+            if (reason := answer.declined.get(_id(item))) is not None:
+                report.declined.append((item, make_refusal(item, reason)))
+                self._in_doubt.discard(_id(item))
+            elif item.settlement is None:
+                report.done.append(item)
+                self._in_doubt.discard(_id(item))
+
+    def _report_settlements(
+        self, session: Session, ended: Sequence[Item], answer: Answer, report: Report
+    ) -> None:
+        report.balances_nano.update(answer.balances_nano)
+        report.spent_nano.update(answer.spent_nano)
+        report.spendings.update(find_spendings(answer, ended))
+        for item in ended:
+            if _id(item) not in answer.settled and not self._was_settled(session, item, answer):
+                report.refused.append((item, NotPendingError("it is missing, or was settled before")))
+            else:
+                report.done.append(item)
+            self._in_doubt.discard(_id(item))
+
+    def _was_settled(self, session: Session, item: Item, answer: Answer) -> bool:
+        """Return whether a round without an answer settled it; take back what was withdrawn since."""
+        other, end = answer.others.get(_id(item)), item.settlement
+        if other is None or end is None or _id(item) not in self._in_doubt:
+            return False
+        if other.state == "posted" and not end.is_posted:
+            values = (self._node.id, self._node.epoch, item.hold.account.id, _id(item))
+            session.execute(_WITHDRAW, values)
+        return True
+
+    def _note_failure(self, error: Exception, report: Report) -> None:
+        """Report an outage, or that this node is over; a new connection may lead to another server."""
+        if isinstance(error, psycopg.Error) and error.sqlstate == TAKEN_OVER:
+            report.ended = TakenOver(describe(error))
+            return
+        report.unavailable = LedgerError(describe(error))
+        report.is_brief = isinstance(error, _IN_THE_WAY)
+        if not report.is_brief:
+            self._session.close()
+
+
+def _id(item: Item) -> str:
+    return item.hold.admission.request_id

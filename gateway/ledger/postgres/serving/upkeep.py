@@ -1,0 +1,63 @@
+"""What a node does now and then, for all: take over dead ones, make and drop months, forget changes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from gateway.ledger.postgres.nodes import Node, take_over
+from gateway.ledger.postgres.session import Session
+
+log = logging.getLogger("gateway.ledger")
+
+LOOK_SECONDS: Final = 1.0
+"""How often dead nodes are looked for."""
+HOUR_SECONDS: Final = 3600.0
+MONTHS_AHEAD: Final = 2
+
+_FORGET: Final = (
+    "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '1 hour'",
+    "DELETE FROM nodes WHERE ended_at < clock_timestamp() - INTERVAL '30 days'",
+)
+
+
+class Upkeep:
+    """Only the writer's thread touches it. Raises psycopg.Error."""
+
+    def __init__(self, node: Node, retention_months: int) -> None:
+        self._node = node
+        self._retention_months = retention_months
+        self._look_due = 0.0
+        self._hourly_due = 0.0
+
+    def run(self, session: Session) -> None:
+        now = time.monotonic()
+        if now >= self._look_due:
+            self._look_due = now + LOOK_SECONDS
+            self._bury(session)
+        if now >= self._hourly_due:
+            self._hourly_due = now + HOUR_SECONDS
+            self._keep_months(session)
+
+    def _bury(self, session: Session) -> None:
+        for dead in take_over(session, self._node):
+            log.warning(
+                "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"
+                " charged 0; `audit` lists them",
+                dead.id,
+                dead.pid,
+                dead.host,
+                dead.interrupted,
+            )
+
+    def _keep_months(self, session: Session) -> None:
+        session.execute("SELECT make_months(now(), ?)", (MONTHS_AHEAD,))
+        if self._retention_months:
+            (dropped,) = session.execute(
+                "SELECT drop_months(now(), ?)", (self._retention_months,)
+            ).fetchone() or (0,)
+            if dropped:
+                log.info("requests of %d months were dropped, as retention_months says", dropped)
+        for statement in _FORGET:
+            session.execute(statement)

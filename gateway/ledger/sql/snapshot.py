@@ -1,0 +1,85 @@
+"""Accounts, keys and budgets as a serving process reads them into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import orjson
+
+from gateway.ledger.base import Account
+from gateway.ledger.budget_records import Allowance, Budget, Spending
+from gateway.ledger.periods import Period, find_span
+from gateway.ledger.serving.memory import KeyRow, Snapshot
+from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.terms import (
+    KEY_LIVES,
+    KEY_TERMS,
+    TERMS,
+    KeyTermsColumns,
+    TermsColumns,
+    read_key_terms,
+    read_terms,
+)
+from gateway.times import DAY_MS
+
+_ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants
+_KEYS: Final = f"SELECT id, account_id, digest, revoked_ms, spent_nano, {KEY_TERMS} FROM keys"  # noqa: S608
+_BUDGETS: Final = (
+    "SELECT id, account_id, name, amount_nano, period, spent_nano, period_day FROM budgets"
+)
+_LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
+_NUMBERS: Final = " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
+_NAMES: Final = " WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
+
+
+def read_all(connection: Connection, now_ms: int) -> Snapshot:
+    """Read all accounts and live keys, inside the caller's transaction."""
+    accounts = tuple(_account_row(row) for row in connection.execute(_ACCOUNTS))
+    keys = tuple(_key_row(row) for row in connection.execute(_LIVE_KEYS, {"now": now_ms}))
+    return Snapshot(accounts, keys, _read_budgets(connection, keys, ()))
+
+
+def read_changed(connection: Connection, changed: Sequence[tuple[str, str]]) -> Snapshot:
+    """Read what these rows of `changes` name, each by its kind and id."""
+    named: dict[str, set[str]] = {"account": set(), "key": set(), "budget": set()}
+    for kind, id_ in changed:
+        named[kind].add(id_)
+    accounts = _select(connection, _ACCOUNTS + _NUMBERS, named["account"])
+    keys = tuple(_key_row(row) for row in _select(connection, _KEYS + _NAMES, named["key"]))
+    budgets = _read_budgets(connection, keys, map(int, named["budget"]))
+    return Snapshot(tuple(_account_row(row) for row in accounts), keys, budgets)
+
+
+def _read_budgets(
+    connection: Connection, keys: Sequence[KeyRow], others: Collection[int] | map[int]
+) -> tuple[Budget, ...]:
+    """Return the budgets of these keys, and others."""
+    ids = {key.terms.budget_id for key in keys if key.terms.budget_id is not None}.union(others)
+    return tuple(_budget_row(row) for row in _select(connection, _BUDGETS + _NUMBERS, ids))
+
+
+def _select(
+    connection: Connection, sql: str, ids: Collection[str] | Collection[int]
+) -> list[tuple[object, ...]]:
+    if not ids:
+        return []
+    return connection.execute(sql, {"ids": orjson.dumps(list(ids)).decode()}).fetchall()
+
+
+def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
+    account_id, name, suspended, balance_nano = row[:4]
+    return Account(account_id, name, bool(suspended), balance_nano, terms=read_terms(row[4:]))
+
+
+def _budget_row(row: tuple[int, int, str | None, int, Period, int, int]) -> Budget:
+    budget_id, account_id, name, amount_nano, period, spent_nano, period_day = row
+    spending = Spending(find_span(period, period_day * DAY_MS), spent_nano)
+    return Budget(budget_id, account_id, name, Allowance(amount_nano, period), spending)
+
+
+def _key_row(
+    row: tuple[str, int, bytes, int | None, int, *KeyTermsColumns],
+) -> KeyRow:
+    key_id, account_id, digest, revoked_ms, spent_nano = row[:5]
+    return KeyRow(key_id, account_id, digest, read_key_terms(row[5:]), revoked_ms, spent_nano)
