@@ -23,7 +23,7 @@ How a completion is served, such as `POST /v1/chat/completions`:
     api.middleware    request id and dialect, key and account, rates, balance
     api.completions   the handler: read the body, admit, serve, reply
     api.admission     model, routes that can carry the request, upstream payload, hold
-    api.relay         try the routes until one answers; deadlines, callers that leave
+    api.relay         confirm the hold, try the routes; deadlines, callers that leave
       upstream.routing, upstream.forwarder, upstream.connection    the HTTP exchange
     api.delivery      pass on the provider's reply
       dialects.exchanges   the pipeline: provider's bytes in, caller's bytes out, tokens metered

@@ -5,7 +5,8 @@
         │      └─ void(outcome) ────> nothing charged
         └─ raise_to(metered): more is known, so others are refused in time
 
-The first settlement that is called counts; a second one changes nothing.
+The first settlement that is called counts; a second one changes nothing. `confirm` comes first; if it
+refuses, nothing is held and nothing is settled.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from functools import lru_cache
 from gateway.api.state import Call
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
-from gateway.errors import BudgetSpent
-from gateway.ledger import Admission, Hold, Outcome, Settlement, refuse_spent
+from gateway.errors import BudgetSpent, GatewayError
+from gateway.ledger import Admission, Budget, Hold, Outcome, Settlement, refuse_spent
 from gateway.money import Tokens, compute_cost_nano
 from gateway.prices import AppliedPrice, Asked, PriceList
 from gateway.times import unix_ms
@@ -128,7 +129,8 @@ class Bill:
         self._held = make_charge(Metered(tokens, True, asked.web_searches), applied)
         self._expected_tokens = tokens.total
         available = call.key.account.available_nano
-        call.rates.take_tokens(self._expected_tokens, time.monotonic())
+        rates, above = call.rates, call.rates.above
+        rates.take_tokens(self._expected_tokens, time.monotonic())
         admission = Admission(
             request_id=call.request_id,
             model=model.id,
@@ -137,16 +139,24 @@ class Bill:
             hold_nano=self._held.cost_nano,
             stream=request.stream,
             started_ms=call.started_ms,
+            key_rate=rates.rate,
+            account_rate=None if above is None else above.rate,
+            expected_tokens=self._expected_tokens,
         )
         try:
             self._hold: Hold = self._ledger.hold(call.key, admission)
         except Exception as error:
-            call.rates.correct_tokens(self._expected_tokens, 0)
-            if isinstance(error, BudgetSpent) and call.key.budget is not None:
-                currency = call.gateway.config.billing.currency
-                raise refuse_spent(call.key.budget, currency) from None
+            self._undo(error, call.key.budget)
             raise
         call.balance_nano = available
+
+    async def confirm(self) -> None:
+        """Return once the hold is in force. Raises what `Ledger.confirm` raises."""
+        try:
+            await self._ledger.confirm(self._hold)
+        except GatewayError as error:
+            self._undo(error, self._hold.budget)
+            raise
 
     async def wait_admitted(self) -> None:
         """Return once the request's row is committed. Raises LedgerUnavailable."""
@@ -182,6 +192,15 @@ class Bill:
         call = self._call
         call.outcome, call.status = outcome, status
         call.tokens, call.cost_nano, call.estimated = Tokens(), 0, False
+
+    def _undo(self, error: Exception, budget: Budget | None) -> None:
+        """Count nothing of a request without a hold. Raises BudgetSpent that names the currency."""
+        call = self._call
+        assert call.rates is not None
+        call.rates.correct_tokens(self._expected_tokens, 0)
+        call.balance_nano = None
+        if isinstance(error, BudgetSpent) and budget is not None:
+            raise refuse_spent(budget, call.gateway.config.billing.currency) from None
 
     def _price(self, metered: Metered) -> Charge:
         return make_charge(metered, self._model.prices.find(metered.tokens, metered.terms))

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from gateway.dialects import RateLimit
 from gateway.errors import Overloaded, RateLimited
+from gateway.ledger import Rate, refuse_concurrency, refuse_requests, refuse_tokens
 
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""
@@ -74,6 +75,8 @@ class Rates:
     concurrency: int = 0
     is_share: bool = False
     """The concurrency is the account's share of the gateway's, not a limit of its own."""
+    rate: Rate | None = None
+    """The limits as a ledger is told them, which may count for several processes; a share is none."""
     in_flight: int = 0
     _levels: tuple[Rates, ...] = field(init=False, repr=False)
     """This one and those above."""
@@ -88,6 +91,9 @@ class Rates:
         self.requests = _renew(self.requests, requests_per_minute, now)
         self.tokens = _renew(self.tokens, tokens_per_minute, now)
         self.concurrency = concurrency
+        own = 0 if self.is_share else concurrency
+        is_limited = requests_per_minute or tokens_per_minute or own
+        self.rate = Rate(requests_per_minute, tokens_per_minute, own) if is_limited else None
 
     def check(self, now: float) -> None:
         """Raise RateLimited if a request more is too much, here or above."""
@@ -97,11 +103,7 @@ class Rates:
             if level.requests is not None:
                 wait = level.requests.wait_seconds(1, now)
                 if wait > 0:
-                    raise RateLimited(
-                        f"This {level.owner} may make {level.requests.limit} requests per minute. "
-                        f"Try again in {wait:.1f} s.",
-                        retry_after_seconds=wait,
-                    )
+                    raise refuse_requests(level.owner, level.requests.limit, wait)
 
     def admit(self) -> None:
         """Count a request, above too."""
@@ -119,12 +121,7 @@ class Rates:
         """Count estimated tokens, above too. Raises RateLimited, and then counts nothing."""
         wait = 0.0 if self.tokens is None else self.tokens.wait_seconds(estimate, now)
         if self.tokens is not None and wait > 0:
-            raise RateLimited(
-                f"This {self.owner} may use {self.tokens.limit} tokens per minute and this request "
-                f"takes about {estimate}. Try again in {wait:.1f} s.",
-                kind="tokens",
-                retry_after_seconds=wait,
-            )
+            raise refuse_tokens(self.owner, self.tokens.limit, estimate, wait)
         if self.above is not None and self.above.tokens is not None:
             self.above.take_tokens(estimate, now)
         if self.tokens is not None:
@@ -148,13 +145,10 @@ class Rates:
         return list(found.values())
 
     def _refuse_concurrency(self) -> RateLimited:
-        most = "as many as it may have at once"
         if self.is_share:
             most = "its share of what the gateway takes at once"
-        return RateLimited(
-            f"This {self.owner} has {self.concurrency} requests in flight, {most}. "
-            "Wait for one to finish."
-        )
+            return refuse_concurrency(self.owner, self.concurrency, most)
+        return refuse_concurrency(self.owner, self.concurrency)
 
 
 def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:

@@ -1,4 +1,4 @@
-"""The driver of one completion: routes, bytes, deadlines, the charge, the last bytes.
+"""The driver of one completion: the hold in force, routes, bytes, deadlines, the charge, last bytes.
 
 One task does it all. While it waits in `Delivery.run`, the provider's bytes are pushed through the
 delivery to the caller's transport in the same call; there is no queue in between. Deadlines and
@@ -55,6 +55,10 @@ class Relay:
     _life: Lifecycle = field(default_factory=Lifecycle)
     _candidate: Candidate = field(init=False)
     """The route that is tried, or was last."""
+    _confirmed: bool = False
+    """The hold is in force. Before, nothing is sent: neither to a provider nor to the caller."""
+    _stopped: Exception | None = None
+    """What `stop` was called with before there was an attempt."""
     _attempt: Attempt | None = None
     """Under way: None as soon as its connection may serve another request."""
     _delivery: Delivery | None = None
@@ -67,10 +71,15 @@ class Relay:
         self._candidate = self._work.candidates[0]
 
     async def run(self) -> None:
-        """Serve the completion. Raises GatewayError where no head was sent."""
+        """Serve the completion. Raises GatewayError where no head was sent.
+
+        A request that the ledger does not confirm has no ending: it was never admitted.
+        """
         ticker = self._work.call.gateway.ticker
         ticker.add(self)
         try:
+            await self._work.bill.confirm()
+            self._confirmed = True
             ending, error = await self._read_upstream()
             await conclude(self._work, self._sink, self._pipeline, self._end(ending), error)
         except asyncio.CancelledError:
@@ -123,6 +132,8 @@ class Relay:
         work, life = self._work, self._life
         if life.caller_gone:
             raise CallerLeft
+        if self._stopped is not None:
+            raise self._stopped
         self._candidate, provider = candidate, candidate.provider
         work.call.attempts += 1
         work.call.provider = provider.name
@@ -167,7 +178,8 @@ class Relay:
         if life.phase is Phase.ENDED:
             return
         if not life.caller_gone:
-            self._sink.tick(now, mid_event=is_mid_event(self._pipeline))
+            if self._confirmed:  # a comment brings the head, which no refusal could follow
+                self._sink.tick(now, mid_event=is_mid_event(self._pipeline))
             if self._sink.lost:
                 self._leave()
         if delivery is not None and self._work.request.stream and now >= self._raise_due:
@@ -179,9 +191,11 @@ class Relay:
             self._attempt.tick(now)
 
     def stop(self, error: Exception) -> None:
-        """See `Timed`: end the attempt with `error`."""
+        """See `Timed`: end the attempt with `error`, or let none begin."""
         if self._attempt is not None:
             self._attempt.fail(error)
+        else:
+            self._stopped = error
 
     def _leave(self) -> None:
         """Note that the caller is gone, and stop the upstream or read it on."""

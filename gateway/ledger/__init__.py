@@ -11,20 +11,22 @@
     receipts         receipts as JSON, and the words for how a request ended
     observations     refusals and calls to providers, which are counted beside the books
     periods          days, weeks and months, for budgets
+    rates            the limits of a request, and the refusals of what exceeds them
     sqlite/          the implementation: one SQLite file, one writer; README.md has its rules
 
 The life of money:
 
     1. `hold` checks the balance and sets the expected cost aside, in one synchronous step.
-    2. The request's row is committed before the caller's first byte (`wait_admitted`).
-    3. `settle` queues the charge, or the void if nothing is owed; the hold is raised to it.
-    4. The charge is committed: one entry per request, however often `settle` is called.
-    5. Balances in memory are assigned from the commit, and the hold is dropped.
-    6. Only then the caller gets the last bytes of the reply.
-    7. If commits fail, nobody is admitted; charges of delivered streams wait in the queue.
-    8. A crash interrupts what is pending: nothing is charged, nothing is held.
-    9. The operator credits and corrects through the books, in entries of the same table.
-    10. The audit proves that each balance is the sum of its entries.
+    2. `confirm` has it in force for all processes before the request goes to a provider.
+    3. The request's row is committed before the caller's first byte (`wait_admitted`).
+    4. `settle` queues the charge, or the void if nothing is owed; the hold is raised to it.
+    5. The charge is committed: one entry per request, however often `settle` is called.
+    6. Balances in memory are assigned from the commit, and the hold is dropped.
+    7. Only then the caller gets the last bytes of the reply.
+    8. If commits fail, nobody is admitted; charges of delivered streams wait in the queue.
+    9. A crash interrupts what is pending: nothing is charged, nothing is held.
+    10. The operator credits and corrects through the books, in entries of the same table.
+    11. The audit proves that each balance is the sum of its entries.
 
 A key's cap and budget are checked by the same hold and added to by the same commit.
 
@@ -55,7 +57,6 @@ from gateway.ledger.base import Ledger as Ledger
 from gateway.ledger.base import Outcome as Outcome
 from gateway.ledger.base import Receipt as Receipt
 from gateway.ledger.base import Settlement as Settlement
-from gateway.ledger.base import Spent as Spent
 from gateway.ledger.books import Books as Books
 from gateway.ledger.budget_records import Allowance as Allowance
 from gateway.ledger.budget_records import Budget as Budget
@@ -94,6 +95,10 @@ from gateway.ledger.observations import UpstreamView as UpstreamView
 from gateway.ledger.periods import Period as Period
 from gateway.ledger.periods import Span as Span
 from gateway.ledger.periods import find_span as find_span
+from gateway.ledger.rates import Rate as Rate
+from gateway.ledger.rates import refuse_concurrency as refuse_concurrency
+from gateway.ledger.rates import refuse_requests as refuse_requests
+from gateway.ledger.rates import refuse_tokens as refuse_tokens
 from gateway.ledger.receipts import ENDINGS as ENDINGS
 from gateway.ledger.receipts import describe_receipt as describe_receipt
 from gateway.ledger.records import CLI as CLI
@@ -137,6 +142,7 @@ from gateway.ledger.usage_records import ChartUnit as ChartUnit
 from gateway.ledger.usage_records import KeyLabel as KeyLabel
 from gateway.ledger.usage_records import OverviewView as OverviewView
 from gateway.ledger.usage_records import ProviderCosts as ProviderCosts
+from gateway.ledger.usage_records import Spent as Spent
 from gateway.ledger.usage_records import Usage as Usage
 from gateway.ledger.usage_records import UsageFilter as UsageFilter
 from gateway.ledger.usage_records import UsageGroup as UsageGroup

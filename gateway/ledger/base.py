@@ -1,11 +1,13 @@
 """The contract of a serving ledger: its protocol and records.
 
-Hold, then settle. `hold` is one synchronous step with its check, so no two requests pass on the
-same money. `settle` queues the charge (or the void) synchronously and returns an awaitable that
+Hold, confirm, settle. `hold` is one synchronous step with its check, so no two requests of a process
+pass on the same money: it decides by what this process knows. `confirm` decides by what is known to
+all processes that serve from the ledger, before the request goes to a provider. `settle` queues the charge (or the void) synchronously and returns an awaitable that
 ends once it is committed; the caller's last bytes wait for it. Both are at most once per hold.
 
     pending ── settle(a cost) ──> posted    (one charge entry, unique per request)
             ── settle(no cost) ─> voided    (no entry)
+            ── confirm declines   (no row)
 
 In memory `Account.balance_nano` is *assigned* from what was committed, never subtracted from, and
 `Account.held_nano` is the sum of the unsettled holds.
@@ -20,6 +22,8 @@ from typing import Final, Literal, Protocol
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.observations import Counts
+from gateway.ledger.rates import Rate
+from gateway.ledger.usage_records import Spent
 from gateway.money import Price, Tokens
 
 Outcome = Literal[
@@ -96,6 +100,12 @@ class Admission:
     stream: bool
     started_ms: int
     """Wall clock, Unix milliseconds."""
+    key_rate: Rate | None = None
+    """The limits of the key; None: there are none."""
+    account_rate: Rate | None = None
+    """Those of the account."""
+    expected_tokens: int = 0
+    """The count for the rates until the settlement tells the true one, which is 0 for a void."""
 
 
 @dataclass(slots=True)
@@ -189,17 +199,6 @@ class Receipt:
     """Oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Charges of a key or an account for requests that ended in the last UTC days, with today."""
-
-    today_nano: int
-    week_nano: int
-    """The last 7 days."""
-    month_nano: int
-    """The last 30 days."""
-
-
 class Ledger(Counts, Protocol):
     """Accounts, keys, holds and charges of one serving process, on one event loop."""
 
@@ -238,6 +237,17 @@ class Ledger(Counts, Protocol):
             InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
             BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
             LedgerUnavailable: commits fail at the moment.
+        """
+
+    async def confirm(self, hold: Hold) -> None:
+        """Return once the hold is in force for every process that serves from this ledger.
+
+        Await it once, before the request goes to a provider. It takes `COMMIT_SECONDS` at most. What
+        a refusal goes by is in memory by then. The hold may be settled while this is under way, after
+        which a refusal counts as a void.
+
+        Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
+        nothing is held any more, and there is nothing to settle.
         """
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from gateway.ledger.base import Spent
 from gateway.ledger.key_records import KeyView, Terms
+from gateway.ledger.usage_records import Spent
 from gateway.times import DAY_MS
 
 

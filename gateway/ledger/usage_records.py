@@ -13,6 +13,17 @@ ChartUnit = Literal["day", "hour"]
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """Charges of a key or an account for requests that ended in the last UTC days, with today."""
+
+    today_nano: int
+    week_nano: int
+    """The last 7 days."""
+    month_nano: int
+    """The last 30 days."""
+
+
+@dataclass(frozen=True, slots=True)
 class UsageFilter:
     """A filter by the UTC day of the end, counted from the epoch; both days are inclusive."""
 

@@ -138,6 +138,9 @@ class MemoryLedger:
         self._commit_after(self._disk.take_seconds(None), hold, None)
         return hold
 
+    async def confirm(self, hold: Hold) -> None:
+        """Do nothing: no other process serves from this storage."""
+
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
         if not hold.resolved:
             _hold_more(hold, amount_nano - hold.amount_nano)

@@ -8,7 +8,6 @@ from typing import Final
 
 import orjson
 
-from gateway.ledger.base import Spent
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountOrder, AccountView, Conflict, NotFound, StandingView
 from gateway.ledger.sql.books.database import (
@@ -27,6 +26,7 @@ from gateway.ledger.sql.books.signins import end_sessions
 from gateway.ledger.sql.connection import Connection, Value, insert_numbered
 from gateway.ledger.sql.posting import Draft, post_entry
 from gateway.ledger.sql.terms import SET_TERMS, write_terms
+from gateway.ledger.usage_records import Spent
 from gateway.money import format_amount
 
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"

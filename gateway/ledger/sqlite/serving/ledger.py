@@ -134,6 +134,9 @@ class SqliteLedger:
         self._writer.linger(hold)
         return hold
 
+    async def confirm(self, hold: Hold) -> None:
+        """Do nothing: no other process serves from this ledger."""
+
     async def wait_admitted(self, hold: Hold) -> None:
         assert isinstance(hold, QueuedHold)
         if hold.recorded:

@@ -15,12 +15,13 @@ from typing import Final, TypeVar
 import aiosqlite
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Hold, Key, Receipt, Spent
+from gateway.ledger.base import Hold, Key, Receipt
 from gateway.ledger.key_records import EndedKey
 from gateway.ledger.sql.lookups import read_ended_key, read_spent
 from gateway.ledger.sql.receipts import read_receipt
 from gateway.ledger.sqlite.schema import connect_reader
 from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
+from gateway.ledger.usage_records import Spent
 
 Result = TypeVar("Result")
 
