@@ -11,7 +11,9 @@
     receipts         receipts as JSON, and the words for how a request ended
     observations     refusals and calls to providers, which are counted beside the books
     periods          days, weeks and months, for budgets
-    sqlite/          the implementation: one SQLite file, one writer; README.md has its rules
+    serving/         decisions in memory and one writer, whichever database there is
+    sql/             statements that databases share, and the operator's books made of them
+    sqlite/          the implementation in one SQLite file; README.md has its rules
 
 The life of money:
 
