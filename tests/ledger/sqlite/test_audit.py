@@ -13,7 +13,7 @@ import pytest
 
 from gateway.admin import accounts, codes
 from gateway.ledger import LedgerMismatch
-from gateway.ledger.sql.audit import run_audit
+from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query, void

@@ -9,17 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.observations import KEPT_FAILURES
-from gateway.ledger.sql.observations import (
-    ROWS_AT_ONCE,
-    CallSum,
-    Observations,
-    RefusalSum,
-    write_observations,
-)
+from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
+from gateway.ledger.sqlite.observations import ROWS_AT_ONCE, write_aside
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.contract.test_observations import make_failure
 
 FULL = 2
 """The value of `PRAGMA synchronous` that makes commits wait for the disk."""
@@ -43,18 +36,8 @@ def count_rows(connection: sqlite3.Connection) -> int:
 
 
 def test_more_rows_than_fit_into_a_statement_are_written(connection: sqlite3.Connection) -> None:
-    write_observations(connection, make_refusals(ROWS_AT_ONCE + 1), NOW_MS)
+    write_aside(connection, make_refusals(ROWS_AT_ONCE + 1), NOW_MS)
     assert count_rows(connection) == ROWS_AT_ONCE + 1
-
-
-def test_the_latest_failures_are_kept(connection: sqlite3.Connection) -> None:
-    for start in range(0, KEPT_FAILURES + 1000, 1000):
-        failures = [make_failure(start + n) for n in range(1000)]
-        write_observations(connection, Observations(failures=failures), NOW_MS)
-    figures = connection.execute(
-        "SELECT count(*), min(failed_ms), max(failed_ms) FROM upstream_failures"
-    )
-    assert figures.fetchone() == (KEPT_FAILURES, 1000, KEPT_FAILURES + 999)
 
 
 def test_a_bad_row_leaves_nothing_behind_and_commits_wait_for_the_disk_again(
@@ -63,7 +46,7 @@ def test_a_bad_row_leaves_nothing_behind_and_commits_wait_for_the_disk_again(
     bad = make_refusals(1)
     bad.calls[10**6, "p", "m"] = CallSum(calls=1, failures=2)
     with pytest.raises(sqlite3.IntegrityError):
-        write_observations(connection, bad, NOW_MS)
+        write_aside(connection, bad, NOW_MS)
     assert (count_rows(connection), connection.in_transaction) == (0, False)
     assert connection.execute("PRAGMA synchronous").fetchone() == (FULL,)
 
@@ -71,7 +54,7 @@ def test_a_bad_row_leaves_nothing_behind_and_commits_wait_for_the_disk_again(
 def test_only_observations_do_without_the_disk(connection: sqlite3.Connection) -> None:
     seen: list[str] = []
     connection.set_trace_callback(seen.append)
-    write_observations(connection, make_refusals(1), NOW_MS)
+    write_aside(connection, make_refusals(1), NOW_MS)
     assert seen[0] == "PRAGMA synchronous = NORMAL"
     assert seen[-2:] == ["COMMIT", "PRAGMA synchronous = FULL"]
     assert connection.execute("PRAGMA synchronous").fetchone() == (FULL,)
@@ -79,4 +62,4 @@ def test_only_observations_do_without_the_disk(connection: sqlite3.Connection) -
 
 def test_an_account_that_does_not_exist_is_refused(connection: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError):
-        write_observations(connection, make_refusals(1, account_id=99), NOW_MS)
+        write_aside(connection, make_refusals(1, account_id=99), NOW_MS)
