@@ -4,7 +4,7 @@
     addresses  apikeys  request_ids  exit_codes  file_access  version   more leaves
     config/     gateway.toml as records, checked as a whole
     dialects/   the wire formats, without I/O: callers, upstreams, translations, streams
-    ledger/     accounts, keys, holds, charges: two contracts and their SQLite implementation
+    ledger/     accounts, keys, holds, charges: two contracts and what implements them
     upstream/   requests to providers: routes, breaker, connections
     api/        `/v1`: from the request of a caller to its reply
     price_lists/   lists that others publish, compared with gateway.toml

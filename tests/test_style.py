@@ -27,6 +27,8 @@ JSON_BORDERS: Final = (
     "console/",
     "dialects/",
     "ledger/sql/books/database",  # rows that come as one JSON array
+    "ledger/sql/checks",  # rows as a driver gives them
+    "ledger/sql/connection",  # the same
     "upstream/demo",
     "usage",
 )

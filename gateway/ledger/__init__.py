@@ -12,7 +12,11 @@
     observations     refusals and calls to providers, which are counted beside the books
     periods          days, weeks and months, for budgets
     rates            the limits of a request, and the refusals of what exceeds them
-    sqlite/          the implementation: one SQLite file, one writer; README.md has its rules
+    locations        where a ledger is
+    serving/         decisions in memory and one writer, whichever database there is
+    sql/             statements that databases share, and the operator's books made of them
+    sqlite/          the implementation in one SQLite file; README.md has its rules
+    postgres/        the implementation in PostgreSQL, for several gateways
 
 The life of money:
 

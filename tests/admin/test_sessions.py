@@ -17,8 +17,8 @@ from gateway.ledger import (
     LedgerError,
     NotFound,
 )
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import (
     HASH,
     NAME,

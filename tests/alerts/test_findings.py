@@ -14,8 +14,9 @@ from gateway.alerts.findings import (
     find_old_backup,
 )
 from gateway.api import MissingUsage
+from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sql.observations import CallSum, Observations, write_observations
+from gateway.ledger.sqlite.observations import write_aside
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.settings import load
@@ -86,7 +87,7 @@ def test_a_provider_fails_by_the_rule_of_the_page(tmp_path: Path) -> None:
         sums = {(0, "demo", "echo"): CallSum(2, 1), (0, "spare", "echo"): CallSum(3, 1)}
         for slot, (key, one) in enumerate(sums.items()):
             at = (NOW_MS // 600_000 - slot, *key[1:])
-            write_observations(books.connection, Observations(calls={at: one}), NOW_MS)
+            write_aside(books.connection, Observations(calls={at: one}), NOW_MS)
         failing, working = find_failing_providers(books, config)
     assert failing == {"demo": "Provider demo is failing (1 of 2 in the last hour)."}
     assert working == {"spare": "Provider spare works again."}

@@ -21,8 +21,9 @@ from gateway.alerts import Watch
 from gateway.api import Gateway
 from gateway.config.alerts import NO_ALERTS
 from gateway.ledger import Hook
+from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sql.observations import CallSum, Observations, write_observations
+from gateway.ledger.sqlite.observations import write_aside
 from gateway.times import unix_ms
 from tests import ROOT
 from tests.alerts.receiver import SECRET, Receiver, listen, verify
@@ -94,7 +95,7 @@ async def test_a_failing_provider_and_its_recovery_are_told(tmp_path: Path) -> N
     def note(books: SqliteBooks, failures: int, calls: int, slots: int = 0) -> None:
         slot = unix_ms() // 600_000 + slots
         sums = Observations(calls={(slot, "demo", "echo"): CallSum(calls, failures)})
-        write_observations(books.connection, sums, unix_ms())
+        write_aside(books.connection, sums, unix_ms())
 
     with listen() as receiver:
         async with watch(tmp_path, receiver, seed=lambda books: note(books, 2, 2, -1)) as console:

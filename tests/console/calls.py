@@ -11,7 +11,8 @@ from itertools import count
 from pathlib import Path
 
 from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Outcome, Settlement
-from gateway.ledger.sqlite.batch import MAX_ITEMS, Item, commit_requests
+from gateway.ledger.serving.rounds import MAX_ITEMS, Item
+from gateway.ledger.sqlite.batch import commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.money import Price
 from gateway.times import DAY_MS, HOUR_MS

@@ -14,7 +14,7 @@ import psycopg
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session, explain
-from gateway.version import VERSION
+from gateway.version import find_version
 
 SILENCE_SECONDS: Final = 5
 """A node that was not seen for so long is dead. It says that it lives twice a second."""
@@ -53,7 +53,7 @@ class Dead:
 
 
 def register(session: Session) -> Node:
-    row = session.execute(_REGISTER, (socket.gethostname(), os.getpid(), VERSION)).fetchone()
+    row = session.execute(_REGISTER, (socket.gethostname(), os.getpid(), find_version())).fetchone()
     assert row is not None
     return Node(*row)
 

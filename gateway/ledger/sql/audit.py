@@ -14,7 +14,6 @@ MAX_PROBLEMS: Final = 20
 MAX_TO_SETTLE: Final = 100
 """The most interrupted requests listed; settling them brings up the next."""
 
-
 _UNSETTLED: Final = """
     FROM requests JOIN accounts ON accounts.id = requests.account_id
     WHERE outcome = 'interrupted' AND NOT EXISTS (

@@ -11,8 +11,11 @@ from gateway.money import SEARCHES_PER_PRICE, TOKENS_PER_PRICE
 
 
 class Check(NamedTuple):
-    """A query for violations and a text for them; `:since` is the last entry already proven,
-    `:kept_from` the time since which all requests are kept."""
+    """A query for violations and a text for them.
+
+    `:since` is the last entry already proven, `:kept_from` the time since which all requests are
+    kept.
+    """
 
     sql: str
     message: str

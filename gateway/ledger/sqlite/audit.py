@@ -12,12 +12,7 @@ from gateway.ledger.sql.budgets import end_period
 from gateway.ledger.sql.checks import COST, COSTS_MESSAGE, Check
 from gateway.ledger.sqlite.integrity import check_file, find_orphans
 from gateway.ledger.sqlite.schema import transaction
-from gateway.money import (
-    TOKENS_PER_PRICE,
-    Price,
-    Tokens,
-    compute_cost_nano,
-)
+from gateway.money import TOKENS_PER_PRICE, Price, Tokens, compute_cost_nano
 
 _COST_ARGUMENTS: Final = 13
 """The number of the function's parameters: five counts, seven prices, the searches."""

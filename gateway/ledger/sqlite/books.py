@@ -34,12 +34,12 @@ class SqliteBooks(SqlBooks):
     """
 
     _BEGIN_SNAPSHOT = "BEGIN"
+    connection: sqlite3.Connection
 
     def __init__(
         self, path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms
     ) -> None:
-        self._database = connect(path, create=create)
-        super().__init__(self._database, clock)
+        super().__init__(connect(path, create=create), clock)
         self._path = path
         self._files = FileWatch(path)
 
@@ -54,29 +54,29 @@ class SqliteBooks(SqlBooks):
             raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
 
     def _transaction(self) -> AbstractContextManager[None]:
-        return transaction(self._database, self._files.check)
+        return transaction(self.connection, self._files.check)
 
     def wait_for_others(self, milliseconds: int) -> None:
         with self.reading():
-            set_busy_timeout(self._database, milliseconds)
+            set_busy_timeout(self.connection, milliseconds)
 
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
-        self._database.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
+        self.connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
 
     def audit(self) -> AuditReport:
         with self.reading():
-            return run_audit(self._database, full=True, now_ms=self.clock())
+            return run_audit(self.connection, full=True, now_ms=self.clock())
 
     def back_up(self, target: Path) -> int:
         with self.reading():
-            size = write_backup(self._database, target)
+            size = write_backup(self.connection, target)
         with suppress(LedgerError):  # a ledger that cannot be written needs a backup most
             self.note("ledger.backup", account=None, target=target.name)
         return size
 
     def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
         with self.reading():
-            return read_version(self._database), read_records(self._database)
+            return read_version(self.connection), read_records(self.connection)
 
     def measure(self) -> tuple[int, int]:
         return _measure(self._path), _measure(self._path.with_name(self._path.name + "-wal"))
@@ -86,7 +86,7 @@ class SqliteBooks(SqlBooks):
             time.sleep(IN_FORCE_SECONDS)
 
     def close(self) -> None:
-        self._database.close()
+        self.connection.close()
 
     def __enter__(self) -> Self:
         return self

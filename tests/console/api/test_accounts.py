@@ -255,7 +255,7 @@ def test_spent_is_of_the_days_asked_for(tmp_path: Path) -> None:
 
 def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
     """However many requests there are, each sum reads one account by its index."""
-    wanted = {"ids": "[1]", "today": 0, "now": 0}
+    wanted: dict[str, str | int] = {"ids": "[1]", "today": 0, "now": 0}
     with SqliteBooks(make_database(tmp_path)) as books, books.reading() as connection:
         plan = connection.execute(
             f"EXPLAIN QUERY PLAN {account_book._STANDINGS}", wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.apikeys import digest
 from gateway.config import Reload
+from gateway.ledger.sql.connection import Connection
 from tests.admin.kit import add_key, get
 from tests.console.kit import API, HOLDER, MODEL, OPERATOR, Console, open_console
 
@@ -188,8 +188,8 @@ async def test_health_shows_open_holds(console: Console) -> None:
         connection.execute("DELETE FROM requests")
 
 
-def insert_pending(connection: sqlite3.Connection, account_id: int, key_id: str) -> None:
-    columns = {
+def insert_pending(connection: Connection, account_id: int, key_id: str) -> None:
+    columns: dict[str, str | int] = {
         "id": "req_pending", "account_id": account_id, "key_id": key_id, "model": MODEL,
         "provider": "demo", "stream": 0, "hold_nano": 77, "state": "pending", "input_tokens": 0,
         "cached_input_tokens": 0, "cache_write_tokens": 0, "output_tokens": 0,

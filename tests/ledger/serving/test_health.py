@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import Key
-from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.serving.health import BUSY_SECONDS, Health
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.serving.schedule import RETRY_SECONDS
-from tests.ledger.faults import Faults, make_error
+from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from tests.ledger.faults import Faults
 from tests.ledger.kit import (
     admission,
     assert_sound,
@@ -105,21 +104,21 @@ async def test_broken_disk_is_tried_now_and_then(tmp_path: Path) -> None:
             assert tries - before <= 2 + (time.monotonic() - begun) / RETRY_SECONDS
 
 
-def note(health: Health, code: int, now_seconds: float) -> tuple[bool, bool]:
+def note(health: Health, now_seconds: float, *, is_brief: bool) -> tuple[bool, bool]:
     """Note a failure; return whether the ledger is writable, and the next try pauses."""
-    health.note_failure(make_error(code), now_seconds)
+    health.note_failure(OSError("no"), now_seconds, is_brief=is_brief)
     return health.writable, health.should_pause
 
 
 def test_a_lock_is_an_outage_after_its_time_and_any_other_failure_at_once() -> None:
     health = Health()
-    assert note(health, sqlite3.SQLITE_BUSY, 5) == (True, False)
-    assert note(health, sqlite3.SQLITE_BUSY_SNAPSHOT, 5 + BUSY_SECONDS - 0.1) == (True, False)
+    assert note(health, 5, is_brief=True) == (True, False)
+    assert note(health, 5 + BUSY_SECONDS - 0.1, is_brief=True) == (True, False)
     health.note_success()
-    assert note(health, sqlite3.SQLITE_BUSY, 5 + BUSY_SECONDS) == (True, False), "it began anew"
-    assert note(health, sqlite3.SQLITE_BUSY, 5 + 2 * BUSY_SECONDS) == (False, False)
+    assert note(health, 5 + BUSY_SECONDS, is_brief=True) == (True, False), "it began anew"
+    assert note(health, 5 + 2 * BUSY_SECONDS, is_brief=True) == (False, False)
     health.note_success()
-    assert note(health, sqlite3.SQLITE_IOERR_WRITE, 9) == (False, True)
+    assert note(health, 9, is_brief=False) == (False, True)
     health.note_success()
     assert (health.writable, health.should_pause) == (True, False)
 
@@ -127,7 +126,7 @@ def test_a_lock_is_an_outage_after_its_time_and_any_other_failure_at_once() -> N
 def test_an_outage_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     health = Health()
     for _ in range(3):
-        note(health, sqlite3.SQLITE_FULL, 0)
+        note(health, 0, is_brief=False)
     health.note_hang(5)
     for _ in range(2):
         health.note_success()

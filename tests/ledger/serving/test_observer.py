@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.ledger.sql.observations import CallSum, Observations
 from gateway.ledger.serving import observer as module
 from gateway.ledger.serving.observer import Observer
+from gateway.ledger.serving.sums import CallSum, Observations
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.contract.test_observations import make_failure
 from tests.support.waiting import until

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from gateway.ledger import open_ledger
-from gateway.ledger.sqlite import schema
 from gateway.ledger.serving import progress
+from gateway.ledger.sqlite import schema
 from tests.ledger.kit import make_place
 from tests.long.million import History, fill_first_version
 

@@ -9,9 +9,9 @@ import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger import Account, Key, KeyTerms, Settlement
-from gateway.ledger.sqlite.batch import MAX_ITEMS
 from gateway.ledger.serving.memory import QueuedHold, take_hold
 from gateway.ledger.serving.queue import Queue
+from gateway.ledger.serving.rounds import MAX_ITEMS
 from tests.ledger.contract.kit import admission, settlement, void
 
 

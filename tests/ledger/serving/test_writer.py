@@ -12,9 +12,9 @@ import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.exit_codes import ExitCode
-from gateway.ledger.sqlite.batch import MAX_ITEMS
-from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.serving import writer
+from gateway.ledger.serving.rounds import MAX_ITEMS
+from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending
 from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS

@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 
 from gateway.ledger import COMMIT_SECONDS, Account, Key, KeyTerms
-from gateway.ledger.sqlite.batch import Item
 from gateway.ledger.serving.memory import Memory, QueuedHold, take_hold
+from gateway.ledger.serving.rounds import Item, Report, Store
 from gateway.ledger.serving.schedule import LINGER_SECONDS, POLL_SECONDS, SHARE_SECONDS
-from gateway.ledger.sqlite.serving.store import Report, Store
+from gateway.ledger.serving.sums import Observations
 from gateway.ledger.serving.writer import Writer
 from tests.api.lives.loop import VirtualLoop
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
@@ -34,6 +34,11 @@ class PlayedStore(Store):
     ) -> None:
         self.begun.append((asyncio.get_running_loop().time(), list(items), polls))
         self.reports.append(report)
+
+    def start_observing(
+        self, observed: Observations, *, report: Callable[[BaseException | None], None]
+    ) -> None:
+        raise AssertionError(observed, report)
 
     def end_round(self) -> None:
         _, items, polls = self.begun[-1]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger import Settlement
-from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
+from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import (

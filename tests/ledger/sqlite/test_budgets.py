@@ -21,8 +21,9 @@ from gateway.ledger import (
     Spending,
     find_span,
 )
-from gateway.ledger.sqlite.batch import Committed, Item, commit_requests
-from gateway.ledger.sqlite.budgets import SUM
+from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sql.budgets import SUM
+from gateway.ledger.sqlite.batch import Committed, commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS
 from tests.ledger.kit import admission, query, settlement

@@ -8,15 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger import KeyTerms, Terms
-from gateway.ledger.sqlite.rows import (
-    Statement,
-    read_key_terms,
-    read_numbers,
-    read_terms,
-    run_rows,
-    write_terms,
-)
+from gateway.ledger.sqlite.rows import Statement, read_numbers, run_rows
 
 INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")
 READ = Statement("SELECT json_group_array(json_array(id, n)) FROM numbers WHERE id IN")
@@ -45,12 +37,3 @@ def test_a_connection_meets_few_statements(connection: sqlite3.Connection) -> No
         read_numbers(connection, READ, [""] * count)
     shapes = {text.count("(''") + text.count("(NULL") for text in seen}
     assert shapes == {1, 2, 4, 8, 16, 32, 64}
-
-
-def test_terms_are_read_in_the_order_of_their_fields() -> None:
-    assert read_terms(('["m"]', 1, 2, 3)) == Terms(("m",), 1, 2, 3)
-    read = read_key_terms(('["m"]', 1, 2, 3, "n", 4, 5, 6))
-    assert read == KeyTerms(("m",), 1, 2, 3, "n", 4, 5, 6)
-    assert read_key_terms((None, None, None, None, "", None, None, None)) == KeyTerms()
-    assert write_terms(read)["models"] == '["m"]'
-    assert write_terms(Terms())["models"] is None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,14 @@ from hypothesis import strategies as st
 
 from gateway.admin import accounts, keys
 from gateway.ledger import Account, Hold, Key, KeyTerms, Outcome, UsageGroup
-from gateway.ledger.sqlite.batch import Item, NotPendingError, commit_requests
-from gateway.ledger.sql.books.database import Database
-from gateway.ledger.sql.books.usage import UsageBook
-from gateway.ledger.sqlite.files import FileWatch
+from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending
 from gateway.money import Tokens
-from gateway.times import DAY_MS, HOUR_MS, unix_ms
+from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.kit import Place, admission, assert_sound, find_key, make_place, settlement, void
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -287,12 +287,13 @@ def test_usage_of_whole_days_is_that_of_their_requests(
     failed = replace(posted(MIDNIGHT_MS - 2 * DAY_MS, 0), outcome="upstream_error")
     ends = [posted(MIDNIGHT_MS + step * HOUR_MS - 1, step, key=step % 4) for step in range(60)]
     play(connection, [failed, *ends])
-    usage = UsageBook(Database(connection, FileWatch(tmp_path / "gateway.db"), unix_ms))
-    for account in (None, "a", "b"):
-        for since_ms, until_ms in ((None, None), (MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)):
-            whole = usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
+    chosen = product((None, "a", "b"), ((None, None), (MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)))
+    with SqliteBooks(tmp_path / "gateway.db") as books:
+        sum_by = books.usage.sum_by
+        for account, (since_ms, until_ms) in chosen:
+            whole = sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
             shifted_ms = (since_ms or 0) + 1
-            part = usage.sum_by(by, account=account, since_ms=shifted_ms, until_ms=until_ms)
+            part = sum_by(by, account=account, since_ms=shifted_ms, until_ms=until_ms)
             assert whole == part != []
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.ledger import Account, CallFilter, Hold, Key, KeyTerms
-from gateway.ledger.sqlite.batch import Item, commit_requests
+from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sqlite.batch import commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS

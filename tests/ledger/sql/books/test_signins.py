@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import HOLDER_IDLE_MS, SESSION_MS, Conflict, NotFound, Opening, SessionView
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 

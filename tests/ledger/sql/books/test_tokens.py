@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.ledger import Conflict, NotFound, StoredSecret, TokenTerms, TokenView
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sql.books.tokens import USED_EVERY_MS
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 

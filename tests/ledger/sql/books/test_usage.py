@@ -15,7 +15,8 @@ from gateway.ledger import (
     UsageGroup,
     sum_usage,
 )
-from gateway.ledger.sqlite.batch import Item, commit_requests
+from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sqlite.batch import commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void

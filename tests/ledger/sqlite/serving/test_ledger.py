@@ -10,9 +10,9 @@ import pytest
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import LedgerError, LedgerMismatch
+from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.serving.memory import take_hold
 from tests.ledger.kit import admission, find_key, make_place, settlement
 
 

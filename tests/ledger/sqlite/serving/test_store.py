@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from gateway.ledger import Account, Hold, Key, KeyTerms
-from gateway.ledger.sqlite.batch import Item
-from gateway.ledger.sqlite.serving.store import Report, commit_items
+from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.sqlite.serving.store import commit_items, is_busy
 from tests.ledger.faults import make_error
 from tests.ledger.kit import Place, admission, assert_sound, make_place, query, settlement
 
@@ -20,12 +22,13 @@ class DyingDisk(sqlite3.Connection):
     """Fails at the n-th statement; afterwards works again."""
 
     fail_at = 0
+    code = sqlite3.SQLITE_IOERR_WRITE
     statements = 0
 
     def execute(self, *arguments: object) -> sqlite3.Cursor:
         self.statements += 1
         if self.statements == self.fail_at:
-            raise make_error(sqlite3.SQLITE_IOERR_WRITE)
+            raise make_error(self.code)
         return super().execute(*arguments)  # type: ignore[arg-type] # passes through
 
 
@@ -56,6 +59,30 @@ def test_failure_at_any_statement_commits_all_or_nothing(tmp_path: Path) -> None
         assert len(first.done) + len(second.done) == 3
         assert query(place.path, "SELECT balance_nano FROM accounts") == [(CREDIT - 15,)]
         assert_sound(place.path)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (sqlite3.SQLITE_BUSY, True),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, True),
+        (sqlite3.SQLITE_LOCKED, False),
+        (sqlite3.SQLITE_IOERR_WRITE, False),
+        (sqlite3.SQLITE_FULL, False),
+    ],
+)
+def test_only_a_lock_of_another_process_is_brief(
+    tmp_path: Path, code: int, *, expected: bool
+) -> None:
+    """The next try may work at once; any other failure makes the writer pause."""
+    assert is_busy(make_error(code)) is expected
+    place = make_place(tmp_path)
+    items = [Item(hold, insert=True, settlement=None) for hold in make_holds(place)]
+    with closing(sqlite3.connect(place.path, factory=DyingDisk)) as disk:
+        disk.fail_at, disk.code = 1, code
+        report = commit(disk, items)
+    assert report.unavailable is not None
+    assert (report.is_brief, report.done, report.refused) == (expected, [], [])
 
 
 def make_holds(place: Place) -> list[Hold]:
