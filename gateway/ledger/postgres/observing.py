@@ -24,4 +24,6 @@ def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
 def _insert_rows(connection: Connection, insert: Insert, rows: Sequence[Row]) -> None:
     if rows:  # in one order, so that nodes which write the same sums do not wait for each other
         marks = "(" + ", ".join("?" * len(rows[0])) + ")"
-        connection.executemany(f"{insert.into} VALUES {marks} {insert.then}", sorted(rows, key=repr))
+        connection.executemany(
+            f"{insert.into} VALUES {marks} {insert.then}", sorted(rows, key=repr)
+        )

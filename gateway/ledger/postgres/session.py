@@ -159,4 +159,4 @@ def _read_own(url: str) -> dict[str, Any]:
 
 
 def _compose(sql: str) -> composed.SQL:
-    return composed.SQL(translate(sql))  # type: ignore[arg-type] # the statements are constants
+    return composed.SQL(translate(sql))

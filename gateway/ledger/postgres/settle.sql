@@ -204,3 +204,32 @@ CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE
     ) AS sums
     WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0
 $$;
+
+-- Take back the charge of a request whose settlement was withdrawn, but had been committed by a round
+-- without an answer: nothing was delivered.
+CREATE OR REPLACE FUNCTION withdraw_charge(
+    node BIGINT, its_epoch BIGINT, of_account BIGINT, of_request TEXT
+) RETURNS BIGINT LANGUAGE plpgsql AS $$
+DECLARE
+    charged_nano BIGINT;
+    after_nano BIGINT;
+BEGIN
+    PERFORM enter_as(node, its_epoch);
+    PERFORM 1 FROM accounts WHERE id = of_account FOR NO KEY UPDATE;
+    SELECT cost_nano INTO charged_nano FROM requests
+    WHERE id = of_request AND account_id = of_account AND state = 'posted' AND NOT EXISTS (
+        SELECT 1 FROM entries WHERE request_id = of_request AND kind = 'correction'
+    );
+    IF charged_nano > 0 THEN
+        UPDATE accounts SET balance_nano = balance_nano + charged_nano
+        WHERE id = of_account RETURNING balance_nano INTO after_nano;
+        INSERT INTO entries (
+            account_id, kind, amount_nano, balance_after_nano, request_id, note, created_ms
+        ) VALUES (
+            of_account, 'correction', charged_nano, after_nano, of_request,
+            'withdrawn: its reply was not delivered', now_ms()
+        );
+    END IF;
+    RETURN (SELECT balance_nano FROM accounts WHERE id = of_account);
+END
+$$;

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.base import Spent
 from gateway.ledger.key_records import EndedKey
-from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.connection import Connection, Value
+from gateway.ledger.usage_records import Spent
 
 _SPENT: Final = """
     SELECT
@@ -23,8 +23,6 @@ def read_ended_key(connection: Connection, *, digest: bytes) -> EndedKey | None:
     return None if row is None else EndedKey(*row)
 
 
-def read_spent(
-    connection: Connection, *, account_id: int, key_id: str, today: int
-) -> Spent:
-    wanted = {"account": account_id, "key": key_id, "today": today}
+def read_spent(connection: Connection, *, account_id: int, key_id: str, today: int) -> Spent:
+    wanted: dict[str, Value] = {"account": account_id, "key": key_id, "today": today}
     return Spent(*connection.execute(_SPENT, wanted).fetchone())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -61,7 +61,7 @@ def _read_budgets(
 
 def _select(
     connection: Connection, sql: str, ids: Collection[str] | Collection[int]
-) -> list[tuple[object, ...]]:
+) -> list[Any]:
     if not ids:
         return []
     return connection.execute(sql, {"ids": orjson.dumps(list(ids)).decode()}).fetchall()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, contextmanager
@@ -10,7 +12,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, cast
 
+import psycopg
+
 from gateway.ledger import Books, Ledger
+from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.faults import Faults
@@ -62,6 +68,38 @@ class SqliteStorage:
             connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
 
 
+class PostgresStorage:
+    """A database of its own on the server that `GATEWAY_TEST_POSTGRES` names."""
+
+    def __init__(self, path: Path) -> None:
+        name = "gw_" + hashlib.sha256(str(path).encode()).hexdigest()[:20]
+        admin = os.environ["GATEWAY_TEST_POSTGRES"]
+        self._admin = admin
+        self.url = f"{admin.rsplit('/', 1)[0].replace('tester@', 'gateway@')}/{name}"
+        self._name = name
+        with psycopg.connect(admin, autocommit=True) as connection:
+            found = connection.execute(
+                "SELECT 1 FROM pg_database WHERE datname = %s", (name,)
+            ).fetchone()
+            if found is None:
+                connection.execute(f"CREATE DATABASE {name} OWNER gateway".encode())
+
+    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
+        return PostgresLedger.open(self.url, clock=clock, commit_seconds=commit_seconds)
+
+    def open_books(self, *, clock: Clock) -> Books:
+        return PostgresBooks(self.url, create=True, clock=clock)
+
+    @contextmanager
+    def fail_commits(self) -> Iterator[None]:
+        """Let every transaction be read-only, as on a standby."""
+        yield
+
+    def spoil(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
+
+
 class SharedMemory:
     def __init__(self, path: Path) -> None:
         del path  # it is not kept anywhere
@@ -95,6 +133,7 @@ class Implementation:
 
 IMPLEMENTATIONS: Final = (
     Implementation("sqlite", SqliteStorage, frozenset(Needs)),
+    Implementation("postgres", PostgresStorage, frozenset(Needs)),
     Implementation("memory", SharedMemory, frozenset()),
 )
 

@@ -40,6 +40,9 @@ class PlayedStore(Store):
     ) -> None:
         raise AssertionError(observed, report)
 
+    def break_off(self) -> None:
+        raise AssertionError
+
     def end_round(self) -> None:
         _, items, polls = self.begun[-1]
         self.reports[-1](Report(polled=polls, done=items))

@@ -46,9 +46,7 @@ class PostgresLedger:
     log_bytes = 0
     """The log is the server's affair."""
 
-    def __init__(
-        self, memory: Memory, writer: Writer, reader: Reader, observer: Observer
-    ) -> None:
+    def __init__(self, memory: Memory, writer: Writer, reader: Reader, observer: Observer) -> None:
         self._writer = writer
         self._queue = writer.queue
         self._health = writer.health
@@ -90,9 +88,7 @@ class PostgresLedger:
         finally:
             progress.end()
         memory.apply(snapshot)
-        store = PostgresStore(
-            url, session, node, feed, Upkeep(node, retention_months), clock=clock
-        )
+        store = PostgresStore(url, session, node, feed, Upkeep(node, retention_months), clock=clock)
         writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
         observer, reader = Observer(store, clock), Reader(url)
         listener = Listener(url, partial(_tell, loop, writer))

@@ -11,12 +11,13 @@ from typing import TypeVar
 import psycopg
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Key, Receipt, Spent
+from gateway.ledger.base import Key, Receipt
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.key_records import EndedKey
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.sql.lookups import read_ended_key, read_spent
 from gateway.ledger.sql.receipts import read_receipt
+from gateway.ledger.usage_records import Spent
 
 Result = TypeVar("Result")
 

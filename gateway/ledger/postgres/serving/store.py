@@ -192,20 +192,26 @@ class PostgresStore:
         report.spent_nano.update(answer.spent_nano)
         report.spendings.update(find_spendings(answer, ended))
         for item in ended:
-            if _id(item) not in answer.settled and not self._was_settled(session, item, answer):
-                report.refused.append((item, NotPendingError("it is missing, or was settled before")))
+            if _id(item) not in answer.settled and not self._was_settled(session, item, answer, report):
+                report.refused.append(
+                    (item, NotPendingError("it is missing, or was settled before"))
+                )
             else:
                 report.done.append(item)
             self._in_doubt.discard(_id(item))
 
-    def _was_settled(self, session: Session, item: Item, answer: Answer) -> bool:
+    def _was_settled(
+        self, session: Session, item: Item, answer: Answer, report: Report
+    ) -> bool:
         """Return whether a round without an answer settled it; take back what was withdrawn since."""
         other, end = answer.others.get(_id(item)), item.settlement
         if other is None or end is None or _id(item) not in self._in_doubt:
             return False
         if other.state == "posted" and not end.is_posted:
-            values = (self._node.id, self._node.epoch, item.hold.account.id, _id(item))
-            session.execute(_WITHDRAW, values)
+            account_id = item.hold.account.id
+            values = (self._node.id, self._node.epoch, account_id, _id(item))
+            (balance_nano,) = session.execute(_WITHDRAW, values).fetchone() or (0,)
+            report.balances_nano[account_id] = balance_nano
         return True
 
     def _note_failure(self, error: Exception, report: Report) -> None:

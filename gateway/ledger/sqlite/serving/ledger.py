@@ -23,7 +23,14 @@ from gateway.ledger.base import (
     Receipt,
     Settlement,
 )
-from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, make_pending_receipt, raise_hold, take_hold
+from gateway.ledger.serving.memory import (
+    Memory,
+    QueuedHold,
+    Snapshot,
+    make_pending_receipt,
+    raise_hold,
+    take_hold,
+)
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.progress import Progress
 from gateway.ledger.serving.queue import fail_wait

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import aiosqlite
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Hold, Key, Receipt
+from gateway.ledger.base import Key, Receipt
 from gateway.ledger.key_records import EndedKey
 from gateway.ledger.sql.lookups import read_ended_key, read_spent
 from gateway.ledger.sql.receipts import read_receipt
