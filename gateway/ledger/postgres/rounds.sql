@@ -101,23 +101,23 @@ BEGIN
         RETURNING *
     ), of_accounts AS (
         UPDATE accounts SET
-            held_nano = held_nano - sums.held_nano, in_flight = in_flight - sums.requests
+            held_nano = held_nano - sums.freed_nano, in_flight = in_flight - sums.requests
         FROM (
-            SELECT account_id, sum(hold_nano) AS held_nano, count(*) AS requests
+            SELECT account_id, sum(hold_nano) AS freed_nano, count(*) AS requests
             FROM ended GROUP BY 1
         ) AS sums
         WHERE accounts.id = account_id
     ), of_keys AS (
         UPDATE keys SET
-            held_nano = held_nano - sums.held_nano, in_flight = in_flight - sums.requests
+            held_nano = held_nano - sums.freed_nano, in_flight = in_flight - sums.requests
         FROM (
-            SELECT key_id, sum(hold_nano) AS held_nano, count(*) AS requests FROM ended GROUP BY 1
+            SELECT key_id, sum(hold_nano) AS freed_nano, count(*) AS requests FROM ended GROUP BY 1
         ) AS sums
         WHERE keys.id = key_id
     ), of_budgets AS (
-        UPDATE budgets SET held_nano = budgets.held_nano - sums.held_nano
+        UPDATE budgets SET held_nano = budgets.held_nano - sums.freed_nano
         FROM (
-            SELECT budget_id, sum(hold_nano) AS held_nano FROM ended
+            SELECT budget_id, sum(hold_nano) AS freed_nano FROM ended
             WHERE budget_id IS NOT NULL GROUP BY 1
         ) AS sums
         WHERE budgets.id = budget_id

@@ -47,10 +47,10 @@ BEGIN
         WHERE state = 'posted' ORDER BY place
     ), charged AS (
         UPDATE accounts SET
-            balance_nano = balance_nano - sums.cost_nano, held_nano = held_nano - sums.held_nano,
+            balance_nano = balance_nano - sums.cost_nano, held_nano = held_nano - sums.freed_nano,
             in_flight = in_flight - sums.requests
         FROM (
-            SELECT account_id, sum(cost_nano) AS cost_nano, sum(hold_nano) AS held_nano,
+            SELECT account_id, sum(cost_nano) AS cost_nano, sum(hold_nano) AS freed_nano,
                 count(*) AS requests
             FROM ended GROUP BY account_id
         ) AS sums
@@ -58,11 +58,11 @@ BEGIN
         RETURNING accounts.id, balance_nano
     ), spent AS (
         UPDATE keys SET
-            spent_nano = spent_nano + sums.cost_nano, held_nano = held_nano - sums.held_nano,
+            spent_nano = spent_nano + sums.cost_nano, held_nano = held_nano - sums.freed_nano,
             in_flight = in_flight - sums.requests,
             last_used_ms = greatest(last_used_ms, sums.used_ms)
         FROM (
-            SELECT key_id, sum(cost_nano) AS cost_nano, sum(hold_nano) AS held_nano,
+            SELECT key_id, sum(cost_nano) AS cost_nano, sum(hold_nano) AS freed_nano,
                 count(*) AS requests, max(ended_ms) FILTER (WHERE state = 'posted') AS used_ms
             FROM ended GROUP BY key_id
         ) AS sums
@@ -170,13 +170,13 @@ BEGIN
             end_period(period, first_day(period, at_ms / 86400000)) AS end_ms
         FROM budgets WHERE id IN (SELECT id FROM added)
     ), sums AS (
-        SELECT current.id, first, sum(hold_nano) AS hold_nano, coalesce(sum(cost_nano) FILTER (
+        SELECT current.id, first, sum(hold_nano) AS freed_nano, coalesce(sum(cost_nano) FILTER (
             WHERE ended_ms >= first * 86400000 AND ended_ms < end_ms
         ), 0) AS cost_nano, end_ms
         FROM current JOIN added ON added.id = current.id GROUP BY current.id, first, end_ms
     ), changed AS (
         UPDATE budgets SET
-            held_nano = budgets.held_nano - sums.hold_nano,
+            held_nano = budgets.held_nano - sums.freed_nano,
             spent_nano = CASE WHEN period_day = first THEN spent_nano + sums.cost_nano ELSE (
                 SELECT coalesce(sum(requests.cost_nano), 0) FROM requests
                 WHERE budget_id = budgets.id
