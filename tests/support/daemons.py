@@ -56,7 +56,8 @@ def run(command: Sequence[str | Path], folder: Path, *, text: str = "") -> str:
         command, input=text, capture_output=True, text=True, check=False, **describe(folder)
     )
     assert done.returncode == 0, f"{command[0]}: {done.stderr}"
-    return done.stdout
+    said: str = done.stdout
+    return said
 
 
 @dataclass(slots=True)
@@ -73,7 +74,7 @@ class Daemon:
         return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
 
     def start(self, command: Sequence[str | Path], is_ready: Callable[[], bool]) -> None:
-        """Start the server and return once it is ready."""
+        """Start the server and return once it is ready; end it if it never is."""
         assert self.process is None, "it runs already"
         self._alive, held = os.pipe()
         try:
@@ -88,10 +89,17 @@ class Daemon:
                 )
         finally:
             os.close(held)
+        try:
+            self._wait_until(is_ready, self.process)
+        except BaseException:
+            self.end(signal.SIGQUIT)
+            raise
+
+    def _wait_until(self, is_ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not is_ready():
-            assert self.process.poll() is None, f"{command[0]} did not start:\n{self.log[-4000:]}"
-            assert time.monotonic() < deadline, f"{command[0]} is not ready:\n{self.log[-4000:]}"
+            assert process.poll() is None, f"it did not start:\n{self.log[-4000:]}"
+            assert time.monotonic() < deadline, f"it is not ready:\n{self.log[-4000:]}"
             time.sleep(POLL_SECONDS)
 
     def end(self, number: signal.Signals) -> None:

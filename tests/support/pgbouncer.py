@@ -59,14 +59,8 @@ class Bouncer:
         server = f"* = host=127.0.0.1 port={self.cluster.port}"
         text = "\n".join(("[databases]", server, "[pgbouncer]", *lines, ""))
         (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
-        self.daemon.start([self.program, folder / "pgbouncer.ini"], self._is_ready)
-
-    def _is_ready(self) -> bool:
-        with contextlib.suppress(AssertionError):
-            ask = self.cluster.programs / "pg_isready"
-            daemons.run([ask, "-q", "-h", "127.0.0.1", "-p", str(self.port)], self.daemon.folder)
-            return True
-        return False
+        command = (self.program, folder / "pgbouncer.ini")
+        self.daemon.start(command, lambda: self.cluster.answers(self.port))
 
     def stop(self) -> None:
         """Stop it at once; connections break."""

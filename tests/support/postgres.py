@@ -65,15 +65,15 @@ class Cluster:
             **({} if self.durable else FORGETFUL),
             **self.settings,
         }
-        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        command = [self.programs / "postgres", "-D", self.folder / "data", *words]
-        self.daemon.start(command, self.is_ready)
+        words = [f"--{name}={value}" for name, value in settings.items()]
+        command = [str(self.programs / "postgres"), "-D", str(self.folder / "data"), *words]
+        self.daemon.start(command, lambda: self.answers(self.port))
 
-    def is_ready(self) -> bool:
-        """Return whether it accepts connections."""
+    def answers(self, port: int) -> bool:
+        """Return whether it, or a pool in front of it, accepts connections on a port."""
         with contextlib.suppress(AssertionError):
             ask = self.programs / "pg_isready"
-            daemons.run([ask, "-q", "-h", "127.0.0.1", "-p", str(self.port)], self.folder)
+            daemons.run([ask, "-q", "-h", "127.0.0.1", "-p", str(port)], self.folder)
             return True
         return False
 
@@ -124,4 +124,8 @@ def run_cluster(
         cluster.run_sql(f"CREATE ROLE {ROLE} LOGIN;")
         yield cluster
     finally:
-        daemon.remove()
+        try:
+            if daemon.process is None and (daemon.folder / "data" / "postmaster.pid").exists():
+                cluster.start()  # it was killed, and its next start frees its shared memory
+        finally:
+            daemon.remove()
