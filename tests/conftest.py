@@ -16,6 +16,7 @@ import pytest
 from gateway.admin import passwords
 
 pytest.register_assert_rewrite("tests.support")
+pytest_plugins = ["tests.support.databases"]
 
 from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting is switched on
 from tests.support import config  # noqa: E402

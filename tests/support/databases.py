@@ -1,0 +1,60 @@
+"""Fixtures of tests on PostgreSQL: a server for each worker, a database for each test.
+
+Where a program or psycopg is missing, what wants these fixtures is skipped, and says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pgbouncer import Bouncer, find_bouncer, run_bouncer
+from tests.support.postgres import Cluster, find_server, run_cluster
+
+
+def need_server() -> Path:
+    """Return the folder of the server's programs, or skip the test."""
+    programs = find_server()
+    if programs is None:
+        pytest.skip("no PostgreSQL server: apt-get install postgresql")
+    return programs
+
+
+def need_bouncer() -> Path:
+    """Return PgBouncer's program, or skip the test."""
+    program = find_bouncer()
+    if program is None:
+        pytest.skip("no PgBouncer: apt-get install pgbouncer")
+    return program
+
+
+def need_psycopg() -> None:
+    """Skip the test unless the gateway's driver is there."""
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip("no psycopg: pip install 'gateway[postgres]'")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """The server that most tests use: it does not wait for the disk, and nobody may stop it."""
+    need_psycopg()
+    with run_cluster(need_server(), durable=False, settings={"max_connections": 200}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def bouncer(postgres: Cluster) -> Iterator[Bouncer]:
+    """PgBouncer in front of that server."""
+    with run_bouncer(need_bouncer(), postgres) as pool:
+        yield pool
+
+
+@pytest.fixture
+def postgres_url(postgres: Cluster) -> Iterator[str]:
+    """The URL of a new database, which is dropped after the test."""
+    url = postgres.make_database()
+    yield url
+    postgres.drop_database(url)
