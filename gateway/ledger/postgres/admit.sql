@@ -62,9 +62,9 @@ CREATE OR REPLACE FUNCTION admit_requests(node BIGINT, asked JSON, at_ms BIGINT)
 LANGUAGE plpgsql AS $$
 DECLARE
     item RECORD;
-    account RECORD;
-    key RECORD;
-    budget RECORD;
+    account accounts%ROWTYPE;
+    key keys%ROWTYPE;
+    budget budgets%ROWTYPE;
     budget_spent_nano BIGINT;
     reason JSON;
     at_us BIGINT := at_ms * 1000;
@@ -84,6 +84,7 @@ BEGIN
         END IF;
         SELECT * INTO account FROM accounts WHERE accounts.id = item.account_id;
         SELECT * INTO key FROM keys WHERE keys.id = item.key_id;
+        budget := NULL;
         budget_spent_nano := 0;
         IF item.budget_id IS NOT NULL THEN
             SELECT * INTO budget FROM budgets WHERE budgets.id = item.budget_id;
@@ -94,12 +95,10 @@ BEGIN
         reason := CASE
             WHEN account.balance_nano <= 0 THEN '["balance"]'
             WHEN key.spent_nano >= key.cap_nano THEN '["cap"]'
-            WHEN item.budget_id IS NOT NULL AND budget_spent_nano >= budget.amount_nano
-                THEN '["budget"]'
+            WHEN budget_spent_nano >= budget.amount_nano THEN '["budget"]'
             WHEN account.balance_nano - account.held_nano <= 0 THEN '["balance held"]'
             WHEN key.spent_nano + key.held_nano >= key.cap_nano THEN '["cap held"]'
-            WHEN item.budget_id IS NOT NULL
-                AND budget_spent_nano + budget.held_nano >= budget.amount_nano
+            WHEN budget_spent_nano + budget.held_nano >= budget.amount_nano
                 THEN '["budget held"]'
             ELSE coalesce(
                 find_rate_refusal(item.account_id, item.key_id, item.key_rate, key.in_flight,
