@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.admin import accounts
+from gateway.api import Gateway
 from gateway.app import make_app, make_gateway
 from gateway.config import load_config
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
@@ -53,6 +54,7 @@ class Scene:
     alpha: ScriptedUpstream
     process: GatewayProcess | None = None
     ledger: SqliteLedger | None = None
+    gateway: Gateway | None = None
     faults: Faults = field(default_factory=Faults)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     """Lets the provider go on."""
@@ -171,7 +173,7 @@ async def open_scene(
     happening: Happening, folder: Path, places: Places, alpha: ScriptedUpstream
 ) -> AsyncIterator[Scene]:
     if happening.drain_seconds is None:
-        async with _open_inside(folder, places, alpha) as scene:
+        async with open_inside(folder, places, alpha) as scene:
             yield scene
     else:
         with open_process(
@@ -197,15 +199,21 @@ def open_process(
 
 
 @contextlib.asynccontextmanager
-async def _open_inside(
-    folder: Path, places: Places, alpha: ScriptedUpstream
+async def open_inside(
+    folder: Path,
+    places: Places,
+    alpha: ScriptedUpstream,
+    *,
+    ledger_class: type[SqliteLedger] = SqliteLedger,
+    seeds: tuple[seed.Seed] = RICH,
 ) -> AsyncIterator[Scene]:
+    """Serve within the test, which may choose the ledger."""
     path = folder / "gateway.db"
-    (rich,) = seed.seed(path, RICH).values()
+    (caller,) = seed.seed(path, seeds).values()
     file = folder / "gateway.toml"
     file.write_text(write_config(places, port=1, kinds=KINDS))
     faults = Faults()
-    async with SqliteLedger.open(
+    async with ledger_class.open(
         path, commit_seconds=COMMIT_SECONDS, connector=faults.connect
     ) as ledger:
         gateway = make_gateway(load_config(file, {}), ledger, lambda _call, _status: None)
@@ -213,9 +221,8 @@ async def _open_inside(
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
-            yield Scene(
-                runner.addresses[0][1], rich.key, Books(path), alpha, ledger=ledger, faults=faults
-            )
+            port, books = runner.addresses[0][1], Books(path)
+            yield Scene(port, caller.key, books, alpha, None, ledger, gateway, faults)
         finally:
             await runner.cleanup()
             gateway.ticker.close()

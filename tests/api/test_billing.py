@@ -15,8 +15,9 @@ from gateway.api.billing import Bill, expect_usage
 from gateway.api.limits import Bucket, Rates
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
-from gateway.errors import InsufficientBalance, RateLimited
-from gateway.ledger.base import Key
+from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited
+from gateway.ledger.base import Hold, Key
+from gateway.ledger.serving.memory import drop_hold
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import Price, Tokens
 from gateway.prices import NOTHING_SPECIAL, UNSAID, PriceList, PriceRule, Terms
@@ -153,6 +154,29 @@ async def test_a_refused_hold_gives_its_tokens_back(desk: Desk) -> None:
     assert desk.tokens_left == TOKENS_PER_MINUTE
     assert desk.call.balance_nano is None
     desk.key.account.balance_nano = CREDIT_NANO
+
+
+async def test_a_hold_that_is_not_confirmed_gives_its_tokens_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def decline(hold: Hold) -> None:
+        drop_hold(hold)
+        raise BalanceHeld("held by others")
+
+    bill = desk.take()
+    monkeypatch.setattr(desk.ledger, "confirm", decline)
+    with pytest.raises(BalanceHeld):
+        await bill.confirm()
+    assert desk.tokens_left == TOKENS_PER_MINUTE
+    assert (desk.call.balance_nano, desk.call.outcome) == (None, None)
+
+
+async def test_a_confirmed_hold_stays(desk: Desk) -> None:
+    bill = desk.take()
+    await bill.confirm()
+    assert desk.tokens_left == TOKENS_PER_MINUTE - INPUT - HOLD_OUTPUT
+    assert desk.call.balance_nano == CREDIT_NANO
+    bill.void("upstream_error", 502)
 
 
 async def test_without_tokens_there_is_no_hold(desk: Desk) -> None:

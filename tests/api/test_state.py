@@ -11,6 +11,7 @@ from gateway.api import Gateway
 from gateway.api.limits import Rates
 from gateway.config import Limits
 from gateway.errors import RateLimited
+from gateway.ledger import Rate
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import KeyTerms, Terms
 
@@ -123,3 +124,27 @@ def test_other_defaults_count_for_keys_that_were_used_before() -> None:
     assert rates.requests.limit == 3
     with pytest.raises(RateLimited, match="its share"):
         rates.check(0.0)
+
+
+@pytest.mark.parametrize(
+    ("terms", "rate"),
+    [
+        (Terms(), None),
+        (Terms(requests_per_minute=0), None),
+        (Terms(requests_per_minute=6), Rate(6, 0, 0)),
+        (Terms(tokens_per_minute=7), Rate(0, 7, 0)),
+        (Terms(concurrency=8), Rate(0, 0, 8)),
+    ],
+)
+def test_a_ledger_is_told_limits_but_no_share_of_this_process(
+    terms: Terms, rate: Rate | None
+) -> None:
+    """The share of each process is of its own capacity; the limits are kept until they change."""
+    services, account = make_services(share=3), Account(1, "a", False, 10**9, terms=terms)
+    key = make_key(account, KeyTerms(requests_per_minute=5))
+    found = services.find_rates(key, 0.0)
+    assert found.above is not None
+    assert (found.rate, found.above.rate) == (Rate(5, 0, 0), rate)
+    assert services.find_rates(key, 1.0).rate is found.rate
+    key.terms = KeyTerms(requests_per_minute=0)
+    assert services.find_rates(key, 2.0).rate is None

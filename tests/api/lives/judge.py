@@ -24,8 +24,13 @@ class Heard:
 def judge(
     case: Case | None, ledger: WatchedLedger, routes: Sequence[FakeRoute], log: Log, heard: Heard
 ) -> None:
-    log.check(case is not None, "the life has no ending")
     log.check(len(ledger.holds) == 1, "there is one hold")
+    if ledger.declined:
+        log.check(case is None and not heard.delivered, "what is declined is not served")
+        log.check(not any(one.tried for one in routes), "no provider hears of what is declined")
+        log.check(ledger.key.account.held_nano == ledger.key.held_nano == 0, "nothing is held")
+        return
+    log.check(case is not None, "the life has no ending")
     log.check(len(ledger.settlements) == 1, "there is one settlement")
     still_held = sum(hold.amount_nano for hold in ledger.holds) if ledger.disk.hangs else 0
     is_released = ledger.key.account.held_nano == ledger.key.held_nano == still_held

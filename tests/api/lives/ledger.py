@@ -1,4 +1,7 @@
-"""The reference ledger with scripted commits: at once, late, after callers gave up, or never."""
+"""The reference ledger with scripted commits: at once, late, after callers gave up, or never.
+
+It may take a while to confirm a hold, and may decline it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+from gateway.errors import BalanceHeld
 from gateway.ledger import Admission, Hold, Key, KeyTerms, Settlement, StoredSecret
 from tests.api.lives.loop import DELAYS, Log
 from tests.ledger.memory import Disk, MemoryBooks, MemoryHold, MemoryLedger, MemoryStorage
@@ -26,6 +30,10 @@ class ScriptedDisk(Disk):
         self.hangs = math.isinf(self._end_seconds)
         """Whether the commit of the settlement never ends."""
         self._refuses = dice.random() < 0.03 and not self.hangs
+        self.confirm_seconds = dice.choice((0.0, *DELAYS, 4.0))
+        self.declines = dice.random() < 0.05
+        if self.declines:
+            self._row_seconds = math.inf
 
     def take_seconds(self, settlement: Settlement | None) -> float:
         return self._row_seconds if settlement is None else self._end_seconds
@@ -48,6 +56,8 @@ class WatchedLedger(MemoryLedger):
         self.is_caller_lost: Callable[[], bool] = lambda: False
         self.holds: list[Hold] = []
         self.settlements: list[Settlement] = []
+        self.confirmed = False
+        self.declined = False
 
     @property
     def key(self) -> Key:
@@ -72,6 +82,21 @@ class WatchedLedger(MemoryLedger):
         self.holds.append(hold)
         return hold
 
+    async def confirm(self, hold: Hold) -> None:
+        self._log.check(not self.confirmed, "a hold is confirmed twice")
+        if self.disk.confirm_seconds:
+            await asyncio.sleep(self.disk.confirm_seconds)
+        if self.disk.declines:
+            self.declined = True
+            self.decline(hold)
+            self._log.note("declined")
+            raise BalanceHeld("others hold it")
+        self.confirmed = True
+
+    async def wait_admitted(self, hold: Hold) -> None:
+        self._log.check(self.confirmed, "a head is asked for before the hold is in force")
+        await super().wait_admitted(hold)
+
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
         self._log.check(not self.settlements, "a hold is raised behind its settlement")
         self._log.check(amount_nano > hold.amount_nano, "a hold is raised to less")
@@ -79,6 +104,7 @@ class WatchedLedger(MemoryLedger):
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
         self.settlements.append(settlement)
+        self._log.check(not self.declined, "what was declined is settled")
         is_told = settlement.outcome == "caller_left" or not self.is_caller_lost()
         self._log.check(is_told, "a caller that left is taken for one that is there")
         self._log.note(f"settle {settlement.outcome} {settlement.status} {settlement.cost_nano}")

@@ -72,6 +72,7 @@ class FakeRoute:
     connection: FakeConnection | None = None
     closed: int = 0
     opened: int = 0
+    tried: bool = False
     stopped: bool = False
     is_caller_gone: Callable[[], bool] = lambda: False
 
@@ -82,6 +83,7 @@ class FakeRoute:
         headers: Mapping[str, str],  # noqa: ARG002
         attempt: Attempt,
     ) -> Answer:
+        self.tried = True
         self.log.check(not self.is_caller_gone(), "a route is tried for a caller that left")
         await asyncio.sleep(self.dice.choice(DELAYS))
         if self.dice.random() < 0.1:

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
 from gateway.ledger import KeyTerms
+from gateway.tasks import spawn
 from tests.ledger.contract.kit import Place, admission, charge, find_key, settlement, until, void
 
 
@@ -25,6 +26,31 @@ async def test_a_hold_is_taken_at_once_and_recorded_before_the_first_byte(place:
         (call,) = place.read_calls()
         assert (call.request_id, call.state, call.outcome) == ("req_1", "pending", "pending")
         await ledger.wait_admitted(hold)
+
+
+async def test_a_hold_is_confirmed(place: Place) -> None:
+    """It is held as before until it is settled."""
+    digest = place.seed(credit_nano=5000)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, admission(1000))
+        await ledger.confirm(hold)
+        assert (key.account.held_nano, key.account.available_nano) == (1000, 4000)
+        assert not hold.resolved
+        await ledger.wait_admitted(hold)
+        await ledger.settle(hold, settlement(10))
+        assert (key.account.held_nano, key.account.balance_nano) == (0, 4990)
+
+
+async def test_a_hold_may_be_settled_while_it_is_confirmed(place: Place) -> None:
+    digest = place.seed(credit_nano=5000)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, admission(1000))
+        confirming = spawn(ledger.confirm(hold), name="confirm")
+        await ledger.settle(hold, void())
+        await confirming
+        assert (key.account.held_nano, key.account.balance_nano) == (0, 5000)
 
 
 async def test_a_hold_is_recorded_without_anyone_waiting(place: Place) -> None:

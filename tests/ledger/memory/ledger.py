@@ -155,6 +155,14 @@ class MemoryLedger:
         if hold.request is None:
             raise InternalError if hold.resolved else LedgerUnavailable(should_retry=False)
 
+    def decline(self, hold: Hold) -> None:
+        """Drop a hold whose row is not committed, as `confirm` of a shared ledger may."""
+        assert isinstance(hold, MemoryHold)
+        assert hold.request is None
+        _drop(hold)
+        del self._queue[hold.admission.request_id]
+        hold.tried.set()
+
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
         assert isinstance(hold, MemoryHold)
         if hold.settled is None:

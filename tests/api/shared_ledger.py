@@ -1,0 +1,122 @@
+"""A gateway whose ledger decides twice, as one that several gateways share does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.api import Call as ServedCall
+from gateway.api import Gateway
+from gateway.api.limits import Rates
+from gateway.errors import GatewayError
+from gateway.ledger import Admission, Allowance, Hold, Key, Rate, Settlement
+from gateway.ledger.serving.memory import QueuedHold, drop_hold, take_hold
+from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from tests.api.in_flight import Scene, open_inside
+from tests.support import client
+from tests.support.client import Call, Reply, request
+from tests.support.config import Places
+from tests.support.seed import Seed
+from tests.support.upstream import ScriptedUpstream
+
+RATE: Final = Rate(requests_per_minute=1000, tokens_per_minute=10**6, concurrency=50)
+TEAM: Final = Seed(
+    "team",
+    requests_per_minute=RATE.requests_per_minute,
+    tokens_per_minute=RATE.tokens_per_minute,
+    concurrency=RATE.concurrency,
+    budget=Allowance(10**12, "month"),
+)
+Refuse = Callable[[Key], Exception]
+"""Makes a refusal for a key."""
+
+
+class SharedLedger(SqliteLedger):
+    """Refuses when it is told to; a hold is recorded only when it is confirmed."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.refuse_hold: Refuse | None = None
+        self.refuse_confirm: Refuse | None = None
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.confirming: list[Hold] = []
+        self.settled: list[Settlement] = []
+        self.refused: list[tuple[object, ...]] = []
+        self.note_refusal = lambda *refusal: self.refused.append(refusal)
+
+    def hold(self, key: Key, admission: Admission) -> QueuedHold:
+        if self.refuse_hold is not None:
+            raise self.refuse_hold(key)
+        return take_hold(key, admission)
+
+    async def confirm(self, hold: Hold) -> None:
+        assert isinstance(hold, QueuedHold)
+        self.confirming.append(hold)
+        await self.go_on.wait()
+        if self.refuse_confirm is not None:
+            refusal = self.refuse_confirm(hold.key)
+            if isinstance(refusal, GatewayError):
+                drop_hold(hold)
+            raise refusal
+        self._writer.linger(hold)
+
+    def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
+        self.settled.append(settlement)
+        return super().settle(hold, settlement)
+
+
+@dataclass(slots=True)
+class Shared:
+    """A gateway on such a ledger, and the calls that it logged."""
+
+    scene: Scene
+    ledger: SharedLedger
+    gateway: Gateway
+    calls: list[tuple[ServedCall, int]] = field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        key = self.calls[0][0].key
+        assert key is not None
+        return key
+
+    async def send(self, call: Call, path: str, body: object) -> None:
+        headers = {"Content-Type": "application/json", "x-api-key": self.scene.key}
+        await call.send(request("POST", path, headers, json.dumps(body).encode()))
+
+    async def ask(self, path: str, body: object) -> Reply:
+        async with client.connect(self.scene.port) as call:
+            await self.send(call, path, body)
+            return await call.read_all()
+
+    def check_nothing_left(self) -> None:
+        """Check that nothing is held or counted, in the money and in the rates."""
+        key = self.key
+        assert (key.held_nano, key.account.held_nano) == (0, 0)
+        assert key.budget is not None
+        assert key.budget.held_nano == 0
+        assert isinstance(key.rates, Rates)
+        assert key.rates.tokens is not None
+        assert key.rates.tokens.level(time.monotonic()) == RATE.tokens_per_minute
+        assert key.rates.in_flight == 0
+
+
+@asynccontextmanager
+async def open_shared(
+    folder: Path, places: Places, alpha: ScriptedUpstream
+) -> AsyncIterator[Shared]:
+    async with open_inside(
+        folder, places, alpha, ledger_class=SharedLedger, seeds=(TEAM,)
+    ) as scene:
+        assert isinstance(scene.ledger, SharedLedger)
+        assert scene.gateway is not None
+        shared = Shared(scene, scene.ledger, scene.gateway)
+        scene.gateway.log_call = lambda call, status: shared.calls.append((call, status))
+        yield shared

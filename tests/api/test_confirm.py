@@ -1,0 +1,225 @@
+"""A ledger that several gateways share decides before the request goes to a provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gateway.errors import (
+    STOPPED,
+    BalanceHeld,
+    GatewayError,
+    InsufficientBalance,
+    InternalError,
+    LedgerUnavailable,
+    Overloaded,
+)
+from gateway.ledger import Key, refuse_concurrency, refuse_requests, refuse_spent, refuse_tokens
+from tests.api.scene import ASKS, PATHS
+from tests.api.shared_ledger import RATE, Refuse, Shared, open_shared
+from tests.support import client
+from tests.support.client import Reply
+from tests.support.config import Places
+from tests.support.embeddings import EMBEDDINGS, embed
+from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
+
+
+def refuse_budget(key: Key) -> GatewayError:
+    assert key.budget is not None
+    return refuse_spent(key.budget)
+
+
+REFUSALS: Final[dict[str, tuple[Refuse, int, str]]] = {
+    # the refusal, its status, its code in the counts
+    "no money": (lambda _: InsufficientBalance("Nothing left."), 402, "insufficient_quota"),
+    "no budget": (refuse_budget, 402, "insufficient_quota"),
+    "held": (lambda _: BalanceHeld("All of it is held."), 429, "rate_limit_exceeded"),
+    "requests": (lambda _: refuse_requests("key", 5, 7.5), 429, "rate_limit_exceeded"),
+    "tokens": (lambda _: refuse_tokens("account", 9, 12, 30), 429, "rate_limit_exceeded"),
+    "concurrency": (lambda _: refuse_concurrency("key", 3), 429, "rate_limit_exceeded"),
+    "no ledger": (lambda _: LedgerUnavailable(), 503, "server_is_overloaded"),
+}
+CHANGING: Final = ("date", "request-id", "-reset", "-requests")
+"""Parts of the names of headers that differ from reply to reply."""
+
+
+@pytest.fixture
+async def shared(tmp_path: Path, places: Places, alpha: ScriptedUpstream) -> AsyncIterator[Shared]:
+    async with open_shared(tmp_path, places, alpha) as shared:
+        yield shared
+
+
+FORMS: Final = [
+    *((PATHS[caller], ASKS[caller]("plain/0", stream=stream))
+      for caller in PATHS for stream in (False, True)),
+    (EMBEDDINGS, embed("embed/0")),
+]  # fmt: skip
+
+
+def tell(reply: Reply) -> tuple[int, object, dict[str, str]]:
+    """Return what is the same for two equal refusals."""
+    kept = {
+        name: value
+        for name, value in reply.headers.items()
+        if not any(part in name for part in CHANGING)
+    }
+    kept["headers"] = " ".join(sorted(reply.headers))
+    body = json.loads(reply.body)
+    body.pop("request_id", None)
+    return reply.status, body, kept
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_what_is_not_confirmed_is_refused_as_a_hold_is(shared: Shared, name: str) -> None:
+    """Status, code, words and headers; nothing is left of it, and no provider hears of it."""
+    refuse, status, code = REFUSALS[name]
+    ledger = shared.ledger
+    for path, body in FORMS:
+        ledger.refuse_hold, ledger.refuse_confirm = refuse, None
+        expected = await shared.ask(path, body)
+        ledger.refuse_hold, ledger.refuse_confirm = None, refuse
+        reply = await shared.ask(path, body)
+        assert reply.status == status
+        assert tell(reply) == tell(expected)
+        assert "x-gateway-balance" not in reply.headers
+        assert (b"USD" in reply.body) == (name == "no budget")
+        shared.check_nothing_left()
+        (_, *one), (_, *other) = (refusal[:-1] for refusal in ledger.refused[-2:])
+        assert one == other == [code, body["model"]]
+    assert len(ledger.confirming) == len(FORMS)
+    assert len(ledger.refused) == 2 * len(FORMS)
+    assert ledger.settled == []
+    assert shared.scene.alpha.exchanges == []
+    assert {(call.outcome, call.attempts, logged) for call, logged in shared.calls} == {
+        (None, 0, status)
+    }
+    assert shared.scene.count_pending() == 0
+
+
+async def test_a_fault_of_the_ledger_is_no_refusal(shared: Shared) -> None:
+    shared.ledger.refuse_confirm = lambda _: InternalError()
+    assert (await shared.ask(*FORMS[0])).status == 500
+    shared.check_nothing_left()
+    assert (shared.ledger.settled, shared.ledger.refused) == ([], [])
+
+
+@pytest.mark.parametrize("form", FORMS[:2], ids=["json", "stream"])
+async def test_after_an_unexpected_error_the_request_is_void(
+    shared: Shared, form: tuple[str, object]
+) -> None:
+    """Nobody knows whether it was admitted."""
+    shared.ledger.refuse_confirm = lambda _: ZeroDivisionError("a bug")
+    assert (await shared.ask(*form)).status == 500
+    (end,) = shared.ledger.settled
+    assert (end.outcome, end.status, end.cost_nano) == ("internal_error", 500, 0)
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
+    assert shared.scene.alpha.exchanges == []
+
+
+async def test_no_provider_is_asked_before_the_hold_is_in_force(shared: Shared) -> None:
+    """Once for each request, with the limits and the tokens that are expected."""
+    ledger, alpha = shared.ledger, shared.scene.alpha
+    (path, body), *_ = FORMS
+    alpha.play(json_reply(completion()))
+    ledger.go_on.clear()
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, path, body)
+        await until(lambda: ledger.confirming, "the question")
+        assert (alpha.exchanges, shared.scene.count_pending()) == ([], 0)
+        ledger.go_on.set()
+        assert (await call.read_all()).status == 200
+    (hold,) = ledger.confirming
+    admission = hold.admission
+    assert (admission.key_rate, admission.account_rate) == (RATE, None)
+    assert admission.expected_tokens > 0
+    (end,) = ledger.settled
+    assert (end.outcome, end.is_posted) == ("complete", True)
+    assert len(alpha.exchanges) == 1
+
+
+@pytest.mark.parametrize("declined", [False, True])
+async def test_a_stream_whose_caller_leaves_meanwhile_is_void_if_it_is_admitted(
+    shared: Shared, *, declined: bool
+) -> None:
+    ledger = shared.ledger
+    path, body = FORMS[1]
+    await leave(shared, path, body, declined=declined)
+    await until(lambda: shared.calls, "the end")
+    ((served, _),) = shared.calls
+    if declined:
+        assert (ledger.settled, len(ledger.refused)) == ([], 1)
+        assert (served.outcome, shared.scene.books.request(served.request_id)) == (None, None)
+    else:
+        (end,) = ledger.settled
+        assert (end.outcome, end.status, end.cost_nano) == ("caller_left", 499, 0)
+        row = await shared.scene.books.settled(served.request_id)
+        assert (row.state, row.outcome) == ("voided", "caller_left")
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
+    assert shared.scene.alpha.exchanges == []
+
+
+async def leave(shared: Shared, path: str, body: object, *, declined: bool) -> None:
+    """Leave while the ledger decides; it goes on once the gateway has noticed."""
+    ledger, gateway = shared.ledger, shared.gateway
+    ledger.go_on.clear()
+    if declined:
+        ledger.refuse_confirm = REFUSALS["held"][0]
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, path, body)
+        await until(lambda: ledger.confirming, "the question")
+        (relay,) = gateway.ticker._timed
+        call.reset()
+    life: Any = getattr(relay, "_life")  # noqa: B009 - it is of the driver, not of its protocol
+    await until(lambda: life.caller_gone, "the gateway to notice")
+    ledger.go_on.set()
+
+
+async def test_a_json_request_goes_on_without_its_caller(shared: Shared) -> None:
+    ledger, alpha = shared.ledger, shared.scene.alpha
+    alpha.play(json_reply(completion()))
+    ledger.go_on.clear()
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, *FORMS[0])
+        await until(lambda: ledger.confirming, "the question")
+        call.reset()
+    ledger.go_on.set()
+    await until(lambda: ledger.settled, "the charge")
+    assert ledger.settled[0].outcome == "complete"
+    assert len(alpha.exchanges) == 1
+
+
+@pytest.mark.parametrize("declined", [False, True])
+@pytest.mark.parametrize("form", FORMS[:2], ids=["json", "stream"])
+async def test_a_stop_meanwhile_lets_no_attempt_begin(
+    shared: Shared, form: tuple[str, object], *, declined: bool
+) -> None:
+    ledger, gateway = shared.ledger, shared.gateway
+    ledger.go_on.clear()
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, *form)
+        await until(lambda: ledger.confirming, "the question")
+        gateway.ticker.stop_all(Overloaded(STOPPED))
+        ledger.refuse_confirm = REFUSALS["held"][0] if declined else None
+        ledger.go_on.set()
+        assert (await call.read_all()).status == (429 if declined else 503)
+    ends = [(end.outcome, end.status, end.cost_nano) for end in ledger.settled]
+    assert ends == ([] if declined else [("shutdown", 503, 0)])
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
+    assert shared.scene.alpha.exchanges == []
+
+
+async def test_a_stream_is_served_once_it_is_confirmed(shared: Shared) -> None:
+    shared.scene.alpha.play(sse_reply(stream_chunks(["Hallo"])))
+    reply = await shared.ask(*FORMS[1])
+    assert (reply.status, reply.complete) == (200, True)
+    assert "x-gateway-balance" in reply.headers
+    assert len(shared.ledger.confirming) == len(shared.ledger.settled) == 1
