@@ -32,7 +32,7 @@ def import_ledger(command: Command) -> int:
     location, source = command.config.storage.location, command.options.file
     counts, report = moves.import_ledger(location, source)
     if not report.ok:
-        command.say(f"{location} was not made.")
+        command.say(f"No ledger was made at {location}.")
         return _report_problems(command, report)
     command.show({"file": str(source), "rows": counts})
     command.say(f"The books are in order. {location} has {_list_counts(counts)}.")

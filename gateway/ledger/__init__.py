@@ -37,6 +37,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from gateway.ledger.alert_records import Alert as Alert
@@ -179,39 +180,27 @@ def open_ledger(
     """Open the ledger of a serving process; leaving it commits what is queued.
 
     Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
-    on, `tell` is called every few seconds. After each commit
-    `note_commit` gets the number of its requests and its seconds, on the event loop. In PostgreSQL
-    requests are kept for `retention_months` months, or for ever if it is 0.
+    on, `tell` is called every few seconds. After each commit `note_commit` gets the number of its
+    requests and its seconds, on the event loop. PostgreSQL keeps requests for `retention_months`
+    months, this one included, or for ever if it is 0.
 
     Raises:
         LedgerLocked: another process serves from it.
         LedgerMismatch: the audit failed.
         LedgerError: it cannot be used; the text says why.
     """
+    opening: Callable[..., AbstractAsyncContextManager[Ledger]]
     match location:
         case Path():
             from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
 
-            return SqliteLedger.open(
-                location,
-                create=create,
-                clock=clock,
-                commit_seconds=commit_seconds,
-                tell=tell,
-                note_commit=note_commit,
-            )
+            opening = partial(SqliteLedger.open, location, create=create)
         case DatabaseUrl(url):
             with _need_driver():
                 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 
-            return PostgresLedger.open(
-                url,
-                clock=clock,
-                commit_seconds=commit_seconds,
-                tell=tell,
-                note_commit=note_commit,
-                retention_months=retention_months,
-            )
+            opening = partial(PostgresLedger.open, url, retention_months=retention_months)
+    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)
 
 
 def check_ledger(location: Location) -> bool:
