@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Final
 
 import pytest
 
+from gateway.ledger import AuditReport, MoveRecord
 from gateway.ledger.sqlite import moving
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import check_file
@@ -49,9 +50,9 @@ def stand_in(patch: pytest.MonkeyPatch, file: Path, *, pid: int | None = None) -
         opened.append(url)
         return check_file(file) or pid is not None
 
-    def make(url: str, *rest: object) -> object:
+    def make(url: str, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
         opened.append(url)
-        return moving.make_ledger(file, *rest)  # type: ignore[arg-type] # as it is called
+        return moving.make_ledger(file, version, records, now_ms)
 
     replace_modules(
         patch,
