@@ -41,7 +41,7 @@ LEAVES: Final = {
 }
 MAY_IMPORT: Final = {
     **{leaf: {"money", "prices"} for leaf in LEAVES},
-    "config": {*LEAVES, "dialects"},
+    "config": {*LEAVES, "dialects", "ledger"},
     "dialects": {"errors", "money", "prices", "usage"},
     "ledger": LEAVES,
     "upstream": {*LEAVES, "config", "dialects"},

@@ -27,18 +27,18 @@ LATEST_ENTRIES: Final = 10
 NO_TERMS: Final = ledger.Terms()
 
 
-def open_books(path: Path, *, create: bool = False) -> ledger.Books:
+def open_books(location: ledger.Location, *, create: bool = False) -> ledger.Books:
     """Open the operator's books, as a context manager.
 
     Raises:
-        NotFound: there is no such file, and `create` is False.
+        NotFound: there is no such ledger, and `create` is False.
         LedgerError: it is no ledger, or of a newer version, or a gateway serves from a lost one.
     """
     try:
-        return ledger.open_books(path, create=create)
+        return ledger.open_books(location, create=create)
     except ledger.LedgerMissing as error:
         raise ledger.NotFound(
-            f"there is no database at {path}; 'serve' or 'account add' makes one"
+            f"there is no database at {location}; 'serve' or 'account add' makes one"
         ) from error
 
 

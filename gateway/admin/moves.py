@@ -24,6 +24,7 @@ from gateway.ledger import (
     BadRecord,
     Books,
     Conflict,
+    Location,
     MoveRecord,
     NotFound,
     make_ledger,
@@ -59,20 +60,20 @@ def export_ledger(books: Books, target: Path) -> dict[str, int]:
     return counts
 
 
-def import_ledger(path: Path, source: Path) -> tuple[dict[str, int], AuditReport]:
+def import_ledger(location: Location, source: Path) -> tuple[dict[str, int], AuditReport]:
     """Make a new ledger of an exported file; return the rows of each table, and the audit.
 
-    Nothing is kept unless the audit succeeds. Raises Conflict if there is a ledger at `path`,
+    Nothing is kept unless the audit succeeds. Raises Conflict if there is a ledger at `location`,
     BadRecord with the number of the line, LedgerError, OSError.
     """
-    if os.path.lexists(path):
-        raise Conflict(f"{path} exists already; an import needs a new database")
+    if isinstance(location, Path) and os.path.lexists(location):
+        raise Conflict(f"{location} exists already; an import needs a new database")
     if not source.is_file():
         raise NotFound(f"there is no file {source}")
     with source.open("rb") as lines:
         reader = _Reader(lines)
         try:
-            report = make_ledger(path, reader.read_version(), reader.read_records())
+            report = make_ledger(location, reader.read_version(), reader.read_records())
         except BadRecord as error:
             raise BadRecord(f"{source}, line {reader.line}: {error}") from error
     return dict(reader.counts), report

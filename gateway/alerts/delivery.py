@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from gateway.alerts import command
@@ -18,6 +17,7 @@ from gateway.ledger import (
     Channel,
     Due,
     LedgerError,
+    Location,
     make_alert_id,
     open_books,
     write_alert,
@@ -47,11 +47,11 @@ class Unwanted(Undelivered):
     """The receiver is not set any more, so that there will be no other try."""
 
 
-async def use_books(path: Path, function: Callable[[Books], T]) -> T:
+async def use_books(location: Location, function: Callable[[Books], T]) -> T:
     """Run a function on the books in a thread. Raises LedgerError."""
 
     def work() -> T:
-        with open_books(path) as books:
+        with open_books(location) as books:
             books.wait_for_others(LOCK_WAIT_MS)
             return function(books)
 
@@ -120,8 +120,8 @@ async def tell_at_once(config: Alerts, alert: Alert) -> None:
 class Deliveries:
     """The deliveries under way, and the results that could not be written yet."""
 
-    def __init__(self, path: Path, clock: Callable[[], int] = unix_ms) -> None:
-        self._path = path
+    def __init__(self, location: Location, clock: Callable[[], int] = unix_ms) -> None:
+        self._location = location
         self._clock = clock
         self._busy: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -132,7 +132,9 @@ class Deliveries:
     async def start_due(self, config: Alerts) -> None:
         """Start what is due. Raises LedgerError if the queue cannot be used."""
         await self._write_results()
-        for due in await use_books(self._path, lambda books: books.alerts.read_due(MAX_AT_ONCE)):
+        for due in await use_books(
+            self._location, lambda books: books.alerts.read_due(MAX_AT_ONCE)
+        ):
             if due.id not in self._busy and len(self._busy) < MAX_AT_ONCE:
                 self._busy.add(due.id)
                 task = spawn(self._deliver(due, config), name="alert")
@@ -178,7 +180,7 @@ class Deliveries:
                 for note in results.values():
                     note(books)
 
-            await use_books(self._path, write)
+            await use_books(self._location, write)
             for alert_id in results:
                 del self._results[alert_id]
                 self._busy.discard(alert_id)

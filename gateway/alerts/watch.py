@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from gateway.alerts import findings
@@ -20,7 +21,7 @@ log = logging.getLogger("gateway.alerts")
 
 LOOK_SECONDS: Final = 3.0
 """The pause between two looks. Each reads a few small tables in a thread."""
-UNWRITABLE: Final = "The ledger cannot be written: new requests are refused. Look at the disk."
+UNWRITABLE: Final = "The ledger cannot be written: new requests are refused. Look at {}."
 WRITABLE: Final = "The ledger can be written again."
 
 
@@ -39,8 +40,8 @@ class Watch:
         self._gateway = gateway
         self._list_budgets = list_budgets
         self._look_seconds = look_seconds
-        self._path = gateway.config.storage.path
-        self._deliveries = Deliveries(self._path)
+        self._location = gateway.config.storage.location
+        self._deliveries = Deliveries(self._location)
         self._raised: frozenset[tuple[str, str, str]] = frozenset()
         """The keys of what is found and was queued, so that it is not written again at each look."""
         self._outage: asyncio.Task[None] | None = None
@@ -84,7 +85,7 @@ class Watch:
         usages = self._gateway.missing_usages.list_latest()
         seen = [*findings.find_missing_usages(usages, unix_ms()), *self._end_outage()]
         queue = partial(self._queue, seen, [*self._list_budgets()])
-        self._raised = await use_books(self._path, queue)
+        self._raised = await use_books(self._location, queue)
         self._outage = None
         await self._deliveries.start_due(config.alerts)
 
@@ -115,7 +116,9 @@ class Watch:
             return
         else:
             self._outage.cancel()
-        alert = Alert("ledger_unwritable", "ledger", str(self._outage_began_ms), UNWRITABLE)
+        is_file = isinstance(self._location, Path)
+        words = UNWRITABLE.format("the disk" if is_file else "PostgreSQL")
+        alert = Alert("ledger_unwritable", "ledger", str(self._outage_began_ms), words)
         self._outage = spawn(tell_at_once(alerts, alert), name="outage-alert")
         self._outage_alerts = alerts
 

@@ -38,7 +38,7 @@ def make_limits(make: Callable[..., Argument]) -> tuple[Argument, ...]:
 ACCOUNT_VERBS: Final[tuple[Verb, ...]] = (
     Verb(
         "account add",
-        "Add an account; create the database if there is none.",
+        "Add an account; create the database, or PostgreSQL's tables, if there is none.",
         accounts.account_add,
         ("account add alice --credit 20 --rpm 600", "account add admin --operator"),
         (

@@ -36,7 +36,7 @@ def describe_config(config: Config) -> dict[str, object]:
     return {
         "config": str(config.path),
         "listen": listen_address(config),
-        "database": str(config.storage.path),
+        "database": str(config.storage.location),
         "currency": config.billing.currency,
         "limits": asdict(config.limits),
         "account_in_flight": config.account_limits.concurrency,
@@ -76,7 +76,7 @@ def page_config(config: Config) -> str:
     fields = (
         ("config", str(config.path)),
         ("listen", listen_address(config)),
-        ("database", str(config.storage.path)),
+        ("database", str(config.storage.location)),
         ("currency", config.billing.currency),
         ("keys", f"by default {_describe_limits(config.limits)}"),
         ("accounts", f"by default {_describe_limits(config.account_limits)}"),
@@ -164,7 +164,7 @@ def find_obstacle(config: Config) -> str | None:
     The address is not looked at while a gateway serves from the database, as that one has it.
     """
     try:
-        is_served = check_ledger(config.storage.path)
+        is_served = check_ledger(config.storage.location)
     except LedgerError as error:
         return str(error)
     return None if is_served else find_listen_problem(config.server)

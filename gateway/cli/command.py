@@ -88,7 +88,7 @@ class Command:
         return self.config.billing.currency
 
     def open_books(self, *, create: bool = False) -> Books:
-        books = accounts.open_books(self.config.storage.path, create=create)
+        books = accounts.open_books(self.config.storage.location, create=create)
         books.actor = self.actor
         return books
 

@@ -48,7 +48,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     ),
     Verb(
         "reload",
-        "Make the serving process read the configuration again. It checks the whole file before anything"
+        "Make the process that serves on this machine read the configuration again. It checks the whole file before anything"
         " changes, with the variables of its own environment, and says what changed, or why nothing did."
         f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves.",
         verbs.reload,
@@ -80,7 +80,8 @@ VERBS: Final[tuple[Verb, ...]] = (
     ),
     Verb(
         "backup",
-        "Copy the database to a new file, for its owner alone. The gateway may be running.",
+        "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
+        f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it.",
         verbs.backup,
         ("backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json"),
         (arg("file", "FILE", read.new_file, "the new file; must not exist"), JSON),
@@ -96,7 +97,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     ),
     Verb(
         "import",
-        "Make a new database of an exported file."
+        "Make a new database of an exported file, or fill an empty one of PostgreSQL."
         f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up.",
         moves.import_ledger,
         ("import ledger.jsonl", "import ledger.jsonl --config /etc/gateway.toml"),

@@ -29,13 +29,13 @@ def export_ledger(command: Command) -> int:
 
 
 def import_ledger(command: Command) -> int:
-    path, source = command.config.storage.path, command.options.file
-    counts, report = moves.import_ledger(path, source)
+    location, source = command.config.storage.location, command.options.file
+    counts, report = moves.import_ledger(location, source)
     if not report.ok:
-        command.say(f"{path} was not made.")
+        command.say(f"No ledger was made at {location}.")
         return _report_problems(command, report)
     command.show({"file": str(source), "rows": counts})
-    command.say(f"The books are in order. {path} has {_list_counts(counts)}.")
+    command.say(f"The books are in order. {location} has {_list_counts(counts)}.")
     return ExitCode.OK
 
 

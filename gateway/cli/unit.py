@@ -13,7 +13,14 @@ from typing import Final
 import gateway
 from gateway.config import Config, Server
 from gateway.ledger import Refused
-from gateway.server import CONTAINER_CONFIG, CONTAINER_STATE, IMAGE, NAME, Installation
+from gateway.server import (
+    CONTAINER_CONFIG,
+    CONTAINER_STATE,
+    IMAGE,
+    NAME,
+    Installation,
+    find_variables,
+)
 
 UNIT_FOLDER: Final = "/etc/systemd/system"
 USER_UNIT_FOLDER: Final = "~/.config/systemd/user"
@@ -27,14 +34,15 @@ def find_installation(config: Config) -> Installation:
     """Return the paths of this installation: interpreter, package, configuration, database."""
     path = config.path.absolute()
     package = Path(gateway.__file__).absolute().parents[1]
+    database = config.storage.path if config.storage.url is None else None
     return Installation(
         python=Path(sys.executable),
         environment=Path(sys.prefix),
         package=package / "gateway",
         config=path,
         folder=path.parent if package.name in PACKAGE_FOLDERS else package,
-        database=config.storage.path,
-        owner=_find_owner(config.storage.path.parent),
+        database=database,
+        owner=_find_owner((database or path).parent),
     )
 
 
@@ -94,9 +102,10 @@ def explain_container(config: Config) -> Iterator[str]:
     yield f"To read gateway.toml again: systemctl --user reload {NAME}.service, if your editor writes into the"
     yield "  file. The container keeps the one that it started with: if another replaced it, restart."
     yield f"Commands: podman exec {NAME} gateway --config {CONTAINER_CONFIG} account list"
-    if not config.storage.path.is_relative_to(CONTAINER_STATE):
+    storage = config.storage
+    if storage.url is None and not storage.path.is_relative_to(CONTAINER_STATE):
         yield (
-            f'Note: set [storage] path = "{CONTAINER_STATE / config.storage.path.name}" in'
+            f'Note: set [storage] path = "{CONTAINER_STATE / storage.path.name}" in'
             f" {config.path}: only that folder is kept when the container ends."
         )
 
@@ -105,13 +114,22 @@ def note(service: str, place: Installation) -> Iterator[str]:
     """Yield what the operator may not have intended about the service."""
     if place.config.resolve().with_name("pyproject.toml").exists():
         copy = CONFIG_FOLDER / place.config.name
+        move = f", set [storage] path in it to {place.database}," if place.database else ""
         yield (
             f"Note: {place.config} comes with the program, and an upgrade would overwrite what you set"
             f" there. Serve from a copy: sudo install -D -m 0644 {shlex.quote(str(place.config))}"
-            f" {copy}, set [storage] path in it to {place.database}, and print the units again with"
-            f" --config {copy}."
+            f" {copy}{move} and print the units again with --config {copy}."
         )
-    if "\nDynamicUser=yes\n" in service:
+    if "\nDynamicUser=yes\n" not in service:
+        return
+    if place.database is None:
+        yield (
+            f"Note: systemd makes a user for the service, who has to be able to read {place.config}."
+            ' Keep a password out of it: write url = "env:DATABASE_URL" there, and'
+            f" DATABASE_URL=postgresql://... into {find_variables(place)}, a file of root (mode 0600)."
+            " The other commands need that variable too."
+        )
+    else:
         yield (
             f"Note: systemd creates {place.database.parent} and a user for it when the service"
             " starts. Run the other commands with sudo after that."

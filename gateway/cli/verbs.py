@@ -21,7 +21,7 @@ from gateway.cli.command import Command
 from gateway.cli.tables import EVENTS, INTERRUPTED, csv_usage, render, table_usage
 from gateway.cli.unit import explain, explain_container, find_addresses, find_installation, note
 from gateway.exit_codes import ExitCode
-from gateway.ledger import Books, UsageGroup, find_server
+from gateway.ledger import Books, DatabaseUrl, Refused, UsageGroup, find_server
 from gateway.server import make_container, make_service, make_socket, run_server
 
 
@@ -55,12 +55,12 @@ def check(command: Command) -> int:
 
 
 def reload(command: Command) -> int:
-    path = command.config.storage.path
+    location = command.config.storage.location
     with command.open_books() as books:  # first: it says so if the files belong to another user
-        pid = find_server(path)
+        pid = find_server(location)
         if pid is None:
             command.say(
-                f"No gateway serves from {path} on this machine. If [storage] path has changed,"
+                f"No gateway serves from {location} on this machine. If [storage] has changed,"
                 " restart the gateway: it goes on with the old one."
             )
             return ExitCode.UNAVAILABLE
@@ -111,11 +111,16 @@ def events(command: Command) -> None:
 
 
 def backup(command: Command) -> None:
-    target = command.options.file
+    target, location = command.options.file, command.config.storage.location
+    if isinstance(location, DatabaseUrl):
+        raise Refused(
+            f"{location} is not copied to a file: backups of a database of PostgreSQL are its own,"
+            " pg_dump, or base backups with WAL archiving. `export` writes a ledger to a file"
+        )
     with command.open_books() as books:
         size = accounts.back_up(books, target)
     command.show({"file": str(target), "bytes": size})
-    command.say(f"{command.config.storage.path} is copied to {target}, {size} bytes.")
+    command.say(f"{location} is copied to {target}, {size} bytes.")
 
 
 def unit(command: Command) -> None:
@@ -124,7 +129,9 @@ def unit(command: Command) -> None:
         command.output.print(make_socket(find_addresses(server)))
         return
     if command.options.container:
-        command.output.print(make_container(place.config, server))
+        command.output.print(
+            make_container(place.config, server, has_database=place.database is not None)
+        )
         for line in explain_container(command.config):
             command.say(line)
         return

@@ -6,6 +6,7 @@
     load       makes the records; the rules that involve several keys
     providers  the providers: their addresses, their keys resolved
     changes    two configurations compared: what a reload changes, and what it cannot
+    storage    where the ledger is, its address looked up
     alerts     where alerts go, with their secrets looked up
     prices     the prices of a model, and their rules
     values     readers of values with special rules: addresses, headers, routes
@@ -13,7 +14,7 @@
     reader     reads TOML into typed values
     problems   the errors: each names its place and the rule, and all are told at once
 
-May import: the leaves, `dialects` (for the names of what changes a bill).
+May import: the leaves, `dialects` (for the names of what changes a bill), `ledger` (for locations).
 """
 
 from gateway.config.changes import describe_changes as describe_changes

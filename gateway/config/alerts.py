@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway.config.problems import Place
-from gateway.config.records import Alerts
+from gateway.config.records import Alerts, Storage
 from gateway.config.values import check_webhook
 
 NO_ALERTS: Final = Alerts("", "", (), "off", 0)
@@ -34,6 +34,19 @@ def read_alerts(
     if found["webhook"] and not found["webhook_secret"]:
         raise place.error("webhook_secret", "is missing; it signs what is posted to the webhook")
     return Alerts(**found)
+
+
+def check_backups(place: Place, alerts: Alerts, storage: Storage | None) -> None:
+    """Refuse to watch backups that the gateway does not make: the alert would never end.
+
+    Raises ConfigError. `storage` is None if it has an error of its own.
+    """
+    if alerts.backup_days and storage is not None and storage.url is not None:
+        raise place.error(
+            "backup_days",
+            "needs a database in a file: the backups of [storage] url are PostgreSQL's own. Leave it"
+            " out",
+        )
 
 
 def _look_up(given: str, look_up: Callable[[str], tuple[str, str | None]]) -> str:

@@ -22,6 +22,11 @@ def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
         "server.host": (running.server.host, read.server.host),
         "server.port": (running.server.port, read.server.port),
         "storage.path": (running.storage.path, read.storage.path),
+        "storage.url": (running.storage.url, read.storage.url),
+        "storage.retention_months": (
+            running.storage.retention_months,
+            read.storage.retention_months,
+        ),
         "billing.currency": (running.billing.currency, read.billing.currency),
         "metrics.listen": (running.metrics.listen, read.metrics.listen),
     }

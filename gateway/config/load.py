@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.config.alerts import NO_ALERTS, read_alerts
+from gateway.config.alerts import NO_ALERTS, check_backups, read_alerts
 from gateway.config.prices import NO_OUTPUT, read_costs, read_price_list
 from gateway.config.problems import ConfigError, Place, Problems
 from gateway.config.providers import Resolved, read_provider
@@ -28,6 +28,7 @@ from gateway.config.records import (
 )
 from gateway.config.secrets import resolve_secret
 from gateway.config.settings import SETTINGS
+from gateway.config.storage import read_storage
 from gateway.config.values import check_model_id
 from gateway.dialects import EMBEDDERS, UPSTREAMS
 from gateway.prices import PriceList
@@ -65,39 +66,42 @@ def _read_config(
     folder = path.absolute().parent
     problems = Problems(raw)
     root = _read_root(file, raw, problems)
+    look_up = partial(resolve_secret, folder=folder, environ=environ)
 
     def resolve(value: str | None) -> Resolved:
         if value is None:
             return "", None
         if not read_keys:
             return "", "its key was not looked up"
-        return resolve_secret(value, folder, environ)
+        return look_up(value)
 
     providers: dict[str, Provider] = {}
     for name, table in root["providers"].items():
         with problems.collect("providers"):
             providers[name] = read_provider(file, name, table, resolve)
-    models: dict[str, Model] = {}
-    for name, table in root["models"].items():
-        with problems.collect("models"):
-            models[name] = _read_model(file, name, table, root["providers"], providers)
-    with problems.collect("models"):
-        _check_limits(file, root["models"], models, providers)
+    models = _read_models(file, root, providers, problems)
     with problems.collect("console"):
         _check_console(file, root)
+    storage: Storage | None = None
+    if "storage" in root:
+        with problems.collect("storage"):
+            table, place = raw.get("storage", {}), Place(file, "[storage]")
+            storage = read_storage(place, table, root["storage"], folder, look_up)
     alerts = NO_ALERTS
     if "alerts" in root:
         with problems.collect("alerts"):
-            look_up = partial(resolve_secret, folder=folder, environ=environ) if read_keys else None
-            alerts = read_alerts(Place(file, "[alerts]"), root["alerts"], look_up)
+            place = Place(file, "[alerts]")
+            alerts = read_alerts(place, root["alerts"], look_up if read_keys else None)
+            check_backups(place, alerts, storage)
     problems.raise_all()
-    config = _make_config(path, folder, root, providers, models)
+    assert storage is not None
+    config = _make_config(path, storage, root, providers, models)
     return dataclasses.replace(config, alerts=alerts)
 
 
 def _make_config(
     path: Path,
-    folder: Path,
+    storage: Storage,
     root: Mapping[str, dict[str, Any]],
     providers: Mapping[str, Provider],
     models: Mapping[str, Model],
@@ -106,7 +110,7 @@ def _make_config(
     return Config(
         path=path,
         server=server,
-        storage=Storage(folder / root["storage"]["path"]),
+        storage=storage,
         billing=Billing(
             demo_credit_nano=billing.pop("demo_credit"),
             low_balance_nano=billing.pop("low_balance"),
@@ -169,6 +173,21 @@ def _check_root_name(file: str, name: str, value: object) -> None:
 
 
 _PRICES: Final = ("price", "price_when", "cost", "cost_when")
+
+
+def _read_models(
+    file: str,
+    root: Mapping[str, Mapping[str, Any]],
+    providers: Mapping[str, Provider],
+    problems: Problems,
+) -> dict[str, Model]:
+    models: dict[str, Model] = {}
+    for name, table in root["models"].items():
+        with problems.collect("models"):
+            models[name] = _read_model(file, name, table, root["providers"], providers)
+    with problems.collect("models"):
+        _check_limits(file, root["models"], models, providers)
+    return models
 
 
 def _read_model(

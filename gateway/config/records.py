@@ -10,6 +10,7 @@ from typing import Literal
 
 from gateway.config.values import Network
 from gateway.dialects import MaxTokensField, ModelKind, Reasoning
+from gateway.ledger import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
 
@@ -39,7 +40,14 @@ class Server:
 @dataclass(frozen=True, slots=True)
 class Storage:
     path: Path
-    """Absolute path of the database."""
+    """Absolute path of the database; beside one of PostgreSQL it is where a file would be."""
+    url: DatabaseUrl | None = None
+    retention_months: int = 0
+    """Months for which PostgreSQL keeps requests; 0 means for ever."""
+
+    @property
+    def location(self) -> Location:
+        return self.path if self.url is None else self.url
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ MAX_CREDIT: Final = 1_000_000_000
 """Units of currency, the most that the ledger takes at once."""
 _MAX_COUNT: Final = 1_000_000_000
 """The largest limit. More is taken for a typing error; write 0 for unlimited."""
+_MAX_MONTHS: Final = 1200
+"""The longest retention, a century."""
 
 _timeout = read.seconds()
 _count = read.integer(0, _MAX_COUNT)
@@ -68,6 +70,18 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "storage": {
         "path": Setting(read.text, "the database, relative to this file", "gateway.db"),
+        "url": Setting(
+            secrets.secret,
+            "instead of `path`: a database of PostgreSQL, which several gateways may share; env:NAME,"
+            ' file:PATH or "postgresql://user:password@host:port/name" itself',
+            None,
+        ),
+        "retention_months": Setting(
+            read.integer(0, _MAX_MONTHS),
+            "months, this one included, for which PostgreSQL keeps requests, 2 or more; entries stay;"
+            " 0 = keep all",
+            0,
+        ),
     },
     "billing": {
         "currency": Setting(

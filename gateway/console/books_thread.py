@@ -12,10 +12,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final, TypeVar
 
-from gateway.ledger import Actor, Books, open_books
+from gateway.ledger import Actor, Books, Location, open_books
 
 T = TypeVar("T")
 
@@ -28,8 +27,8 @@ MIN_LOCK_WAIT_MS: Final = 100
 class BooksThread:
     """One worker thread with its own connection to the books, opened on first use."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, location: Location) -> None:
+        self._location = location
         self._books: Books | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="console-books")
 
@@ -52,7 +51,7 @@ class BooksThread:
 
     def _call(self, actor: Actor, submitted: float, function: Callable[[Books], T]) -> T:
         if self._books is None:
-            self._books = open_books(self._path)
+            self._books = open_books(self._location)
         queued_ms = round((time.monotonic() - submitted) * 1000)
         self._books.wait_for_others(max(LOCK_WAIT_MS - queued_ms, MIN_LOCK_WAIT_MS))
         self._books.actor = actor

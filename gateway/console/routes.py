@@ -23,7 +23,7 @@ API_PREFIX: Final = "/console/api"
 
 def add_console(app: web.Application, gateway: Gateway) -> None:
     """Add the console's API and its page to the application."""
-    console = ConsoleState(BooksThread(gateway.config.storage.path))
+    console = ConsoleState(BooksThread(gateway.config.storage.location))
     gateway.log_call = _note_errors(console.process, gateway.log_call)
 
     async def run(_: web.Application) -> AsyncIterator[None]:

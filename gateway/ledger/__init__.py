@@ -12,7 +12,7 @@
     observations     refusals and calls to providers, which are counted beside the books
     periods          days, weeks and months, for budgets
     rates            the limits of a request, and the refusals of what exceeds them
-    locations        where a ledger is
+    locations        where a ledger is: a file, or the address of a database
     serving/         decisions in memory and one writer, whichever database there is
     sql/             statements that databases share, and the operator's books made of them
     sqlite/          the implementation in one SQLite file; README.md has its rules
@@ -40,8 +40,9 @@ Other folders import from here, never from the modules. May import: the leaves.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from gateway.ledger.alert_records import Alert as Alert
@@ -92,6 +93,9 @@ from gateway.ledger.key_records import KeyView as KeyView
 from gateway.ledger.key_records import NewKey as NewKey
 from gateway.ledger.key_records import TermChanges as TermChanges
 from gateway.ledger.key_records import Terms as Terms
+from gateway.ledger.locations import DatabaseUrl as DatabaseUrl
+from gateway.ledger.locations import Location as Location
+from gateway.ledger.locations import read_database_url as read_database_url
 from gateway.ledger.observations import CallSums as CallSums
 from gateway.ledger.observations import RefusalView as RefusalView
 from gateway.ledger.observations import UpstreamFailure as UpstreamFailure
@@ -159,62 +163,99 @@ from gateway.times import unix_ms
 log = logging.getLogger("gateway.ledger")
 
 
+@contextmanager
+def _need_driver() -> Iterator[None]:
+    """Say how to install PostgreSQL's driver, which is an extra, where an import lacks it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise LedgerError(
+            "[storage] url needs PostgreSQL's driver: pip install 'gateway[postgres]'"
+        ) from error
+
+
 def open_ledger(
-    path: Path,
+    location: Location,
     *,
     create: bool = True,
     clock: Callable[[], int] = unix_ms,
     commit_seconds: float = COMMIT_SECONDS,
     tell: Callable[[str], None] = log.info,
     note_commit: Callable[[int, float], None] | None = None,
+    retention_months: int = 0,
 ) -> AbstractAsyncContextManager[Ledger]:
     """Open the ledger of a serving process; leaving it commits what is queued.
 
     Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
-    on, `tell` is called every few seconds. After each commit
-    `note_commit` gets the number of its requests and its seconds, on the event loop.
+    on, `tell` is called every few seconds. After each commit `note_commit` gets the number of its
+    requests and its seconds, on the event loop. PostgreSQL keeps requests for `retention_months`
+    months, this one included, or for ever if it is 0.
 
     Raises:
         LedgerLocked: another process serves from it.
         LedgerMismatch: the audit failed.
         LedgerError: it cannot be used; the text says why.
     """
-    from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
+    opening: Callable[..., AbstractAsyncContextManager[Ledger]]
+    match location:
+        case Path():
+            from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
 
-    return SqliteLedger.open(
-        path,
-        create=create,
-        clock=clock,
-        commit_seconds=commit_seconds,
-        tell=tell,
-        note_commit=note_commit,
-    )
+            opening = partial(SqliteLedger.open, location, create=create)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres.serving.ledger import PostgresLedger
+
+            opening = partial(PostgresLedger.open, url, retention_months=retention_months)
+    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)
 
 
-def check_ledger(path: Path) -> bool:
-    """Return whether a gateway serves from the database; nothing is made or changed.
+def check_ledger(location: Location) -> bool:
+    """Return whether a gateway on this machine serves from the database; nothing is made or changed.
 
     Raises:
         LedgerError: it could not be opened, or not be made.
     """
-    from gateway.ledger.sqlite.schema import check_file
+    match location:
+        case Path():
+            from gateway.ledger.sqlite.schema import check_file
 
-    return check_file(path)
+            return check_file(location)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres.schema import check_database
+
+            return check_database(url) and find_server(location) is not None
 
 
-def open_books(path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms) -> Books:
+def open_books(
+    location: Location, *, create: bool = False, clock: Callable[[], int] = unix_ms
+) -> Books:
     """Open the operator's books, whether or not a server runs.
 
     Raises:
-        LedgerError: there is no ledger at `path`, or it cannot be used.
+        LedgerError: there is no ledger at `location`, or it cannot be used.
     """
-    from gateway.ledger.sqlite.books import SqliteBooks  # only the opener needs SQLite
+    match location:
+        case Path():
+            from gateway.ledger.sqlite.books import SqliteBooks  # only the opener needs SQLite
 
-    return SqliteBooks(path, create=create, clock=clock)
+            return SqliteBooks(location, create=create, clock=clock)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres.books import PostgresBooks
+
+            return PostgresBooks(url, create=create, clock=clock)
 
 
 def make_ledger(
-    path: Path, version: int, records: Iterable[MoveRecord], *, clock: Callable[[], int] = unix_ms
+    location: Location,
+    version: int,
+    records: Iterable[MoveRecord],
+    *,
+    clock: Callable[[], int] = unix_ms,
 ) -> AuditReport:
     """Make a new ledger of the records of another, of this version of the schema, if they add up.
 
@@ -222,13 +263,27 @@ def make_ledger(
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
         LedgerError: the ledger cannot be made.
     """
-    from gateway.ledger.sqlite import moving  # only a move needs it
+    match location:
+        case Path():
+            from gateway.ledger.sqlite import moving  # only a move needs it
 
-    return moving.make_ledger(path, version, records, clock())
+            return moving.make_ledger(location, version, records, clock())
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres import moving as postgres_moving
+
+            return postgres_moving.make_ledger(url, version, records, clock())
 
 
-def find_server(path: Path) -> int | None:
-    """Return the id of the process that serves from this database; None if there is none."""
-    from gateway.ledger.sqlite import files
+def find_server(location: Location) -> int | None:
+    """Return the id of the process of this machine that serves from it; None if there is none."""
+    match location:
+        case Path():
+            from gateway.ledger.sqlite import files
 
-    return files.find_server(path)
+            return files.find_server(location)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres import nodes
+
+            return nodes.find_server(url)

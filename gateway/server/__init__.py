@@ -30,6 +30,7 @@ from gateway.server.container import IMAGE as IMAGE
 from gateway.server.container import make_container as make_container
 from gateway.server.units import NAME as NAME
 from gateway.server.units import Installation as Installation
+from gateway.server.units import find_variables as find_variables
 from gateway.server.units import make_service as make_service
 from gateway.server.units import make_socket as make_socket
 

@@ -21,8 +21,19 @@ USER: Final = 10001
 """The user within the container: nobody else has this number, and it is not root's."""
 
 
-def make_container(config: Path, server: Server) -> str:
-    """Return the text of gateway.container, for a user's own systemd."""
+_FILE: Final = "# The image and the configuration are read-only; the volume has the database."
+_URL: Final = f"""\
+# The image and the configuration are read-only; the first start leaves a key in the volume.
+Environment=STATE_DIRECTORY={CONTAINER_STATE}
+# If [storage] url is "env:DATABASE_URL": podman secret create database_url FILE
+#Secret=database_url,type=env,target=DATABASE_URL"""
+
+
+def make_container(config: Path, server: Server, *, has_database: bool = True) -> str:
+    """Return the text of gateway.container, for a user's own systemd.
+
+    `has_database`: whether the database is a file in the volume.
+    """
     stop_seconds = find_stop_seconds(server)
     return f"""\
 [Unit]
@@ -35,7 +46,7 @@ After={NAME}.socket
 Image={IMAGE}
 ContainerName={NAME}
 Exec=serve --config {CONTAINER_CONFIG}
-# The image and the configuration are read-only; the volume has the database.
+{_FILE if has_database else _URL}
 ReadOnly=true
 Volume={_escape(config)}:{CONTAINER_CONFIG}:ro
 Volume={NAME}:{CONTAINER_STATE}:U
@@ -50,6 +61,12 @@ Notify=true
 # Requests in flight have time to end.
 PodmanArgs=--stop-timeout={stop_seconds}
 
+{_make_service(stop_seconds)}"""
+
+
+def _make_service(stop_seconds: int) -> str:
+    """Return the sections that Quadlet copies into the service that it makes."""
+    return f"""\
 [Service]
 ExecReload=podman exec {NAME} gateway --config {CONTAINER_CONFIG} reload
 TimeoutStartSec=300

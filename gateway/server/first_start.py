@@ -14,7 +14,7 @@ from typing import Final
 from gateway.addresses import make_local_url, make_tunnel_command
 from gateway.admin import accounts, keys, signin
 from gateway.config import Config
-from gateway.ledger import FIRST_START, KeyTerms
+from gateway.ledger import FIRST_START, Conflict, KeyTerms
 
 ACCOUNT: Final = "default"
 OPERATOR: Final = "operator"
@@ -35,13 +35,22 @@ class FirstAccounts:
 
 
 def make_first_accounts(config: Config) -> FirstAccounts | None:
-    """Create the accounts of a first start; return None if gateway.toml has no `demo_credit`."""
+    """Create the accounts of a first start.
+
+    Return None if gateway.toml has no `demo_credit`, or if there are accounts: another gateway may
+    have its first start on the same database of PostgreSQL, and the later one makes nothing.
+    """
     credit = config.billing.demo_credit_nano
     if credit is None:
         return None
-    with accounts.open_books(config.storage.path, create=True) as books:
+    with accounts.open_books(config.storage.location, create=True) as books:
         books.actor = FIRST_START
-        accounts.add_account(books, OPERATOR, credit_nano=credit, operator=True)
+        if books.accounts.find_names(None):
+            return None
+        try:
+            accounts.add_account(books, OPERATOR, credit_nano=credit, operator=True)
+        except Conflict:
+            return None
         accounts.add_account(books, ACCOUNT, credit_nano=credit)
         link = signin.make_signin_link(books, OPERATOR)
         return FirstAccounts(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, link)
@@ -73,8 +82,16 @@ def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> s
 
 
 def find_key_file(config: Config) -> Path:
-    """Return where the first start of a service keeps key and link."""
-    return config.storage.path.with_name(config.storage.path.name + ".first-key")
+    """Return where the first start of a service keeps key and link.
+
+    That is beside the database. With one of PostgreSQL it is the folder that systemd made for the
+    service, as it may not write beside gateway.toml.
+    """
+    path = config.storage.path
+    folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if config.storage.url is not None and folder:
+        path = Path(folder) / path.name
+    return path.with_name(f"{path.name}.first-key")
 
 
 def _describe(config: Config, address: str, first: FirstAccounts) -> str:

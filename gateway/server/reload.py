@@ -108,7 +108,7 @@ class Reloader:
         """Keep the result as an event."""
         config = self.gateway.config
         try:
-            with open_books(config.storage.path) as books:
+            with open_books(config.storage.location) as books:
                 books.actor = SYSTEM
                 asking.note(books, result, str(config.path))
         except LedgerError as error:

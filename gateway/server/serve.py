@@ -93,7 +93,12 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
     signals = catch_signals()
     passed = systemd.take_sockets(os.environ)
     tell, metrics = partial(_tell_starting, manager), MetricsSite(config.metrics.listen)
-    opening = open_ledger(config.storage.path, tell=tell, note_commit=metrics.note_commit)
+    opening = open_ledger(
+        config.storage.location,
+        tell=tell,
+        note_commit=metrics.note_commit,
+        retention_months=config.storage.retention_months,
+    )
     async with opening as ledger, AsyncExitStack() as ending:
         access_log = AccessLog(config.server.log, writer.write_later)
         ending.callback(access_log.flush)
@@ -171,7 +176,7 @@ def _tell_stopping(manager: systemd.Manager, gateway: Gateway) -> None:
 
 
 async def _wait_for_end(ledger: Ledger, signals: Signals) -> bool:
-    """Wait for a signal to stop, then return True; return False if the ledger's writer died.
+    """Wait for a signal to stop, then return True; return False if the ledger commits nothing more.
 
     Requests cannot be charged then, so the process stops and systemd restarts it.
     """
@@ -181,12 +186,22 @@ async def _wait_for_end(ledger: Ledger, signals: Signals) -> bool:
     await asyncio.wait((signalled, ended), return_when=asyncio.FIRST_COMPLETED)
     is_well = signalled.done()
     if not is_well:
-        log.critical("stopping: the ledger's writer has died; restart the gateway")
+        log.critical("stopping: %s", _explain_end(ended))
         signals.note_stop()
         signals.note_stop()
     signalled.cancel()
     ended.cancel()
     return is_well
+
+
+def _explain_end(ended: asyncio.Task[None]) -> str:
+    """Say why the ledger commits nothing more; only a LedgerError is for operators to read."""
+    error = ended.exception()
+    if isinstance(error, LedgerError):
+        return str(error)
+    if error is not None:
+        log.error("the ledger failed", exc_info=error)
+    return "the ledger commits nothing any more; restart the gateway"
 
 
 async def _start_first(config: Config, ledger: Ledger, address: str) -> None:

@@ -78,9 +78,13 @@ class Installation:
     config: Path
     folder: Path
     """The working directory, from which Python finds the package."""
-    database: Path
+    database: Path | None
+    """None with a database of PostgreSQL, which may be on another machine."""
     owner: str
-    """The user who owns the database's folder; "" if it is root or the folder does not exist."""
+    """The user who owns the folder of the database, or of the configuration if there is none.
+
+    "" means root, or that the folder does not exist.
+    """
 
 
 def make_service(place: Installation, server: Server) -> str:
@@ -90,7 +94,7 @@ def make_service(place: Installation, server: Server) -> str:
             "[Unit]",
             "Description=LLM gateway",
             f"Wants=network-online.target {NAME}.socket",
-            f"After=network-online.target {NAME}.socket",
+            *_order(place),
             "StartLimitIntervalSec=0",
             "",
             "[Service]",
@@ -135,6 +139,14 @@ def make_socket(addresses: Sequence[tuple[str, int]]) -> str:
     )
 
 
+def _order(place: Installation) -> Iterator[str]:
+    after = f"After=network-online.target {NAME}.socket"
+    if place.database is None:
+        yield "# PostgreSQL, if it runs on this machine, has to stop last: charges may be under way."
+        after += " postgresql.service"
+    yield after
+
+
 def _command(place: Installation) -> Iterator[str]:
     yield "Type=notify"
     for setting, verb in (("ExecStart", "serve"), ("ExecReload", "reload")):
@@ -145,7 +157,7 @@ def _command(place: Installation) -> Iterator[str]:
     yield "# If the watchdog ends a process that hangs, its stack is written to the journal."
     yield "Environment=PYTHONFAULTHANDLER=1"
     yield "# Providers' keys: lines such as OPENAI_API_KEY=sk-... in a file of root (mode 0600) ..."
-    yield f"EnvironmentFile=-{_escape(str(_find_variables(place)))}"
+    yield f"EnvironmentFile=-{_escape(str(find_variables(place)))}"
     yield '# ... or credentials, which gateway.toml names as "file:$CREDENTIALS_DIRECTORY/openai".'
     yield f"#LoadCredential=openai:{_escape(str(place.config.with_name('openai.key')))}"
 
@@ -176,6 +188,31 @@ def _limits(server: Server) -> Iterator[str]:
 
 
 def _rights(place: Installation, server: Server) -> Iterator[str]:
+    yield from _user(place)
+    yield "# What runs cannot be changed by what runs, even beside the database."
+    fixed = [str(one) for one in (place.package, place.environment, place.config)]
+    optional = f"-{find_variables(place)}"
+    yield f"ReadOnlyPaths={' '.join(_quote(one) for one in (*fixed, optional))}"
+    for setting, folders, usual, otherwise in HIDDEN:
+        yield f"{setting}={otherwise if _needs_any(place, folders) else usual}"
+    if 0 < server.port < PRIVILEGED_PORTS:
+        yield "# The port needs this capability without the socket unit. It has no effect in a user"
+        yield "# namespace, so PrivateUsers= is not set."
+        yield "CapabilityBoundingSet=CAP_NET_BIND_SERVICE"
+        yield "AmbientCapabilities=CAP_NET_BIND_SERVICE"
+    else:
+        yield "CapabilityBoundingSet="
+        yield "PrivateUsers=yes"
+
+
+def _user(place: Installation) -> Iterator[str]:
+    """Yield the user, and the folder that the service may write."""
+    if place.database is None:
+        yield f"User={place.owner}" if place.owner else "DynamicUser=yes"
+        yield "# The first start leaves a key there; nothing else is kept outside PostgreSQL."
+        yield f"StateDirectory={NAME}"
+        yield "StateDirectoryMode=0700"
+        return
     state = _find_state_folder(place.database)
     if not place.owner and not state:
         folder = place.database.parent
@@ -191,23 +228,9 @@ def _rights(place: Installation, server: Server) -> Iterator[str]:
         yield "StateDirectoryMode=0700"
     else:
         yield f"ReadWritePaths={_quote(str(place.database.parent))}"
-    yield "# What runs cannot be changed by what runs, even beside the database."
-    fixed = [str(one) for one in (place.package, place.environment, place.config)]
-    optional = f"-{_find_variables(place)}"
-    yield f"ReadOnlyPaths={' '.join(_quote(one) for one in (*fixed, optional))}"
-    for setting, folders, usual, otherwise in HIDDEN:
-        yield f"{setting}={otherwise if _needs_any(place, folders) else usual}"
-    if 0 < server.port < PRIVILEGED_PORTS:
-        yield "# The port needs this capability without the socket unit. It has no effect in a user"
-        yield "# namespace, so PrivateUsers= is not set."
-        yield "CapabilityBoundingSet=CAP_NET_BIND_SERVICE"
-        yield "AmbientCapabilities=CAP_NET_BIND_SERVICE"
-    else:
-        yield "CapabilityBoundingSet="
-        yield "PrivateUsers=yes"
 
 
-def _find_variables(place: Installation) -> Path:
+def find_variables(place: Installation) -> Path:
     """Return the file of environment variables, which need not exist."""
     return place.config.with_suffix(".env")
 
@@ -225,7 +248,7 @@ def _needs_any(place: Installation, folders: Iterable[str]) -> bool:
         *(place.python, place.environment, place.package),
         *(place.config, place.folder, place.database),
     )
-    return any(path.is_relative_to(folder) for path in needed for folder in folders)
+    return any(path and path.is_relative_to(folder) for path in needed for folder in folders)
 
 
 def _quote(word: str) -> str:

@@ -19,8 +19,9 @@ import pytest
 
 from gateway.alerts import Watch
 from gateway.api import Gateway
+from gateway.config import Alerts
 from gateway.config.alerts import NO_ALERTS
-from gateway.ledger import Hook
+from gateway.ledger import Alert, Hook
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.observations import write_aside
@@ -30,6 +31,8 @@ from tests.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.alerts.test_findings import Budget, Standing
 from tests.console.kit import HOLDER, Console, open_console, prepare, start_console
 from tests.support.process import GatewayProcess, free_port
+from tests.support.settings import load
+from tests.support.stand_in import URL
 from tests.support.waiting import until
 
 SECONDS = 60.0
@@ -297,3 +300,24 @@ async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
         await Watch(console.gateway, list_budgets=lambda: [budget]).look()
     assert threads
     assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize(
+    ("storage", "where"), [("", "Look at the disk."), (f'url = "{URL}"', "Look at PostgreSQL.")]
+)
+async def test_an_outage_says_where_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str, where: str
+) -> None:
+    told: list[str] = []
+
+    async def note(_: Alerts, alert: Alert) -> None:
+        told.append(alert.text)
+
+    monkeypatch.setattr("gateway.alerts.watch.tell_at_once", note)
+    config = load(tmp_path, f"[storage]\n{storage}\n")
+    served = SimpleNamespace(config=config, ledger=SimpleNamespace(writable=False))
+    watching = Watch(cast("Gateway", served))
+    await watching.look()
+    assert watching._outage is not None
+    await watching._outage
+    assert told == [f"The ledger cannot be written: new requests are refused. {where}"]

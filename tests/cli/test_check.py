@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.check import listen_address, mask_keys
+from gateway.ledger import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
 from tests.support.cli import Cli, make_cli
 from tests.support.settings import load
+from tests.support.stand_in import PASSWORD, SHOWN, URL, replace_modules, stand_in
 
 CANARY = "sk-canary-0123456789-tail"
 CONFIG = f"""
@@ -218,6 +220,32 @@ def test_a_database_that_would_not_open_is_told(
     assert answer.err.startswith(f"`serve` cannot start: {cli.database}: {problem}")
     told = cli.run("account", "add", "alice")
     assert (told.code, problem in told.err) == (69, True)
+
+
+def test_a_database_elsewhere_is_shown_without_its_password(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is opened as `serve` would."""
+    opened = stand_in(monkeypatch, cli.folder / "behind.db")
+    cli.config.write_text(f'{CONFIG}[storage]\nurl = "{URL}"\n')
+    answer = cli.done("check")
+    assert f"\ndatabase  {SHOWN}\n" in answer.out
+    assert opened == [URL]
+    assert cli.done("check", "--json").json["database"] == SHOWN
+    assert PASSWORD not in cli.run("check", "--json").out + answer.out + answer.err
+
+
+def test_a_database_elsewhere_that_would_not_open_is_told(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> bool:
+        raise LedgerError(f"{SHOWN}: it does not answer")
+
+    replace_modules(monkeypatch, {"schema": {"check_database": refuse}})
+    cli.config.write_text(f'{CONFIG}[storage]\nurl = "{URL}"\n')
+    answer = cli.run("check")
+    assert answer.code == 69
+    assert answer.err.endswith(f"`serve` cannot start: {SHOWN}: it does not answer\n")
 
 
 def test_a_missing_folder_of_the_database_is_told(cli: Cli) -> None:

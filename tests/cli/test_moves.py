@@ -5,8 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from gateway.exit_codes import ExitCode
 from tests.support.cli import Cli
+from tests.support.stand_in import SHOWN, URL, stand_in
 
 
 def test_a_ledger_moves_to_another_folder(cli: Cli) -> None:
@@ -52,5 +55,19 @@ def test_books_that_do_not_add_up_do_not_move(cli: Cli) -> None:
     file.write_bytes(file.read_bytes().replace(b'"balance_nano":2', b'"balance_nano":3', 1))
     refused = cli.run("import", str(file))
     assert refused.code == ExitCode.AUDIT_MISMATCH
-    assert f"{cli.database} was not made." in refused.err
+    assert f"No ledger was made at {cli.database}." in refused.err
     assert not cli.database.exists()
+
+
+def test_a_ledger_moves_into_a_database_and_back(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.done("account", "add", "alice", "--credit", "20")
+    file, again, text = cli.folder / "one", cli.folder / "two", cli.config.read_text()
+    cli.done("export", str(file))
+    opened = stand_in(monkeypatch, cli.folder / "behind.db")
+    cli.config.write_text(f'{text}[storage]\nurl = "{URL}"\n')
+    assert f"The books are in order. {SHOWN} has accounts 1, " in cli.done("import", str(file)).err
+    cli.done("export", str(again))
+    assert opened == [URL, URL]
+    cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
+    cli.done("import", str(again))
+    assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"

@@ -7,19 +7,20 @@ import sys
 
 import pytest
 
-from gateway.cli import unit
+from gateway.cli import unit as unit_verb
 from gateway.cli.unit import note
 from gateway.exit_codes import ExitCode
 from gateway.server.units import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli
 from tests.support.settings import SHIPPED
+from tests.support.stand_in import PASSWORD, URL
 
 
 @pytest.fixture(autouse=True)
 def owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder does not belong to root, whoever runs the tests."""
-    monkeypatch.setattr(unit, "_find_owner", lambda _: "keeper")
+    monkeypatch.setattr(unit_verb, "_find_owner", lambda _: "keeper")
 
 
 def test_the_verb_prints_this_installation(cli: Cli) -> None:
@@ -73,7 +74,7 @@ def test_a_socket_needs_an_address(cli: Cli, server: str) -> None:
 
 
 def test_no_service_runs_as_root(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unit, "_find_owner", lambda _: "")
+    monkeypatch.setattr(unit_verb, "_find_owner", lambda _: "")
     answer = cli.run("unit")
     assert (answer.code, answer.out) == (ExitCode.FAILED, "")
     assert "would run as root" in answer.err
@@ -85,6 +86,33 @@ def test_a_user_of_systemds_is_no_surprise() -> None:
     (line,) = note(make_service(place, SERVER), place)
     assert "sudo" in line
     assert list(note(make_service(PLACE, SERVER), PLACE)) == []
+
+
+def test_a_service_with_a_database_elsewhere(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n', encoding="utf-8")
+    answer = cli.done("unit")
+    unit = read_unit(answer.out)
+    assert (unit["User"], unit["StateDirectory"]) == (["keeper"], ["gateway"])
+    assert "ReadWritePaths" not in unit
+    assert "Note" not in answer.err
+    monkeypatch.setattr(unit_verb, "_find_owner", lambda _: "")
+    own = cli.done("unit")
+    assert read_unit(own.out)["DynamicUser"] == ["yes"]
+    (told,) = (line for line in own.err.splitlines() if line.startswith("Note: "))
+    assert f"into {cli.folder}/gateway.env, a file of root (mode 0600)" in told
+    container = cli.done("unit", "--container")
+    assert "STATE_DIRECTORY=/var/lib/gateway" in read_unit(container.out)["Environment"]
+    assert "Note" not in container.err
+    for said in (answer, own, container):
+        assert PASSWORD not in said.out + said.err
+
+
+def test_a_copy_of_the_clones_configuration_names_no_file_then(cli: Cli) -> None:
+    (cli.folder / "pyproject.toml").touch()
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n', encoding="utf-8")
+    err = cli.done("unit").err
+    assert " /etc/gateway/gateway.toml and print the units again with --config" in err
+    assert "[storage] path" not in err
 
 
 def test_the_configuration_of_the_clone_is_no_place_to_edit(cli: Cli) -> None:

@@ -18,6 +18,7 @@ from gateway.exit_codes import ExitCode
 from gateway.ledger import open_ledger
 from tests.ledger.kit import admission, charge, find_key, make_place, settlement
 from tests.support.cli import Cli
+from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
 
 NO_COSTS: Final = {
     "provider_cost": None,
@@ -275,3 +276,39 @@ def test_a_reload_may_need_another_user(cli: Cli, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(asking, "ask", refuse)
     ran = cli.run("reload")
     assert (ran.code, ran.err.count("Use sudo.")) == (ExitCode.UNAVAILABLE, 1)
+
+
+def test_backups_of_a_database_elsewhere_are_its_own(cli: Cli) -> None:
+    """Nothing is opened, so no server has to run."""
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
+    ran = cli.run("backup", str(cli.folder / "copy.db"))
+    assert (ran.code, ran.out) == (ExitCode.FAILED, "")
+    assert (
+        f"{SHOWN} is not copied to a file: backups of a database of PostgreSQL are its own"
+        in ran.err
+    )
+    assert "pg_dump" in ran.err
+    assert PASSWORD not in ran.err
+    assert not (cli.folder / "copy.db").exists()
+
+
+def test_a_reload_asks_the_node_of_this_machine(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
+    stand_in(monkeypatch, cli.folder / "behind.db")
+    cli.done("account", "add", "alice")
+    ran = cli.run("reload")
+    assert ran.code == ExitCode.UNAVAILABLE
+    assert ran.err.startswith(f"No gateway serves from {SHOWN} on this machine. If [storage] has")
+    stand_in(monkeypatch, cli.folder / "behind.db", pid=7)
+    monkeypatch.setattr(asking, "ask", lambda _, pid: asking.Answer(0, pid == 7, "nothing changed"))
+    assert cli.done("reload").err == "nothing changed\n"
+
+
+def test_a_database_elsewhere_that_is_missing_is_told_by_its_address(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
+    stand_in(monkeypatch, cli.folder / "behind.db")
+    ran = cli.run("account", "list")
+    assert ran.code == ExitCode.NOT_FOUND
+    assert f"there is no database at {SHOWN}; 'serve' or" in ran.err

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.config import load_config
 from tests.support.settings import CANARY, load, refusal
+from tests.support.stand_in import URL
 
 HOOK = 'webhook = "https://hooks.example.com/a?token=b"\n'
 
@@ -57,3 +58,12 @@ def test_errors_name_the_key_and_no_secret(tmp_path: Path, lines: str, problem: 
     said = refusal(tmp_path, f"[alerts]\n{lines}\n")
     assert problem in said
     assert CANARY not in said
+
+
+def test_backups_are_watched_where_the_gateway_makes_them(tmp_path: Path) -> None:
+    days = "[alerts]\nbackup_days = 2\n"
+    assert load(tmp_path, days).alerts.backup_days == 2
+    told = refusal(tmp_path, f'[storage]\nurl = "{URL}"\n{days}')
+    assert told.startswith("gateway.toml: [alerts] backup_days: needs a database in a file")
+    # An error of [storage] is told by itself.
+    assert "backup_days" not in refusal(tmp_path, f"[storage]\nurl = 7\n{days}")

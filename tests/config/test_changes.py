@@ -9,6 +9,7 @@ import pytest
 from gateway.config import describe_changes, keep_fixed
 from gateway.config.changes import MAX_NAMED
 from tests.support.settings import CANARY, MODEL, OPENAI, load
+from tests.support.stand_in import URL
 
 BASE = OPENAI + MODEL
 OFF = "provider openai is off: the environment variable NO_SUCH_KEY is not set"
@@ -60,6 +61,11 @@ def test_only_the_first_names_are_told(tmp_path: Path) -> None:
         ("", ()),
         ('[server]\nhost = "::1"\nport = 1', ("server.host", "server.port")),
         ('[storage]\npath = "other.db"', ("storage.path",)),
+        (f'[storage]\nurl = "{URL}"', ("storage.url",)),
+        (
+            f'[storage]\nurl = "{URL}"\nretention_months = 2',
+            ("storage.url", "storage.retention_months"),
+        ),
         ('[billing]\ncurrency = "EUR"', ("billing.currency",)),
     ],
 )

@@ -36,6 +36,15 @@ def test_nothing_but_the_volume_can_be_written() -> None:
     assert "Secret" not in unit, "an example, as a comment"
 
 
+def test_with_a_database_elsewhere_the_volume_has_the_first_key() -> None:
+    text = make_container(CONFIG, SERVER, has_database=False)
+    unit = read_unit(text)
+    assert unit.pop("Environment") == ["STATE_DIRECTORY=/var/lib/gateway"]
+    assert unit == read_unit(make_container(CONFIG, SERVER))
+    assert "the volume has the database" not in text
+    assert "#Secret=database_url,type=env,target=DATABASE_URL" in text
+
+
 def test_requests_in_flight_have_time_to_end() -> None:
     """Podman kills what has not ended by its time, systemd a while later."""
     for drain_seconds in (0, 600):

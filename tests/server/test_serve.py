@@ -14,7 +14,7 @@ import pytest
 from gateway.app import make_gateway
 from gateway.config import Config
 from gateway.exit_codes import ExitCode
-from gateway.ledger import LedgerError, LedgerLocked, LedgerMismatch
+from gateway.ledger import DatabaseUrl, LedgerError, LedgerLocked, LedgerMismatch
 from gateway.server import serve
 from gateway.server.drain import Signals
 from gateway.server.first_start import find_key_file
@@ -22,6 +22,7 @@ from gateway.server.listener import CannotListen, Listener
 from gateway.server.systemd import BadSocket
 from gateway.server.units import GRACE_SECONDS
 from tests.support.settings import load
+from tests.support.stand_in import URL
 
 CONFIG = """
 [server]
@@ -101,6 +102,51 @@ async def test_without_the_ledgers_writer_it_ends_at_once(caplog: pytest.LogCapt
     assert not await serve._wait_for_end(ledger_that(ended.wait), stop)
     assert stop.second.is_set()
     assert [record.levelname for record in caplog.records] == ["CRITICAL"]
+
+
+async def test_a_ledger_that_another_gateway_took_over_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def end() -> None:
+        raise LedgerError("another gateway took over the requests of this one")
+
+    stop = Signals()
+    assert not await serve._wait_for_end(ledger_that(end), stop)
+    assert stop.second.is_set()
+    (record,) = caplog.records
+    assert record.getMessage() == "stopping: another gateway took over the requests of this one"
+    assert record.exc_info is None, "it is no bug"
+
+
+async def test_a_bug_of_the_ledger_is_told_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def end() -> None:
+        raise KeyError("x")
+
+    assert not await serve._wait_for_end(ledger_that(end), Signals())
+    bug, told = caplog.records
+    assert bug.exc_info is not None
+    assert told.levelname == "CRITICAL"
+
+
+async def test_the_ledger_is_opened_where_the_configuration_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+
+    def refuse(location: object, **options: object) -> None:
+        opened.extend((location, options["retention_months"]))
+        raise LedgerError("no connection")
+
+    monkeypatch.setattr(serve, "open_ledger", refuse)
+    monkeypatch.setattr(serve, "catch_signals", Signals)
+    for table in ("", f'[storage]\nurl = "{URL}"\nretention_months = 13\n'):
+        with pytest.raises(LedgerError, match="no connection"):
+            await serve._serve(
+                load(tmp_path, CONFIG + table), cast("Any", Ear()), cast("Any", None)
+            )
+    assert opened == [tmp_path / "gateway.db", 0, DatabaseUrl(URL), 13]
 
 
 def test_providers_that_are_off_are_named_with_their_models(

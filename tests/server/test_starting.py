@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from gateway.admin import accounts
 from gateway.admin.signin import SigninLink
 from gateway.exit_codes import ExitCode
 from gateway.ledger import open_books
@@ -23,6 +24,7 @@ from gateway.server.first_start import (
 from tests import ROOT
 from tests.support.process import free_port
 from tests.support.settings import load
+from tests.support.stand_in import URL, stand_in
 
 FILE_BLOCKS: Final = (0, 1, 8, 64)
 """Limits of a file's size, in blocks of 512 or 1,024 bytes: each ends another step of a start."""
@@ -60,6 +62,55 @@ def test_what_a_first_start_makes_is_noted_under_its_own_name(tmp_path: Path) ->
         events = books.events.read_page(None, None, 9)
     assert {event.actor for event in events} == {"first start"}
     assert len(events) == 4
+
+
+def test_two_first_starts_on_one_database_make_accounts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later one goes on as a normal start, even if it found no account a moment before."""
+    stand_in(monkeypatch, tmp_path / "shared.db")
+    config = load(tmp_path, f'[storage]\nurl = "{URL}"\n[billing]\ndemo_credit = 5\n')
+    add_account, made = accounts.add_account, []
+
+    def add_behind_the_other(*arguments: Any, **named: Any) -> object:
+        monkeypatch.setattr(accounts, "add_account", add_account)
+        made.append(make_first_accounts(config))
+        return add_account(*arguments, **named)
+
+    monkeypatch.setattr(accounts, "add_account", add_behind_the_other)
+    assert make_first_accounts(config) is None
+    assert made != [None]
+    assert make_first_accounts(config) is None
+    with open_books(tmp_path / "shared.db") as books:
+        assert [one.name for one in books.accounts.read_all()] == ["default", "operator"]
+        assert len(books.keys.read_all()) == 1
+    assert not (tmp_path / "gateway.db").exists()
+
+
+def test_a_node_that_finds_an_account_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, tmp_path / "shared.db")
+    with open_books(tmp_path / "shared.db", create=True) as books:
+        accounts.add_account(books, "alice")
+    config = load(tmp_path, f'[storage]\nurl = "{URL}"\n[billing]\ndemo_credit = 5\n')
+    assert make_first_accounts(config) is None
+
+
+@pytest.mark.parametrize(
+    ("storage", "folder", "place"),
+    [
+        (f'url = "{URL}"', "", "gateway.db.first-key"),
+        (f'url = "{URL}"', "state", "state/gateway.db.first-key"),
+        (f'url = "{URL}"', "state:second", "state/gateway.db.first-key"),
+        ('path = "books/x.db"', "state", "books/x.db.first-key"),
+    ],
+)
+def test_the_first_key_is_where_the_service_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str, folder: str, place: str
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", folder and f"{tmp_path}/{folder}")
+    assert find_key_file(load(tmp_path, f"[storage]\n{storage}\n")) == tmp_path / place
 
 
 def test_a_first_key_that_cannot_be_shown_is_told(tmp_path: Path) -> None:

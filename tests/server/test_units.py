@@ -97,6 +97,22 @@ def test_the_database_can_be_written(changes: dict[str, object], said: dict[str,
 
 
 @pytest.mark.parametrize(
+    ("owner", "user"), [("", {"DynamicUser": ["yes"]}), ("keeper", {"User": ["keeper"]})]
+)
+def test_a_database_elsewhere_needs_no_folder(owner: str, user: dict[str, list[str]]) -> None:
+    """Only the first start writes a file; nothing has to be owned by anybody."""
+    unit = service_of({"database": None, "owner": owner})
+    assert {name: unit[name] for name in ("User", "DynamicUser") if name in unit} == user
+    assert "ReadWritePaths" not in unit
+    assert (unit["StateDirectory"], unit["StateDirectoryMode"]) == (["gateway"], ["0700"])
+    assert unit["ReadOnlyPaths"] == service_of()["ReadOnlyPaths"]
+    assert unit["After"] == ["network-online.target gateway.socket postgresql.service"]
+    assert unit["Wants"] == service_of()["Wants"] == ["network-online.target gateway.socket"]
+    assert service_of()["After"] == ["network-online.target gateway.socket"]
+    assert (unit["ProtectHome"], unit["PrivateTmp"]) == (["yes"], ["yes"])
+
+
+@pytest.mark.parametrize(
     "name", ["python", "environment", "package", "config", "folder", "database"]
 )
 @pytest.mark.parametrize(
@@ -167,6 +183,7 @@ def write_units(folder: Path, place: Installation, server: Server) -> list[str]:
     [
         (PLACE, SERVER),
         (dataclasses.replace(PLACE, database=STATE, owner=""), SERVER),
+        (dataclasses.replace(PLACE, database=None, owner=""), SERVER),
         (dataclasses.replace(PLACE, config=Path("/my 100%/g.toml")), with_server(port=443)),
         (dataclasses.replace(PLACE, folder=Path("/root")), SERVER),
     ],

@@ -148,7 +148,7 @@ async def run_audit(request: ConsoleRequest) -> Answer:
 
 
 def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
-    with open_books(config.storage.path) as books:
+    with open_books(config.storage.location) as books:
         books.give_up_when(is_cancelled)
         return alerts.run_audit(books, config)
 
