@@ -274,7 +274,10 @@ class Ledger(Counts, Protocol):
         """
 
     async def wait_ended(self) -> None:
-        """Return when nothing will be committed any more; unless it was closed, that is a bug."""
+        """Return when nothing will be committed any more; unless it was closed, that is a bug.
+
+        Raises LedgerError if another process has taken this one for dead.
+        """
 
     async def refresh(self) -> None:
         """Return once everything that others have committed so far is in force here."""

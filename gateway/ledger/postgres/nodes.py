@@ -22,7 +22,7 @@ TAKEN_OVER: Final = "GW001"
 """The SQLSTATE of `enter_as`."""
 
 _REGISTER: Final = "INSERT INTO nodes (host, pid, version) VALUES (?, ?, ?) RETURNING id, epoch"
-_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, make_interval(secs => ?))"
+_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, make_interval(secs => ?), ?)"
 _LEAVE: Final = "SELECT leave(?, ?)"
 _FIND: Final = (
     "SELECT pid FROM nodes WHERE host = ? AND ended_at IS NULL"
@@ -58,9 +58,11 @@ def register(session: Session) -> Node:
     return Node(*row)
 
 
-def take_over(session: Session, node: Node) -> Iterator[Dead]:
+def take_over(
+    session: Session, node: Node, silence_seconds: float, now_ms: int | None
+) -> Iterator[Dead]:
     """Interrupt the requests of nodes that died, for as long as this one was seen without a break."""
-    for row in session.execute(_TAKE_OVER, (node.id, node.epoch, SILENCE_SECONDS)):
+    for row in session.execute(_TAKE_OVER, (node.id, node.epoch, f"{silence_seconds:f}", now_ms)):
         yield Dead(*row)
 
 

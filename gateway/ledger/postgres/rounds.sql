@@ -2,8 +2,10 @@
 --
 -- Locks are always taken in this order, so no two transactions wait for each other: the books (shared;
 -- a change of the operator takes it alone), the node, the accounts by id.
-CREATE OR REPLACE FUNCTION run_round(node BIGINT, its_epoch BIGINT, settled JSON, asked JSON)
-RETURNS JSON LANGUAGE plpgsql AS $$
+-- `its_time_ms` is the time of a test; all others have the database's.
+CREATE OR REPLACE FUNCTION run_round(
+    node BIGINT, its_epoch BIGINT, settled JSON, asked JSON, its_time_ms BIGINT
+) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
     done JSON;
     admitted JSON;
@@ -15,7 +17,7 @@ BEGIN
         SELECT account_id FROM json_to_recordset(settled) AS one (account_id BIGINT)
         UNION SELECT account_id FROM json_to_recordset(asked) AS one (account_id BIGINT)
     ) ORDER BY id FOR NO KEY UPDATE;
-    at_ms := now_ms();
+    at_ms := coalesce(its_time_ms, now_ms());
     IF json_array_length(settled) > 0 THEN
         done := settle_requests(node, settled, at_ms);
         IF json_typeof(done->'of_budgets') = 'array' THEN
@@ -57,8 +59,9 @@ $$;
 
 -- Interrupt the requests of nodes that died; return each of these nodes with the number of its
 -- requests. A node is dead if it was not seen for some seconds in which this one was seen throughout.
-CREATE OR REPLACE FUNCTION take_over(node BIGINT, its_epoch BIGINT, silence INTERVAL)
-RETURNS TABLE (dead_id BIGINT, host_name TEXT, process BIGINT, interrupted BIGINT)
+CREATE OR REPLACE FUNCTION take_over(
+    node BIGINT, its_epoch BIGINT, silence INTERVAL, its_time_ms BIGINT
+) RETURNS TABLE (dead_id BIGINT, host_name TEXT, process BIGINT, interrupted BIGINT)
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM enter_as(node, its_epoch);
@@ -76,7 +79,7 @@ BEGIN
         UPDATE nodes SET epoch = epoch + 1, ended_at = clock_timestamp()
         WHERE id = dead_id AND ended_at IS NULL AND seen_at < clock_timestamp() - silence;
         IF FOUND THEN
-            interrupted := interrupt_requests(dead_id);
+            interrupted := interrupt_requests(dead_id, coalesce(its_time_ms, now_ms()));
             RETURN NEXT;
         END IF;
     END LOOP;
@@ -85,7 +88,7 @@ $$;
 
 -- Void what a node left pending: nothing is charged, nothing is held any more. NULL: what was
 -- imported as pending.
-CREATE OR REPLACE FUNCTION interrupt_requests(of_node BIGINT) RETURNS BIGINT
+CREATE OR REPLACE FUNCTION interrupt_requests(of_node BIGINT, at_ms BIGINT) RETURNS BIGINT
 LANGUAGE plpgsql AS $$
 DECLARE
     interrupted BIGINT;
@@ -96,7 +99,7 @@ BEGIN
     ) ORDER BY id FOR NO KEY UPDATE;
     WITH ended AS (
         UPDATE requests SET
-            state = 'voided', outcome = 'interrupted', ended_ms = greatest(started_ms, now_ms())
+            state = 'voided', outcome = 'interrupted', ended_ms = greatest(started_ms, at_ms)
         WHERE state = 'pending' AND node_id IS NOT DISTINCT FROM of_node
         RETURNING *
     ), of_accounts AS (
@@ -144,7 +147,7 @@ CREATE OR REPLACE FUNCTION leave(node BIGINT, its_epoch BIGINT) RETURNS VOID
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM enter_as(node, its_epoch);
-    PERFORM interrupt_requests(node);
+    PERFORM interrupt_requests(node, now_ms());
     UPDATE nodes SET epoch = epoch + 1, ended_at = clock_timestamp() WHERE id = node;
 END
 $$;

@@ -47,10 +47,10 @@ Cursor = psycopg.Cursor[tuple[Any, ...]]
 class _TruthDumper(Dumper):
     """Truth is 0 or 1 in every column, as in SQLite."""
 
-    def dump(self, obj: bool) -> bytes:  # noqa: FBT001 - psycopg's signature
+    def dump(self, obj: bool) -> bytes:
         return b"1" if obj else b"0"
 
-    def quote(self, obj: bool) -> bytes:  # noqa: FBT001
+    def quote(self, obj: bool) -> bytes:
         return self.dump(obj)
 
 

@@ -41,6 +41,11 @@ class Queue:
         self._fresh.append(hold)
         self.open_holds += 1
 
+    def admit(self, hold: QueuedHold) -> None:
+        """Queue the hold's row, for which its request waits."""
+        self.open_holds += 1
+        self.add(hold)
+
     def ripen(self) -> bool:
         """Add what has lingered since before the last call; return whether there was any."""
         ripe = [one for one in self._older if one.admitted is None and one.settled is None]

@@ -49,6 +49,8 @@ class Writer:
         self.health = Health()
         self.ended = asyncio.Event()
         """Set when nothing will be committed any more: after `close`, or after a bug of ours."""
+        self.failure: Exception | None = None
+        """Why it ended, if this process must not serve any more."""
         self._store = store
         self._memory = memory
         self._loop = asyncio.get_running_loop()
@@ -69,6 +71,11 @@ class Writer:
         self.queue.linger(hold)
         if self._ripening is None:
             self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
+
+    def admit(self, hold: QueuedHold) -> None:
+        """Queue the hold's row, because its request waits for it."""
+        self.queue.admit(hold)
+        self._rounds.hurry()
 
     def add(self, hold: QueuedHold) -> None:
         """Queue the hold's row, its settlement, or both, because somebody waits."""
@@ -140,7 +147,7 @@ class Writer:
         for item, error in report.refused:
             self.queue.refuse(item, error)
         if report.ended is not None:
-            log.critical("this gateway must not serve any more: %s", report.ended)
+            self.failure = report.ended
             self._end()
             return
         if report.unavailable is None:

@@ -59,9 +59,7 @@ def _read_budgets(
     return tuple(_budget_row(row) for row in _select(connection, _BUDGETS + _NUMBERS, ids))
 
 
-def _select(
-    connection: Connection, sql: str, ids: Collection[str] | Collection[int]
-) -> list[Any]:
+def _select(connection: Connection, sql: str, ids: Collection[str] | Collection[int]) -> list[Any]:
     if not ids:
         return []
     return connection.execute(sql, {"ids": orjson.dumps(list(ids)).decode()}).fetchall()

@@ -15,7 +15,7 @@ from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Receipt, S
 from gateway.ledger.errors import LedgerMismatch
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
-from gateway.ledger.postgres.nodes import Node, leave, register
+from gateway.ledger.postgres.nodes import SILENCE_SECONDS, Node, leave, register
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.listener import Listener
@@ -35,6 +35,7 @@ from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.progress import Progress
 from gateway.ledger.serving.queue import fail_wait
 from gateway.ledger.serving.writer import Writer
+from gateway.money import Tokens
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
@@ -72,8 +73,12 @@ class PostgresLedger:
         tell: Callable[[str], None] = log.info,
         note_commit: Callable[[int, float], None] | None = None,
         retention_months: int = 0,
+        silence_seconds: float = SILENCE_SECONDS,
     ) -> AsyncIterator[PostgresLedger]:
         """Connect, audit, register as a node and load; at the end commit the queue and leave.
+
+        Money goes by the database's time, so that nodes whose clocks differ agree; another `clock`
+        than the system's replaces both.
 
         Raises:
             LedgerMismatch: the audit since the last checkpoint failed.
@@ -88,7 +93,11 @@ class PostgresLedger:
         finally:
             progress.end()
         memory.apply(snapshot)
-        store = PostgresStore(url, session, node, feed, Upkeep(node, retention_months), clock=clock)
+        test_clock = _know_no_time if clock is unix_ms else clock
+        upkeep = Upkeep(
+            node, retention_months, silence_seconds=silence_seconds, test_clock=test_clock
+        )
+        store = PostgresStore(url, session, node, feed, upkeep, clock=clock, test_clock=test_clock)
         writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
         observer, reader = Observer(store, clock), Reader(url)
         listener = Listener(url, partial(_tell, loop, writer))
@@ -103,8 +112,10 @@ class PostgresLedger:
             await reader.close()
 
     async def wait_ended(self) -> None:
-        """Return when nothing will be committed any more: it was closed, or this node taken over."""
+        """Return when nothing will be committed any more. Raises TakenOver if another node did so."""
         await self._writer.ended.wait()
+        if self._writer.failure is not None:
+            raise self._writer.failure
 
     @property
     def writable(self) -> bool:
@@ -119,11 +130,17 @@ class PostgresLedger:
         if not self._health.writable:
             raise LedgerUnavailable
         hold = take_hold(key, admission)
-        self._queue.open_holds += 1
+        hold.admitted = self._loop.create_future()
+        hold.waiting_since_seconds = self._loop.time()
+        self._writer.admit(hold)
         return hold
 
     async def confirm(self, hold: Hold) -> None:
-        await self.wait_admitted(hold)
+        try:
+            await self.wait_admitted(hold)
+        except LedgerUnavailable:
+            self.settle(hold, _void(hold.admission))  # it may be admitted yet
+            raise
 
     async def wait_admitted(self, hold: Hold) -> None:
         assert isinstance(hold, QueuedHold)
@@ -165,6 +182,28 @@ class PostgresLedger:
         return await self._reader.read_receipt(request_id)
 
 
+def _know_no_time() -> None:
+    """Leave the time to the database."""
+
+
+def _void(admission: Admission) -> Settlement:
+    return Settlement(
+        outcome="ledger_error",
+        provider=admission.provider,
+        attempts=0,
+        status=503,
+        tokens=Tokens(),
+        web_searches=0,
+        price=admission.price,
+        price_rule="",
+        cost_nano=0,
+        estimated=False,
+        first_byte_ms=None,
+        ended_ms=admission.started_ms,
+        withdraw_if_late=False,
+    )
+
+
 def _tell(loop: asyncio.AbstractEventLoop, writer: Writer) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(writer.look)
@@ -183,7 +222,8 @@ def _load(
                 f"{DatabaseUrl(url)}: the books do not add up: {'; '.join(report.problems)}"
             )
         node = register(session)
-        session.execute("SELECT interrupt_requests(NULL)")  # what was imported as pending
+        # What was imported as pending belongs to no node.
+        session.execute("SELECT interrupt_requests(NULL, ?)", (now_ms,))
         begin("reading accounts, budgets and keys")
         return session, node, feed.read_all(session, now_ms)
     except psycopg.Error as error:

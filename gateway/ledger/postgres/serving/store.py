@@ -38,7 +38,7 @@ log = logging.getLogger("gateway.ledger")
 
 Result = TypeVar("Result")
 
-_ROUND: Final = "SELECT run_round(?, ?, ?, ?)"
+_ROUND: Final = "SELECT run_round(?, ?, ?, ?, ?)"
 _WITHDRAW: Final = "SELECT withdraw_charge(?, ?, ?, ?)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
@@ -61,6 +61,7 @@ class PostgresStore:
         upkeep: Upkeep,
         *,
         clock: Callable[[], int],
+        test_clock: Callable[[], int | None],
     ) -> None:
         self._url = url
         self._session = session
@@ -68,6 +69,7 @@ class PostgresStore:
         self._feed = feed
         self._upkeep = upkeep
         self._clock = clock
+        self._test_clock = test_clock
         self._in_doubt: set[str] = set()
         """Requests of a round without an answer."""
         self._loop = asyncio.get_running_loop()
@@ -167,6 +169,7 @@ class PostgresStore:
             self._node.epoch,
             write_settlements(ended).decode(),
             write_admissions(asked, self._in_doubt).decode(),
+            self._test_clock(),
         )
         try:
             row = session.execute(_ROUND, values).fetchone()
@@ -192,7 +195,9 @@ class PostgresStore:
         report.spent_nano.update(answer.spent_nano)
         report.spendings.update(find_spendings(answer, ended))
         for item in ended:
-            if _id(item) not in answer.settled and not self._was_settled(session, item, answer, report):
+            if _id(item) not in answer.settled and not self._was_settled(
+                session, item, answer, report
+            ):
                 report.refused.append(
                     (item, NotPendingError("it is missing, or was settled before"))
                 )
@@ -200,9 +205,7 @@ class PostgresStore:
                 report.done.append(item)
             self._in_doubt.discard(_id(item))
 
-    def _was_settled(
-        self, session: Session, item: Item, answer: Answer, report: Report
-    ) -> bool:
+    def _was_settled(self, session: Session, item: Item, answer: Answer, report: Report) -> bool:
         """Return whether a round without an answer settled it; take back what was withdrawn since."""
         other, end = answer.others.get(_id(item)), item.settlement
         if other is None or end is None or _id(item) not in self._in_doubt:

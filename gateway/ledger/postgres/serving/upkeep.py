@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Final
 
 from gateway.ledger.postgres.nodes import Node, take_over
@@ -25,8 +26,17 @@ _FORGET: Final = (
 class Upkeep:
     """Only the writer's thread touches it. Raises psycopg.Error."""
 
-    def __init__(self, node: Node, retention_months: int) -> None:
+    def __init__(
+        self,
+        node: Node,
+        retention_months: int,
+        *,
+        silence_seconds: float,
+        test_clock: Callable[[], int | None],
+    ) -> None:
         self._node = node
+        self._silence_seconds = silence_seconds
+        self._test_clock = test_clock
         self._retention_months = retention_months
         self._look_due = 0.0
         self._hourly_due = 0.0
@@ -41,7 +51,7 @@ class Upkeep:
             self._keep_months(session)
 
     def _bury(self, session: Session) -> None:
-        for dead in take_over(session, self._node):
+        for dead in take_over(session, self._node, self._silence_seconds, self._test_clock()):
             log.warning(
                 "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"
                 " charged 0; `audit` lists them",
