@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.checks import CHECKS, FULL_CHECKS, Check
 from gateway.ledger.sql.connection import Connection
+from gateway.request_ids import find_first_id
 
 MAX_PROBLEMS: Final = 20
 """Problems listed of each kind: broken books have thousands that say no more."""
@@ -40,7 +41,12 @@ def prove(
     `kept_from_ms` is the time since which all requests are kept; `more_checks` are the database's own.
     """
     checks = (*CHECKS, *FULL_CHECKS, *more_checks) if full else CHECKS
-    values = {"since": since, "kept_from": kept_from_ms}
+    kept_id = find_first_id(kept_from_ms) if kept_from_ms else ""
+    values: dict[str, int | str] = {
+        "since": since,
+        "kept_from": kept_from_ms,
+        "kept_id": kept_id,
+    }
     problems = tuple(text for check in checks for text in _find(connection, check, values))
     return AuditReport(
         ok=not problems,
@@ -73,7 +79,7 @@ def write_checkpoint(connection: Connection, entry_id: int, now_ms: int) -> None
         )
 
 
-def _find(connection: Connection, check: Check, values: dict[str, int]) -> list[str]:
+def _find(connection: Connection, check: Check, values: Mapping[str, int | str]) -> list[str]:
     rows = connection.execute(f"{check.sql} LIMIT {MAX_PROBLEMS}", values)
     return [check.message.format(*check.show(row)) for row in rows]
 

@@ -18,16 +18,17 @@ SUM: Final = (
 WRONG_BUDGETS: Final = f"""
     SELECT id, spent_nano, charged
     FROM (
-        SELECT id, spent_nano, coalesce((
+        SELECT id, spent_nano, period_day, coalesce((
             SELECT sum(cost_nano) FROM requests
             WHERE budget_id = budgets.id
                 AND ended_ms >= period_day * {DAY_MS} AND ended_ms < end_period(period, period_day)
         ), 0) AS charged
         FROM budgets
-    )
-    WHERE spent_nano <> charged
+    ) AS summed
+    WHERE spent_nano <> charged AND period_day * {DAY_MS} >= :kept_from
 """  # noqa: S608 - of constants
-"""For the audit: budgets whose sum is not that of their requests; `end_period` is ours."""
+"""For the audit: budgets whose sum is not that of their requests, of periods whose requests are
+kept; `end_period` is ours."""
 OTHERS_BUDGETS: Final = """
     SELECT requests.id, budget_id FROM requests JOIN budgets ON budgets.id = budget_id
     WHERE requests.account_id <> budgets.account_id

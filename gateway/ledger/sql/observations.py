@@ -25,21 +25,36 @@ class Insert:
 InsertRows = Callable[[Connection, Insert, Sequence[Row]], None]
 """Each database has its own quick way for many rows."""
 
+
+def _take_latest(table: str, time: str, names: Sequence[str]) -> str:
+    """Write assignments that leave what is stored, unless the new row is as late or later.
+
+    Several gateways write their sums when they get to it.
+    """
+    is_later = f"excluded.{time} >= coalesce({table}.{time}, 0)"
+    return ", ".join(
+        f" {name} = CASE WHEN {is_later} THEN excluded.{name} ELSE {table}.{name} END"
+        for name in names
+    )
+
+
 _ADD_REFUSALS: Final = Insert(
     "INSERT INTO refusals (hour, account_id, code, model, refused, last_ms, last_request_id)",
     "ON CONFLICT (hour, coalesce(account_id, 0), code, model) DO UPDATE SET"
-    " refused = refusals.refused + excluded.refused, last_ms = excluded.last_ms,"
-    " last_request_id = excluded.last_request_id",
+    " refused = refusals.refused + excluded.refused,"
+    + _take_latest("refusals", "last_ms", ("last_ms", "last_request_id")),
 )
 _ADD_CALLS: Final = Insert(
     "INSERT INTO upstream_calls (slot, provider, upstream_model, calls, failures, failed_ms,"
     " failed_request_id, failed_status, reason, url)",
     "ON CONFLICT (slot, provider, upstream_model) DO UPDATE SET"
-    " calls = upstream_calls.calls + excluded.calls, failures = upstream_calls.failures + excluded.failures,"
-    " failed_ms = coalesce(excluded.failed_ms, upstream_calls.failed_ms),"
-    " failed_request_id = CASE WHEN excluded.failed_ms IS NULL THEN upstream_calls.failed_request_id ELSE excluded.failed_request_id END,"
-    " failed_status = CASE WHEN excluded.failed_ms IS NULL THEN upstream_calls.failed_status ELSE excluded.failed_status END,"
-    " reason = coalesce(excluded.reason, upstream_calls.reason), url = coalesce(excluded.url, upstream_calls.url)",
+    " calls = upstream_calls.calls + excluded.calls,"
+    " failures = upstream_calls.failures + excluded.failures,"
+    + _take_latest(
+        "upstream_calls",
+        "failed_ms",
+        ("failed_ms", "failed_request_id", "failed_status", "reason", "url"),
+    ),
 )
 _ADD_FAILURES: Final = Insert(
     "INSERT INTO upstream_failures (failed_ms, request_id, status, reason, url)",
@@ -56,7 +71,10 @@ _FORGET: Final = (
 def write_observations(
     connection: Connection, observed: Observations, now_ms: int, insert_rows: InsertRows
 ) -> None:
-    """Add the sums to what is stored, inside a transaction, and forget what is old."""
+    """Add the sums to what is stored, inside a transaction, and forget what is old.
+
+    The rows have an order, so that gateways that write the same rows do not wait for each other.
+    """
     insert_rows(connection, _ADD_REFUSALS, _make_refusal_rows(observed.refusals))
     insert_rows(connection, _ADD_CALLS, _make_call_rows(observed.calls))
     insert_rows(connection, _ADD_FAILURES, [_make_failure_cells(one) for one in observed.failures])
@@ -66,12 +84,14 @@ def write_observations(
 
 
 def _make_refusal_rows(sums: Mapping[RefusalKey, RefusalSum]) -> list[Row]:
-    return [(*key, one.count, one.last_ms, one.last_request_id) for key, one in sums.items()]
+    rows = sorted(sums.items(), key=lambda row: (row[0][0], row[0][1] or 0, row[0][2:]))
+    return [(*key, one.count, one.last_ms, one.last_request_id) for key, one in rows]
 
 
 def _make_call_rows(sums: Mapping[CallKey, CallSum]) -> list[Row]:
     return [
-        (*key, one.calls, one.failures, *_make_failure_cells(one.last)) for key, one in sums.items()
+        (*key, one.calls, one.failures, *_make_failure_cells(one.last))
+        for key, one in sorted(sums.items(), key=lambda row: row[0])
     ]
 
 

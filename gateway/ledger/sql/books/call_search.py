@@ -66,21 +66,21 @@ ONE: Final = f"""
     {_AS_JSON} FROM (
         {_CALL.format(index="", first="requests.id = :id")}
             AND started_ms >= :since AND started_ms < :until
-            AND (NOT :failed OR outcome NOT IN ('pending', 'complete'))
-    )
+            AND (:failed = 0 OR outcome NOT IN ('pending', 'complete'))
+    ) AS one
 """
 
 
 def _write_latest(index: Index) -> str:
     hint, first = _INDEXES[index]
     call = _CALL.format(index=hint, first=first)
-    return f"{_AS_JSON} FROM ({call} {_IN_RANGE} ORDER BY requests.id DESC LIMIT :limit)"
+    return f"{_AS_JSON} FROM ({call} {_IN_RANGE} ORDER BY requests.id DESC LIMIT :limit) AS latest"
 
 
 def _write_count(index: Index) -> str:
     hint, first = _INDEXES[index]
     chosen = f"SELECT 1 FROM requests {hint} WHERE {first} AND {_CHOSEN} {_IN_RANGE} LIMIT :limit"  # noqa: S608
-    return f"SELECT count(*) FROM ({chosen})"  # noqa: S608
+    return f"SELECT count(*) FROM ({chosen}) AS chosen"  # noqa: S608
 
 
 LATEST: Final = {index: _write_latest(index) for index in _INDEXES}
@@ -100,11 +100,11 @@ _PLACES: Final = f"""
         SELECT place FROM (
             SELECT DISTINCT {{unit}} AS place FROM {{table}}
             WHERE account_id = :account AND {{unit}} >= :first AND {{unit}} <= :last AND {_USED}
-        )
+        ) AS summed
         UNION ALL SELECT started_ms / :ms {_OVER_HOURS}
             AND started_ms >= :since AND started_ms < :until
         UNION ALL SELECT started_ms / :ms {_PENDING}
-    )
+    ) AS places
 """  # noqa: S608
 COUNT: Final = f"""
     SELECT (

@@ -14,38 +14,44 @@ from gateway.ledger.observations import (
 from gateway.ledger.sql.books.database import Database
 from gateway.times import DAY_MS, HOUR_MS
 
-# With a single max(), the other columns are those of its row.
 _REFUSALS: Final = """
     SELECT json_group_array(json_array(name, code, model, refused, last_ms, last_request_id))
     FROM (
-        SELECT accounts.name, code, model, sum(refused) AS refused, max(last_ms) AS last_ms,
-            last_request_id
-        FROM refusals LEFT JOIN accounts ON accounts.id = account_id
-        WHERE hour >= :hour AND (:account IS NULL OR account_id = :account)
-        GROUP BY account_id, code, model
-    )
+        SELECT account_id, code, model, last_ms, last_request_id,
+            sum(refused) OVER (PARTITION BY account_id, code, model) AS refused,
+            row_number() OVER (
+                PARTITION BY account_id, code, model ORDER BY last_ms DESC, hour DESC
+            ) AS place
+        FROM refusals WHERE hour >= :hour AND (:account IS NULL OR account_id = :account)
+    ) AS ranked LEFT JOIN accounts ON accounts.id = account_id
+    WHERE place = 1
 """
 _CALLS: Final = """
     SELECT json_group_array(json_array(
-        provider, upstream_model, hour_calls, hour_failures, day_calls, day_failures, calls, failures
+        sums.provider, sums.upstream_model, hour_calls, hour_failures, day_calls, day_failures,
+        calls, failures
     ))
     FROM (
-        SELECT provider, upstream_model, max(slot), calls, failures,
+        SELECT provider, upstream_model, max(slot) AS latest,
             coalesce(sum(calls) FILTER (WHERE slot >= :hour), 0) AS hour_calls,
             coalesce(sum(failures) FILTER (WHERE slot >= :hour), 0) AS hour_failures,
             coalesce(sum(calls) FILTER (WHERE slot >= :day), 0) AS day_calls,
             coalesce(sum(failures) FILTER (WHERE slot >= :day), 0) AS day_failures
         FROM upstream_calls GROUP BY provider, upstream_model
-    )
+    ) AS sums CROSS JOIN upstream_calls ON slot = latest
+        AND upstream_calls.provider = sums.provider
+        AND upstream_calls.upstream_model = sums.upstream_model
 """
 _FAILURES: Final = """
     SELECT json_group_array(json_array(
         provider, upstream_model, failed_ms, failed_request_id, failed_status, reason, url
     ))
     FROM (
-        SELECT *, max(failed_ms) FROM upstream_calls
-        WHERE failed_ms NOT NULL GROUP BY provider, upstream_model
-    )
+        SELECT *, row_number() OVER (
+            PARTITION BY provider, upstream_model ORDER BY failed_ms DESC, slot DESC
+        ) AS place
+        FROM upstream_calls WHERE failed_ms IS NOT NULL
+    ) AS ranked WHERE place = 1
 """
 
 

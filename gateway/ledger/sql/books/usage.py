@@ -26,7 +26,7 @@ from gateway.ledger.usage_records import (
     UsagePoint,
     UsageReport,
 )
-from gateway.times import DAY_MS, HOURS_PER_DAY
+from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
 _LIST: Final = """
     SELECT json_group_array(json_array(
@@ -42,7 +42,7 @@ _LIST: Final = """
         WHERE account_id = :account AND {unit} >= :first AND {unit} <= :last
             AND (:key IS NULL OR key_id = :key) AND (:model IS NULL OR model = :model)
         GROUP BY {places} HAVING sum(requests) > 0
-    )
+    ) AS sums
 """
 _POINTS: Final = {
     "day": _LIST.format(places="day, model", table="daily", unit="day"),
@@ -52,14 +52,14 @@ _DAYS: Final = _LIST.format(places="day", table="daily", unit="day")
 _KEYS: Final = _LIST.format(places="key_id", table="daily", unit="day")
 _LABELS: Final = (
     "SELECT json_group_array(json_array(id, name, last4)) FROM keys"
-    " WHERE id IN (SELECT value FROM json_each(:ids))"
+    " WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
 )
 _MODELS: Final = """
     SELECT json_group_array(model) FROM (
         SELECT DISTINCT model FROM daily
         WHERE account_id = :account AND day >= :first AND day <= :last
             AND (:key IS NULL OR key_id = :key) AND requests > 0
-    )
+    ) AS used
 """
 _STANDING: Final = f"""
     SELECT
@@ -79,7 +79,7 @@ _SPENT_BY_KEY: Final = """
     SELECT json_group_array(json_array(key_id, cost_nano)) FROM (
         SELECT key_id, sum(cost_nano) AS cost_nano FROM daily
         WHERE account_id = ? AND day >= ? AND day <= ? GROUP BY key_id
-    )
+    ) AS sums
 """
 
 _USAGE_OF_DAYS: Final = """
@@ -117,12 +117,12 @@ _COSTS_OF_REQUESTS: Final = f"""
     GROUP BY 1
 """  # noqa: S608 - of constants
 _GROUPS: Final[Mapping[UsageGroup, str]] = {
-    "day": "strftime('%Y-%m-%d', {}, 'unixepoch')",
+    "day": "{}",
     "model": "model",
     "key": "key_id",
     "account": "accounts.name",
 }
-"""SQL of what usage is grouped by; days are UTC."""
+"""SQL of what usage is grouped by; days are UTC and numbered, see `_name`."""
 _ORDERS: Final[Mapping[UsageGroup, str]] = {
     **dict.fromkeys(_GROUPS, "1"),
     "account": "sum(cost_nano) DESC, 1",
@@ -139,13 +139,13 @@ class UsageBook:
     ) -> list[tuple[str, Usage]]:
         """Read whole days from their sums, which is quick, and parts of days from the requests."""
         rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), account, since_ms, until_ms)
-        return [(group, Usage._make(sums)) for group, *sums in rows]
+        return [(_name(by, group), Usage._make(sums)) for group, *sums in rows]
 
     def sum_costs(
         self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
     ) -> dict[str, ProviderCosts]:
         rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
-        return {group: ProviderCosts._make(sums) for group, *sums in rows}
+        return {_name(by, group): ProviderCosts._make(sums) for group, *sums in rows}
 
     def _sum(
         self,
@@ -154,12 +154,12 @@ class UsageBook:
         account: str | None,
         since_ms: int | None,
         until_ms: int | None,
-    ) -> list[tuple[str, *tuple[int, ...]]]:
+    ) -> list[tuple[str | int, *tuple[int, ...]]]:
         of_days, of_requests = statements
         if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
-            sql = of_requests.format(_GROUPS[by].format("ended_ms / 1000"), _ORDERS[by])
+            sql = of_requests.format(_GROUPS[by].format(f"ended_ms / {DAY_MS}"), _ORDERS[by])
         else:
-            sql = of_days.format(_GROUPS[by].format("day * 86400"), _ORDERS[by])
+            sql = of_days.format(_GROUPS[by].format("day"), _ORDERS[by])
         values = {"account": account, "since": since_ms, "until": until_ms}
         with self._database.reading() as connection:
             if account is not None:
@@ -199,6 +199,10 @@ class UsageBook:
 
     def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
         return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
+
+
+def _name(by: UsageGroup, group: str | int) -> str:
+    return format_day(int(group)) if by == "day" else str(group)
 
 
 def _select(chosen: UsageFilter) -> dict[str, Value]:
