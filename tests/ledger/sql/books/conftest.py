@@ -1,4 +1,4 @@
-"""Books with one account `a`, and a clock that the test sets."""
+"""Books with one account `a`, in each of the databases, and a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sql.books.books import SqlBooks
 from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.sql.books.places import BooksPlace, empty, open_database
 
 
 @dataclass
@@ -25,8 +26,28 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    with open_database() as url:
+        yield url
+
+
 @pytest.fixture
-def books(tmp_path: Path, clock: Clock) -> Iterator[SqliteBooks]:
-    with SqliteBooks(tmp_path / "gateway.db", create=True, clock=clock) as books:
+def postgres_url(database: str) -> str:
+    """The URL of a database with the tables and no rows."""
+    empty(database)
+    return database
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> BooksPlace:
+    if request.param == "sqlite":
+        return BooksPlace(tmp_path / "gateway.db")
+    return BooksPlace(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def books(place: BooksPlace, clock: Clock) -> Iterator[SqlBooks]:
+    with place.open(clock, create=True) as books:
         books.accounts.create("a", credit_nano=1000, operator=False)
         yield books

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger import Allowance, Books
-from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sql.books.books import SqlBooks
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import create_key, key_id_of
 from tests.ledger.kit import query
@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def books(path: Path) -> Iterator[Books]:
-    with SqliteBooks(path, create=True, clock=lambda: NOW_MS) as opened:
+    with SqlBooks(path, create=True, clock=lambda: NOW_MS) as opened:
         opened.accounts.create("a", credit_nano=0, operator=False)
         yield opened
 
@@ -31,7 +31,7 @@ def books(path: Path) -> Iterator[Books]:
 def test_an_edit_in_the_same_period_keeps_the_sum_as_it_is(books: Books, path: Path) -> None:
     """It is not summed up again, which could take long in a month of many requests."""
     team = books.budgets.create("a", "team", Allowance(5, "month"))
-    with SqliteBooks(path, clock=lambda: NOW_MS) as other:
+    with SqlBooks(path, clock=lambda: NOW_MS) as other:
         other.connection.execute("UPDATE budgets SET spent_nano = 4")
     assert books.budgets.edit(team.id, {"allowance": Allowance(7, "month")}).spent_nano == 4
     assert books.budgets.edit(team.id, {"allowance": Allowance(7, "week")}).spent_nano == 0
@@ -55,7 +55,7 @@ def test_the_server_is_told_of_each_change(books: Books, path: Path) -> None:
 
 def test_what_is_shown_is_the_period_of_the_clock(books: Books, path: Path) -> None:
     team = books.budgets.create("a", "team", Allowance(5, "day"))
-    with SqliteBooks(path, clock=lambda: NOW_MS + DAY_MS) as later:
+    with SqlBooks(path, clock=lambda: NOW_MS + DAY_MS) as later:
         later.connection.execute("UPDATE budgets SET spent_nano = 4")
         assert later.budgets.read(team.id).remaining_nano == 5
     assert books.budgets.read(team.id).remaining_nano == 1
