@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.sql.books.books import SqlBooks
 from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.sql.books.places import BooksPlace, empty, open_database
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace, empty, open_database
 
 
 @dataclass
@@ -47,7 +46,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> BooksPlace:
 
 
 @pytest.fixture
-def books(place: BooksPlace, clock: Clock) -> Iterator[SqlBooks]:
+def books(place: BooksPlace, clock: Clock) -> Iterator[AnyBooks]:
     with place.open(clock, create=True) as books:
         books.accounts.create("a", credit_nano=1000, operator=False)
         yield books

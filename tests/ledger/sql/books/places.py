@@ -7,27 +7,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
-from gateway.ledger.sql.books.books import SqlBooks
+from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.sqlite.books import SqliteBooks
 
-with suppress(ImportError):
-    import psycopg
-
-    from gateway.ledger.postgres.books import PostgresBooks
-
+AnyBooks = SqliteBooks | PostgresBooks
 SERVER: Final = "GATEWAY_TEST_POSTGRES"
 READ_ONLY_FILE: Final = "PRAGMA query_only = ON"
 READ_ONLY_DATABASE: Final = "SET default_transaction_read_only = on"
 ONLY_SQLITE: Final = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 """For a test of what SQLite alone has."""
+WITH_REQUESTS: Final = pytest.mark.parametrize(
+    "place",
+    [
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.skip("the requests are made by SQLite's batch")),
+    ],
+    indirect=True,
+)
 _TABLES: Final = """
     SELECT string_agg(relname, ', ') FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
@@ -41,14 +46,12 @@ class BooksPlace:
 
     location: Path | str
 
-    def open(
-        self, clock: Callable[[], int], *, create: bool = False
-    ) -> SqliteBooks | PostgresBooks:
+    def open(self, clock: Callable[[], int], *, create: bool = False) -> AnyBooks:
         if isinstance(self.location, Path):
             return SqliteBooks(self.location, create=create, clock=clock)
         return PostgresBooks(self.location, create=create, clock=clock)
 
-    def refuse_writes(self, books: SqlBooks) -> None:
+    def refuse_writes(self, books: AnyBooks) -> None:
         """Let the books only read, as with a full disk, or a server that became a standby."""
         is_file = isinstance(self.location, Path)
         books.connection.execute(READ_ONLY_FILE if is_file else READ_ONLY_DATABASE)
@@ -57,7 +60,6 @@ class BooksPlace:
 @contextmanager
 def open_database() -> Iterator[str]:
     """Make a database of the role `gateway`, and give its URL. Skips if there is no server."""
-    pytest.importorskip("psycopg")
     if SERVER not in os.environ:
         pytest.skip(f"{SERVER} names no PostgreSQL server")
     parts = urlsplit(os.environ[SERVER])

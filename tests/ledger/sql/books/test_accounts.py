@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import Conflict, KeyTerms, NotFound, Spent
-from gateway.ledger.sql.books.books import SqlBooks
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
+from tests.ledger.sql.books.places import AnyBooks
 
 
-def test_a_new_account_begins_with_an_entry_of_its_credit(books: SqlBooks) -> None:
+def test_a_new_account_begins_with_an_entry_of_its_credit(books: AnyBooks) -> None:
     books.accounts.create("empty", credit_nano=0, operator=True)
     assert [one.amount_nano for one in books.entries.read_latest("a", 5)] == [1000]
     assert books.entries.read_latest("empty", 5) == []
@@ -19,7 +19,7 @@ def test_a_new_account_begins_with_an_entry_of_its_credit(books: SqlBooks) -> No
     ]
 
 
-def test_a_name_is_taken_once_and_the_loser_changes_nothing(books: SqlBooks) -> None:
+def test_a_name_is_taken_once_and_the_loser_changes_nothing(books: AnyBooks) -> None:
     before = books.events.count(None)
     with pytest.raises(Conflict) as refusal:
         books.accounts.create("a", credit_nano=5, operator=True)
@@ -28,7 +28,7 @@ def test_a_name_is_taken_once_and_the_loser_changes_nothing(books: SqlBooks) -> 
     assert books.events.count(None) == before
 
 
-def test_suspending_is_told_to_the_server_and_noted_with_its_reason(books: SqlBooks) -> None:
+def test_suspending_is_told_to_the_server_and_noted_with_its_reason(books: AnyBooks) -> None:
     assert books.accounts.suspend("a", reason="unpaid").suspended
     assert not books.accounts.resume("a").suspended
     changes = books.connection.execute("SELECT kind, id FROM changes ORDER BY seq").fetchall()
@@ -38,7 +38,7 @@ def test_suspending_is_told_to_the_server_and_noted_with_its_reason(books: SqlBo
     assert (resumed.action, resumed.detail) == ("account.resume", "")
 
 
-def test_a_standing_counts_the_keys_that_work(books: SqlBooks) -> None:
+def test_a_standing_counts_the_keys_that_work(books: AnyBooks) -> None:
     """Not those that are revoked, expired or spent; unknown ids are left out."""
     account_id = books.accounts.find_id("a")
     books.keys.revoke(key_id_of(create_key(books, "a")))
@@ -51,7 +51,7 @@ def test_a_standing_counts_the_keys_that_work(books: SqlBooks) -> None:
     assert books.accounts.read_standing(account_id, today=0).has_password
 
 
-def test_unknown_accounts_are_not_found(books: SqlBooks) -> None:
+def test_unknown_accounts_are_not_found(books: AnyBooks) -> None:
     for ask in (
         lambda: books.accounts.read("b"),
         lambda: books.accounts.find_id("b"),

@@ -7,30 +7,29 @@ from dataclasses import replace
 import pytest
 
 from gateway.ledger import Conflict, NotFound, StoredSecret, TokenTerms, TokenView
-from gateway.ledger.sql.books.books import SqlBooks
 from gateway.ledger.sql.books.tokens import USED_EVERY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
-from tests.ledger.sql.books.places import BooksPlace
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 
 DIGEST = b"1" * 32
 TERMS = TokenTerms("shop", "accounts")
 
 
 def create(
-    books: SqlBooks, token_id: str = "tok_1", digest: bytes = DIGEST, terms: TokenTerms = TERMS
+    books: AnyBooks, token_id: str = "tok_1", digest: bytes = DIGEST, terms: TokenTerms = TERMS
 ) -> TokenView:
     return books.tokens.create(terms, StoredSecret(token_id, digest, "a1b2"))
 
 
-def test_a_token_is_found_by_its_digest(books: SqlBooks) -> None:
+def test_a_token_is_found_by_its_digest(books: AnyBooks) -> None:
     made = create(books)
     assert made == TokenView("tok_1", TERMS, "a1b2", "cli", NOW_MS, None, None)
     assert books.tokens.find(DIGEST) == made
     assert books.tokens.find(b"2" * 32) is None
 
 
-def test_a_name_is_free_again_once_its_token_is_revoked(books: SqlBooks, clock: Clock) -> None:
+def test_a_name_is_free_again_once_its_token_is_revoked(books: AnyBooks, clock: Clock) -> None:
     create(books)
     with pytest.raises(Conflict) as caught:
         create(books, "tok_2", b"2" * 32)
@@ -42,7 +41,7 @@ def test_a_name_is_free_again_once_its_token_is_revoked(books: SqlBooks, clock: 
     assert books.tokens.revoke("shop").id == "tok_2"
 
 
-def test_a_token_is_revoked_once(books: SqlBooks, clock: Clock) -> None:
+def test_a_token_is_revoked_once(books: AnyBooks, clock: Clock) -> None:
     create(books)
     assert books.tokens.revoke("tok_1").revoked_ms == NOW_MS
     clock.now_ms += 1
@@ -61,7 +60,7 @@ def test_a_token_is_revoked_once(books: SqlBooks, clock: Clock) -> None:
 
 
 def test_the_last_use_is_written_now_and_then(
-    books: SqlBooks, place: BooksPlace, clock: Clock
+    books: AnyBooks, place: BooksPlace, clock: Clock
 ) -> None:
     """Each update is a write; a ledger that cannot be written still knows its tokens."""
     create(books, terms=replace(TERMS, expires_ms=NOW_MS + 3 * USED_EVERY_MS))

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.serving.memory import take_hold
+from gateway.ledger.serving.memory import make_pending_receipt, take_hold
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.serving.memory import make_pending_receipt
 from gateway.ledger.sqlite.serving.reader import ReceiptReader
 from tests.ledger.kit import admission, charge, find_key, make_place, query
 
