@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.sql.books.places import AnyBooks, BooksPlace, empty, open_database
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 
 
 @dataclass
@@ -23,19 +23,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture(scope="session")
-def database() -> Iterator[str]:
-    with open_database() as url:
-        yield url
-
-
-@pytest.fixture
-def postgres_url(database: str) -> str:
-    """The URL of a database with the tables and no rows."""
-    empty(database)
-    return database
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
