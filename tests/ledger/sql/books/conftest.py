@@ -10,6 +10,7 @@ import pytest
 
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.places import AnyBooks, BooksPlace
+from tests.support.postgres import Cluster
 
 
 @dataclass
@@ -25,11 +26,21 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def database(postgres: Cluster) -> str:
+    """A database with the tables, which the tests of a worker use one after the other."""
+    url = postgres.make_database()
+    BooksPlace(url).open(Clock(), create=True).close()
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> BooksPlace:
     if request.param == "sqlite":
         return BooksPlace(tmp_path / "gateway.db")
-    return BooksPlace(request.getfixturevalue("postgres_url"))
+    place = BooksPlace(request.getfixturevalue("database"))
+    place.empty()
+    return place
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -28,6 +29,12 @@ WITH_REQUESTS: Final = pytest.mark.parametrize(
     indirect=True,
 )
 
+_TABLES: Final = """
+    SELECT string_agg(relname, ', ') FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+        AND relname NOT IN ('schema_version', 'retention')
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class BooksPlace:
@@ -46,3 +53,9 @@ class BooksPlace:
         """Let the books only read, as with a full disk, or a server that became a standby."""
         is_file = isinstance(self.location, Path)
         books.connection.execute(READ_ONLY_FILE if is_file else READ_ONLY_DATABASE)
+
+    def empty(self) -> None:
+        """Forget the rows of a database, and number from 1 again: to make a new one takes longer."""
+        with closing(self.open(lambda: 0)) as books:
+            (tables,) = books.connection.execute(_TABLES).fetchone()
+            books.connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
