@@ -46,7 +46,7 @@ _STANDINGS: Final = f"""
         (SELECT max(last_used_ms) FROM keys WHERE keys.account_id = accounts.id),
         EXISTS (SELECT 1 FROM passwords WHERE passwords.account_id = accounts.id)
     ))
-    FROM accounts WHERE id IN (SELECT value FROM json_each(:ids))
+    FROM accounts WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
 """  # noqa: S608 - built from constants
 _AMOUNTS: Final[Mapping[AccountOrder, str]] = {
     "name": "0",
@@ -62,7 +62,7 @@ _AMOUNTS: Final[Mapping[AccountOrder, str]] = {
 """SQL of the amount by which accounts are ranked."""
 _EDIT: Final = f"UPDATE accounts SET {SET_TERMS} WHERE id = :id"  # noqa: S608 - constants
 _SET_ROLE: Final = "UPDATE accounts SET operator = ? WHERE id = ?"
-_OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator AND NOT suspended AND id <> ?"
+_OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspended = 0 AND id <> ?"
 _NO_TERMS: Final = Terms()
 
 

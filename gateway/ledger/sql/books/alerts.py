@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+import orjson
+
 from gateway.ledger.alert_records import (
     KEPT_MS,
     Alert,
@@ -46,11 +48,12 @@ _FALLEN: Final = f"""
                 WHERE kind = 'low_balance' AND subject = CAST(accounts.id AS TEXT)
             )
         LIMIT {MAX_AT_ONCE}
-    )
+    ) AS fallen
 """  # noqa: S608 - built from constants
+# Subjects of other kinds are no numbers, and PostgreSQL may compare before it looks at the kind.
 _RISEN: Final = f"""
     SELECT json_group_array(subject) FROM alert_conditions
-    JOIN accounts ON accounts.id = CAST(subject AS INTEGER)
+    JOIN accounts ON accounts.id = CASE kind WHEN 'low_balance' THEN CAST(subject AS BIGINT) END
     LEFT JOIN alert_hooks ON alert_hooks.account_id = accounts.id
     WHERE kind = 'low_balance' AND ({_THRESHOLD} IS NULL OR balance_nano >= {_THRESHOLD})
 """  # noqa: S608 - built from constants
@@ -62,24 +65,24 @@ _DUE: Final = f"""
     ))
     FROM (
         SELECT alerts.*, url, secret, low_balance_nano, row_number() OVER (
-            PARTITION BY channel, iif(channel = 'holder', alerts.account_id, 0)
+            PARTITION BY channel, CASE channel WHEN 'holder' THEN alerts.account_id ELSE 0 END
             ORDER BY next_try_ms, id
         ) AS place
         FROM alerts LEFT JOIN alert_hooks ON alert_hooks.account_id = alerts.account_id
         WHERE next_try_ms <= :now
-    )
+    ) AS due
     WHERE place <= {PER_RECEIVER}
 """  # noqa: S608 - built from constants
 _LATEST: Final = """
     SELECT json_group_array(json_array(
-        id, channel, kind, json_extract(body, '$.text'), created_ms, next_try_ms, attempts, delivered_ms, reason
+        id, channel, kind, body, created_ms, next_try_ms, attempts, delivered_ms, reason
     ))
     FROM (
         SELECT * FROM alerts
-        WHERE iif(:account IS NULL, channel <> 'holder',
-            channel = 'holder' AND account_id = :account)
+        WHERE CASE WHEN :account IS NULL THEN channel <> 'holder'
+            ELSE channel = 'holder' AND account_id = :account END
         ORDER BY created_ms DESC, id DESC LIMIT :limit
-    )
+    ) AS latest
 """
 _DELIVERED: Final = (
     "UPDATE alerts SET attempts = attempts + 1, delivered_ms = ?, next_try_ms = NULL, reason = NULL"
@@ -174,7 +177,10 @@ class AlertBook:
 
     def read_latest(self, limit: int, account_id: int | None = None) -> list[AlertView]:
         rows = self._database.read_rows(_LATEST, {"account": account_id, "limit": limit})
-        views = [AlertView(*row) for row in rows]
+        views = [
+            AlertView(id_, channel, kind, orjson.loads(body)["text"], *rest)
+            for id_, channel, kind, body, *rest in rows
+        ]
         return sorted(views, key=lambda one: (one.created_ms, one.id), reverse=True)
 
     def read_hook(self, account_id: int) -> Hook:

@@ -27,10 +27,9 @@ BUDGET_COLUMNS: Final = (
 )
 """The columns that `view_standing` takes."""
 BudgetColumns = tuple[int, str | None, int, Period, int, int]
+_USERS: Final = f"FROM keys WHERE keys.budget_id = budgets.id AND {KEY_LIVES}"
 _EACH: Final = f"""
-    SELECT {BUDGET_COLUMNS}, accounts.name, (
-        SELECT count(*) FROM keys WHERE keys.budget_id = budgets.id AND {KEY_LIVES}
-    ) AS users, budgets.created_ms
+    SELECT {BUDGET_COLUMNS}, accounts.name, (SELECT count(*) {_USERS}), budgets.created_ms
     FROM budgets JOIN accounts ON accounts.id = budgets.account_id
 """  # noqa: S608 - of constants
 _ONE: Final = (
@@ -39,7 +38,7 @@ _ONE: Final = (
 )
 _ALL: Final = (
     _EACH + " WHERE accounts.name = coalesce(:account, accounts.name) AND ended_ms IS NULL"
-    " AND (budgets.name IS NOT NULL OR users)"
+    f" AND (budgets.name IS NOT NULL OR EXISTS (SELECT 1 {_USERS}))"
     " ORDER BY accounts.name, budgets.name IS NULL, budgets.name, budgets.id"
 )
 _SUM: Final = "SELECT period, period_day, spent_nano FROM budgets WHERE id = ?"

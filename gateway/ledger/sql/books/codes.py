@@ -9,7 +9,7 @@ from gateway.ledger.code_records import CodeStatus, CodeTerms, CodeView, Invalid
 from gateway.ledger.records import Conflict, EntryView, NotFound, StoredSecret
 from gateway.ledger.sql.books.database import Database, read_account
 from gateway.ledger.sql.books.entries import EntryBook
-from gateway.ledger.sql.connection import Connection, Value
+from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value
 from gateway.money import format_amount
 
 _INSERT: Final = (
@@ -72,7 +72,7 @@ class CodeBook:
     ) -> tuple[int, list[CodeView]]:
         where = {"now": self._database.clock(), "batch": batch}
         condition = " WHERE" + _CONDITIONS[status] + _IN_BATCH
-        page = {**where, "after": after, "limit": -1 if limit is None else limit}
+        page = {**where, "after": after, "limit": MAX_ROWS if limit is None else limit}
         with self._database.reading() as connection:
             (total,) = connection.execute(_EVERY + condition, where).fetchone()
             rows = connection.execute(_EACH + condition + _BEHIND, page)

@@ -71,9 +71,9 @@ RUNS: Final[Mapping[EntryKind | None, str]] = {
 }
 COUNT: Final = """
     SELECT
-        iif(coalesce(:kind, 'charge') = 'charge', (
+        CASE coalesce(:kind, 'charge') WHEN 'charge' THEN (
             SELECT coalesce(sum(requests), 0) FROM daily WHERE account_id = :account
-        ), 0) + (
+        ) ELSE 0 END + (
             SELECT count(*) FROM entries
             WHERE account_id = :account AND kind = coalesce(:kind, kind) AND kind <> 'charge'
         )
@@ -153,7 +153,8 @@ def _read_run(
             "limit": limit,
         },
     ).fetchone()
-    entries = sorted((EntryView(*row) for row in orjson.loads(found)), key=_by_id, reverse=True)
+    rows = orjson.loads(found) if found else []
+    entries = sorted((EntryView(*row) for row in rows), key=_by_id, reverse=True)
     return EntryRun(tuple(entries), last_id if seen == limit else None)
 
 

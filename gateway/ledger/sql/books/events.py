@@ -18,7 +18,7 @@ _PAGE: Final = f"""
     FROM (
         SELECT * FROM events WHERE id < coalesce(:before, {MAX_INTEGER}) AND {_MATCHING}
         ORDER BY id DESC LIMIT :limit
-    )
+    ) AS page
 """  # noqa: S608 - built from constants
 _COUNT: Final = "SELECT count(*) FROM events"
 _MATCHING_COUNT: Final = f"{_COUNT} WHERE {_MATCHING}"

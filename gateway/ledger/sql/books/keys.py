@@ -156,8 +156,8 @@ class KeyBook:
             owner = read_account(connection, old.account)
             _insert_key(connection, owner.id, _rest_of(old), new, now_ms)
             connection.execute(
-                "UPDATE keys SET expires_ms = min(coalesce(expires_ms, :end), :end),"
-                " replaced_by = :new WHERE id = :old",
+                "UPDATE keys SET expires_ms = CASE WHEN expires_ms < :end THEN expires_ms"
+                " ELSE :end END, replaced_by = :new WHERE id = :old",
                 {"end": now_ms + grace_ms, "new": new.id, "old": old_id},
             )
             append_change(connection, "key", old_id)

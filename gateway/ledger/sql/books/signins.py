@@ -43,7 +43,7 @@ MAX_SESSIONS: Final = 100
 _LIVE: Final = f"""
     FROM sessions JOIN accounts ON accounts.id = sessions.account_id
     WHERE sessions.expires_ms > :now AND sessions.last_seen_ms
-        + iif(accounts.operator, {OPERATOR_IDLE_MS}, {HOLDER_IDLE_MS}) > :now
+        + CASE accounts.operator WHEN 1 THEN {OPERATOR_IDLE_MS} ELSE {HOLDER_IDLE_MS} END > :now
 """
 _COLUMNS: Final = f"""
     SELECT {ACCOUNT_COLUMNS}, sessions.id, opened_by, device, address,

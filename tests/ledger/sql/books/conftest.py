@@ -1,4 +1,4 @@
-"""Books with one account `a`, and a clock that the test sets."""
+"""Books with one account `a`, in each of the databases, and a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace
+from tests.support.postgres import Cluster
 
 
 @dataclass
@@ -25,8 +26,25 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def database(postgres: Cluster) -> str:
+    """A database with the tables, which the tests of a worker use one after the other."""
+    url = postgres.make_database()
+    BooksPlace(url).open(Clock(), create=True).close()
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> BooksPlace:
+    if request.param == "sqlite":
+        return BooksPlace(tmp_path / "gateway.db")
+    place = BooksPlace(request.getfixturevalue("database"))
+    place.empty()
+    return place
+
+
 @pytest.fixture
-def books(tmp_path: Path, clock: Clock) -> Iterator[SqliteBooks]:
-    with SqliteBooks(tmp_path / "gateway.db", create=True, clock=clock) as books:
+def books(place: BooksPlace, clock: Clock) -> Iterator[AnyBooks]:
+    with place.open(clock, create=True) as books:
         books.accounts.create("a", credit_nano=1000, operator=False)
         yield books

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import Conflict, KeyTerms, NotFound, Spent
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
+from tests.ledger.sql.books.places import AnyBooks
 
 
-def test_a_new_account_begins_with_an_entry_of_its_credit(books: SqliteBooks) -> None:
+def test_a_new_account_begins_with_an_entry_of_its_credit(books: AnyBooks) -> None:
     books.accounts.create("empty", credit_nano=0, operator=True)
     assert [one.amount_nano for one in books.entries.read_latest("a", 5)] == [1000]
     assert books.entries.read_latest("empty", 5) == []
@@ -19,7 +19,7 @@ def test_a_new_account_begins_with_an_entry_of_its_credit(books: SqliteBooks) ->
     ]
 
 
-def test_a_name_is_taken_once_and_the_loser_changes_nothing(books: SqliteBooks) -> None:
+def test_a_name_is_taken_once_and_the_loser_changes_nothing(books: AnyBooks) -> None:
     before = books.events.count(None)
     with pytest.raises(Conflict) as refusal:
         books.accounts.create("a", credit_nano=5, operator=True)
@@ -28,17 +28,17 @@ def test_a_name_is_taken_once_and_the_loser_changes_nothing(books: SqliteBooks) 
     assert books.events.count(None) == before
 
 
-def test_suspending_is_told_to_the_server_and_noted_with_its_reason(books: SqliteBooks) -> None:
+def test_suspending_is_told_to_the_server_and_noted_with_its_reason(books: AnyBooks) -> None:
     assert books.accounts.suspend("a", reason="unpaid").suspended
     assert not books.accounts.resume("a").suspended
-    changes = books.connection.execute("SELECT kind, id FROM changes").fetchall()
+    changes = books.connection.execute("SELECT kind, id FROM changes ORDER BY seq").fetchall()
     assert changes[-2:] == [("account", "1"), ("account", "1")]
     resumed, suspended, *_ = books.events.read_page(None, None, 5)
     assert (suspended.action, suspended.detail) == ("account.suspend", "unpaid")
     assert (resumed.action, resumed.detail) == ("account.resume", "")
 
 
-def test_a_standing_counts_the_keys_that_work(books: SqliteBooks) -> None:
+def test_a_standing_counts_the_keys_that_work(books: AnyBooks) -> None:
     """Not those that are revoked, expired or spent; unknown ids are left out."""
     account_id = books.accounts.find_id("a")
     books.keys.revoke(key_id_of(create_key(books, "a")))
@@ -51,7 +51,7 @@ def test_a_standing_counts_the_keys_that_work(books: SqliteBooks) -> None:
     assert books.accounts.read_standing(account_id, today=0).has_password
 
 
-def test_unknown_accounts_are_not_found(books: SqliteBooks) -> None:
+def test_unknown_accounts_are_not_found(books: AnyBooks) -> None:
     for ask in (
         lambda: books.accounts.read("b"),
         lambda: books.accounts.find_id("b"),

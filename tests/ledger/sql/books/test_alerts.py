@@ -10,24 +10,24 @@ import pytest
 from gateway.ledger import Alert, Hook
 from gateway.ledger.alert_records import KEPT_MS
 from gateway.ledger.sql.books.alerts import PER_RECEIVER
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks
 
 WAYS: Final = ("webhook", "command")
 ALERT: Final = Alert("missing_usage", "p/m", "2026-11-22", "No usage.")
 HOOK: Final = Hook("https://hooks.example.com/", "whsec_1", None)
 
 
-def texts(books: SqliteBooks) -> list[str]:
+def texts(books: AnyBooks) -> list[str]:
     return [json.loads(due.body)["text"] for due in books.alerts.read_due(100)]
 
 
-def spend(books: SqliteBooks, amount_nano: int) -> None:
+def spend(books: AnyBooks, amount_nano: int) -> None:
     books.entries.post("a", "correction", -amount_nano, note="spent")
 
 
-def test_an_occurrence_is_raised_once_for_each_channel(books: SqliteBooks) -> None:
+def test_an_occurrence_is_raised_once_for_each_channel(books: AnyBooks) -> None:
     for _ in range(2):
         books.alerts.raise_all([ALERT], WAYS)
     due = books.alerts.read_due(100)
@@ -45,7 +45,7 @@ def test_an_occurrence_is_raised_once_for_each_channel(books: SqliteBooks) -> No
     }
 
 
-def test_it_is_due_until_it_is_delivered(books: SqliteBooks, clock: Clock) -> None:
+def test_it_is_due_until_it_is_delivered(books: AnyBooks, clock: Clock) -> None:
     books.alerts.raise_all([ALERT], ["webhook"])
     (due,) = books.alerts.read_due(100)
     books.alerts.note_failure(due.id, "status 500", NOW_MS + 10)
@@ -59,7 +59,7 @@ def test_it_is_due_until_it_is_delivered(books: SqliteBooks, clock: Clock) -> No
     assert (seen.attempts, seen.delivered_ms, seen.reason) == (2, NOW_MS + 10, None)
 
 
-def test_what_is_given_up_is_kept_with_its_reason(books: SqliteBooks, clock: Clock) -> None:
+def test_what_is_given_up_is_kept_with_its_reason(books: AnyBooks, clock: Clock) -> None:
     books.alerts.raise_all([ALERT], ["webhook"])
     (due,) = books.alerts.read_due(100)
     books.alerts.note_failure(due.id, "status 500", None)
@@ -72,7 +72,7 @@ def test_what_is_given_up_is_kept_with_its_reason(books: SqliteBooks, clock: Clo
     assert [one.text for one in books.alerts.read_latest(5)] == ["Later."]
 
 
-def test_a_balance_is_told_once_until_it_was_above_again(books: SqliteBooks, clock: Clock) -> None:
+def test_a_balance_is_told_once_until_it_was_above_again(books: AnyBooks, clock: Clock) -> None:
     def look() -> list[str]:
         clock.now_ms += 1
         books.alerts.follow_balances(500, "USD", ["webhook"])
@@ -93,7 +93,7 @@ def test_a_balance_is_told_once_until_it_was_above_again(books: SqliteBooks, clo
     assert len(look()) == 2
 
 
-def test_an_account_that_never_had_anything_has_not_fallen(books: SqliteBooks) -> None:
+def test_an_account_that_never_had_anything_has_not_fallen(books: AnyBooks) -> None:
     books.accounts.create("new", credit_nano=0, operator=False)
     spend(books, 1000)
     books.accounts.suspend("a")
@@ -106,7 +106,7 @@ def test_an_account_that_never_had_anything_has_not_fallen(books: SqliteBooks) -
 
 @pytest.mark.parametrize(("own_nano", "expected"), [(None, 1), (100, 0), (2000, 1)])
 def test_a_holder_has_a_threshold_and_a_webhook_of_his_own(
-    books: SqliteBooks, own_nano: int | None, expected: int
+    books: AnyBooks, own_nano: int | None, expected: int
 ) -> None:
     account_id = books.accounts.find_id("a")
     books.alerts.set_hook(account_id, Hook(HOOK.url, HOOK.secret, own_nano))
@@ -120,7 +120,7 @@ def test_a_holder_has_a_threshold_and_a_webhook_of_his_own(
     assert {json.loads(one.body)["account"] for one in due} <= {"a"}
 
 
-def test_a_condition_is_told_when_it_begins_and_ends(books: SqliteBooks, clock: Clock) -> None:
+def test_a_condition_is_told_when_it_begins_and_ends(books: AnyBooks, clock: Clock) -> None:
     def look(failing: dict[str, str], working: dict[str, str]) -> list[str]:
         clock.now_ms += 1
         books.alerts.follow("provider_failing", failing, working, ["webhook"])
@@ -133,7 +133,7 @@ def test_a_condition_is_told_when_it_begins_and_ends(books: SqliteBooks, clock: 
     assert look({"q": "down"}, {}) == ["down", "down", "up", "down"]
 
 
-def test_a_receiver_with_many_alerts_holds_no_other_up(books: SqliteBooks) -> None:
+def test_a_receiver_with_many_alerts_holds_no_other_up(books: AnyBooks) -> None:
     books.accounts.create("b", credit_nano=0, operator=False)
     many, few = books.accounts.find_id("a"), books.accounts.find_id("b")
     for account_id in (many, few):
@@ -149,7 +149,7 @@ def test_a_receiver_with_many_alerts_holds_no_other_up(books: SqliteBooks) -> No
     assert len(books.alerts.read_due(3)) == 3
 
 
-def test_the_lists_of_operator_and_holders_are_apart(books: SqliteBooks) -> None:
+def test_the_lists_of_operator_and_holders_are_apart(books: AnyBooks) -> None:
     account_id = books.accounts.find_id("a")
     books.alerts.set_hook(account_id, HOOK)
     books.alerts.raise_test(account_id, WAYS)
@@ -159,7 +159,7 @@ def test_the_lists_of_operator_and_holders_are_apart(books: SqliteBooks) -> None
     assert books.alerts.read_latest(9, account_id + 1) == []
 
 
-def test_events_do_not_have_the_address(books: SqliteBooks) -> None:
+def test_events_do_not_have_the_address(books: AnyBooks) -> None:
     account_id = books.accounts.find_id("a")
     books.alerts.set_hook(account_id, HOOK)
     assert books.alerts.read_hook(account_id) == HOOK

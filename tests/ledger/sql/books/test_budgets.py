@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from gateway.ledger import Allowance, Books
-from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger import Allowance
 from gateway.times import DAY_MS
-from tests.ledger.contract.kit import create_key, key_id_of
-from tests.ledger.kit import query
+from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
+from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 
-NOW_MS = 1_700_000_000_000
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "gateway.db"
+CHANGES = "SELECT kind, id FROM changes WHERE kind <> 'account' ORDER BY seq"
 
 
-@pytest.fixture
-def books(path: Path) -> Iterator[Books]:
-    with SqliteBooks(path, create=True, clock=lambda: NOW_MS) as opened:
-        opened.accounts.create("a", credit_nano=0, operator=False)
-        yield opened
-
-
-def test_an_edit_in_the_same_period_keeps_the_sum_as_it_is(books: Books, path: Path) -> None:
+def test_an_edit_in_the_same_period_keeps_the_sum_as_it_is(books: AnyBooks) -> None:
     """It is not summed up again, which could take long in a month of many requests."""
     team = books.budgets.create("a", "team", Allowance(5, "month"))
-    with SqliteBooks(path, clock=lambda: NOW_MS) as other:
-        other.connection.execute("UPDATE budgets SET spent_nano = 4")
+    books.connection.execute("UPDATE budgets SET spent_nano = 4")
     assert books.budgets.edit(team.id, {"allowance": Allowance(7, "month")}).spent_nano == 4
     assert books.budgets.edit(team.id, {"allowance": Allowance(7, "week")}).spent_nano == 0
 
 
-def test_the_server_is_told_of_each_change(books: Books, path: Path) -> None:
+def test_the_server_is_told_of_each_change(books: AnyBooks) -> None:
     def read_changes() -> list[tuple[object, ...]]:
-        return query(path, "SELECT kind, id FROM changes WHERE kind <> 'account' ORDER BY seq")
+        return books.connection.execute(CHANGES).fetchall()
 
     team = books.budgets.create("a", "team", Allowance(5, "month"))
     assert read_changes() == [], "no key spends from it yet"
@@ -53,9 +35,9 @@ def test_the_server_is_told_of_each_change(books: Books, path: Path) -> None:
     assert read_changes()[3:] == [("key", key_id), ("budget", str(team.id + 1)), ("key", key_id)]
 
 
-def test_what_is_shown_is_the_period_of_the_clock(books: Books, path: Path) -> None:
+def test_what_is_shown_is_the_period_of_the_clock(books: AnyBooks, place: BooksPlace) -> None:
     team = books.budgets.create("a", "team", Allowance(5, "day"))
-    with SqliteBooks(path, clock=lambda: NOW_MS + DAY_MS) as later:
+    with place.open(Clock(NOW_MS + DAY_MS)) as later:
         later.connection.execute("UPDATE budgets SET spent_nano = 4")
         assert later.budgets.read(team.id).remaining_nano == 5
     assert books.budgets.read(team.id).remaining_nano == 1

@@ -13,7 +13,9 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import admission, create_key, key_id_of, settlement
+from tests.ledger.sql.books.places import WITH_REQUESTS
 
+pytestmark = WITH_REQUESTS
 DAY = 19_700
 CALLS = (
     # key, model, begun, ended

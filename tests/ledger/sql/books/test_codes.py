@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import CodeStatus, CodeTerms, Conflict, InvalidCode, NotFound, StoredSecret
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks
 
 
 @pytest.fixture
-def codes(books: SqliteBooks) -> dict[CodeStatus, str]:
+def codes(books: AnyBooks) -> dict[CodeStatus, str]:
     """Make one code of each status; return their ids."""
     names: tuple[CodeStatus, ...] = ("open", "redeemed", "void", "expired")
     for number, name in enumerate(names):
@@ -23,7 +23,7 @@ def codes(books: SqliteBooks) -> dict[CodeStatus, str]:
     return {name: f"code_{number}" for number, name in enumerate(names)}
 
 
-def test_each_status_lists_its_own(books: SqliteBooks, codes: dict[CodeStatus, str]) -> None:
+def test_each_status_lists_its_own(books: AnyBooks, codes: dict[CodeStatus, str]) -> None:
     for status, code_id in codes.items():
         total, (found,) = books.codes.read_page(status, "batch", None, None)
         assert (total, found.id, found.status(NOW_MS)) == (1, code_id, status)
@@ -33,7 +33,7 @@ def test_each_status_lists_its_own(books: SqliteBooks, codes: dict[CodeStatus, s
 
 
 def test_only_what_is_open_can_be_redeemed(
-    books: SqliteBooks, codes: dict[CodeStatus, str], clock: Clock
+    books: AnyBooks, codes: dict[CodeStatus, str], clock: Clock
 ) -> None:
     for name in codes:
         if name != "open":
@@ -48,7 +48,7 @@ def test_only_what_is_open_can_be_redeemed(
 
 
 def test_voiding_spares_what_was_redeemed(
-    books: SqliteBooks, codes: dict[CodeStatus, str], clock: Clock
+    books: AnyBooks, codes: dict[CodeStatus, str], clock: Clock
 ) -> None:
     with pytest.raises(Conflict, match="was redeemed by 'a'"):
         books.codes.void(codes["redeemed"])
@@ -62,7 +62,7 @@ def test_voiding_spares_what_was_redeemed(
 
 
 def test_a_code_for_an_unknown_account_stays_open(
-    books: SqliteBooks, codes: dict[CodeStatus, str]
+    books: AnyBooks, codes: dict[CodeStatus, str]
 ) -> None:
     with pytest.raises(NotFound):
         books.codes.redeem("nobody", b"open".ljust(32))

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from gateway.ledger import MAX_INTEGER, Conflict, EntryFilter, NotFound, Refused
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks
 
 
-def test_a_balance_stays_what_the_ledger_can_keep(books: SqliteBooks) -> None:
+def test_a_balance_stays_what_the_ledger_can_keep(books: AnyBooks) -> None:
     room_nano = MAX_INTEGER - 1000
     books.entries.post("a", "credit", room_nano, note="")
     with pytest.raises(Refused) as refusal:
@@ -27,7 +27,7 @@ def test_a_balance_stays_what_the_ledger_can_keep(books: SqliteBooks) -> None:
 @pytest.mark.parametrize(
     "changed", [{"kind": "correction"}, {"amount_nano": 6}, {"note": "other"}], ids=str
 )
-def test_a_repeated_post_must_be_the_same(books: SqliteBooks, changed: dict[str, object]) -> None:
+def test_a_repeated_post_must_be_the_same(books: AnyBooks, changed: dict[str, object]) -> None:
     post: dict[str, Any] = {
         "account": "a",
         "kind": "credit",
@@ -42,13 +42,13 @@ def test_a_repeated_post_must_be_the_same(books: SqliteBooks, changed: dict[str,
     assert books.accounts.read("a").balance_nano == 1005
 
 
-def test_a_correction_names_a_request_of_its_account(books: SqliteBooks) -> None:
+def test_a_correction_names_a_request_of_its_account(books: AnyBooks) -> None:
     with pytest.raises(NotFound) as refusal:
         books.entries.post("a", "correction", 5, note="", request_id="req_1")
     assert refusal.value.field == "request_id"
 
 
-def test_a_run_goes_on_where_its_times_left_nothing(books: SqliteBooks, clock: Clock) -> None:
+def test_a_run_goes_on_where_its_times_left_nothing(books: AnyBooks, clock: Clock) -> None:
     """`limit` counts the entries that were looked at, so an empty run need not be the last."""
     for _ in range(4):
         clock.now_ms += 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gateway.ledger import SYSTEM
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks
 
 
-def test_a_search_is_literal_and_ignores_case(books: SqliteBooks) -> None:
+def test_a_search_is_literal_and_ignores_case(books: AnyBooks) -> None:
     """Wildcards of LIKE and its escape are letters like others."""
     for target in ("50%", "5000", "a_b", "axb", "a\\b"):
         books.note("test", account=None, target=target)
@@ -18,7 +18,7 @@ def test_a_search_is_literal_and_ignores_case(books: SqliteBooks) -> None:
         assert books.events.count(part) == len(targets)
 
 
-def test_pages_go_back_from_the_latest(books: SqliteBooks) -> None:
+def test_pages_go_back_from_the_latest(books: AnyBooks) -> None:
     for number in range(4):
         books.note("test", account=None, target=str(number))
     first = books.events.read_page("test", None, 3)
@@ -26,9 +26,7 @@ def test_pages_go_back_from_the_latest(books: SqliteBooks) -> None:
     assert [event.target for event in (*first, *second)] == ["3", "2", "1", "0"]
 
 
-def test_the_last_of_an_action_is_the_last_that_was_written(
-    books: SqliteBooks, clock: Clock
-) -> None:
+def test_the_last_of_an_action_is_the_last_that_was_written(books: AnyBooks, clock: Clock) -> None:
     """Also if the clock was set back."""
     assert books.events.find_last("test") is None
     for now_ms in (NOW_MS + 5, NOW_MS + 3):
@@ -41,7 +39,7 @@ def test_the_last_of_an_action_is_the_last_that_was_written(
     assert books.events.find_last("test") == last
 
 
-def test_what_a_process_did_has_its_own_time(books: SqliteBooks) -> None:
+def test_what_a_process_did_has_its_own_time(books: AnyBooks) -> None:
     books.actor = SYSTEM
     books.events.append("test", target="a file", detail="done", at_ms=7)
     last = books.events.find_last("test")

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from gateway.ledger import Conflict, KeyChanges, KeyTerms, StoredSecret
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks
 
 NEW = StoredSecret("key_new", b"n" * 32, "last")
 
 
-def test_a_replaced_key_can_neither_be_replaced_again_nor_live_longer(books: SqliteBooks) -> None:
+def test_a_replaced_key_can_neither_be_replaced_again_nor_live_longer(books: AnyBooks) -> None:
     old = key_id_of(create_key(books, "a"))
     books.keys.replace(old, NEW, grace_ms=1000)
     deeds: tuple[Callable[[], object], ...] = (
@@ -29,14 +29,14 @@ def test_a_replaced_key_can_neither_be_replaced_again_nor_live_longer(books: Sql
     assert books.keys.read(old).replaced_by == NEW.id
 
 
-def test_a_grace_is_no_longer_than_the_key_had(books: SqliteBooks) -> None:
+def test_a_grace_is_no_longer_than_the_key_had(books: AnyBooks) -> None:
     old = key_id_of(create_key(books, "a", KeyTerms(expires_ms=NOW_MS + 10)))
     books.keys.replace(old, NEW, grace_ms=1000)
     assert books.keys.read(old).terms.expires_ms == NOW_MS + 10
 
 
 @pytest.mark.parametrize("ended", ["revoked", "expired"])
-def test_a_key_that_ended_stays_as_it_is(books: SqliteBooks, clock: Clock, ended: str) -> None:
+def test_a_key_that_ended_stays_as_it_is(books: AnyBooks, clock: Clock, ended: str) -> None:
     key_id = key_id_of(create_key(books, "a", KeyTerms(expires_ms=NOW_MS + 1)))
     if ended == "revoked":
         books.keys.revoke(key_id)
@@ -52,7 +52,7 @@ def test_a_key_that_ended_stays_as_it_is(books: SqliteBooks, clock: Clock, ended
     assert books.keys.read(key_id).status(clock()) == ended
 
 
-def test_changes_are_described_without_what_did_not_change(books: SqliteBooks) -> None:
+def test_changes_are_described_without_what_did_not_change(books: AnyBooks) -> None:
     key_id = key_id_of(create_key(books, "a"))
     said: list[tuple[KeyChanges, str]] = [
         ({"name": "n"}, "name 'n'"),
@@ -67,7 +67,7 @@ def test_changes_are_described_without_what_did_not_change(books: SqliteBooks) -
 
 
 def test_pages_are_from_the_newest_and_can_leave_out_what_ended(
-    books: SqliteBooks, clock: Clock
+    books: AnyBooks, clock: Clock
 ) -> None:
     key_ids = []
     for _ in range(3):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import OtherRequest, Refused, RepeatableRequest, StoredReply
-from gateway.ledger.sqlite.books import SqliteBooks
+from tests.ledger.sql.books.places import AnyBooks
 
 REPEATABLE = RepeatableRequest("1", "/route", "key", b"r" * 32)
 
 
-def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: SqliteBooks) -> None:
+def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: AnyBooks) -> None:
     def credit() -> StoredReply:
         books.entries.post("a", "credit", 5, note="")
         return StoredReply(201, b"reply")
@@ -31,7 +31,7 @@ def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: SqliteBooks) -> No
     ("account_id", "route", "key"), [(2, "/route", "key"), (1, "/other", "key"), (1, "/route", "k")]
 )
 def test_an_idempotency_key_is_of_one_account_and_route(
-    books: SqliteBooks, account_id: int, route: str, key: str
+    books: AnyBooks, account_id: int, route: str, key: str
 ) -> None:
     books.accounts.create("b", credit_nano=0, operator=False)
     books.replays.run_once(REPEATABLE, lambda: StoredReply(200, b"first"))

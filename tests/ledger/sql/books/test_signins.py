@@ -6,28 +6,28 @@ import pytest
 
 from gateway.ledger import HOLDER_IDLE_MS, SESSION_MS, Conflict, NotFound, Opening, SessionView
 from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 
 
 def opening(name: str, *, replaces: str | None = None) -> Opening:
     return Opening(name, name.encode().ljust(32), "Firefox on Linux", "192.0.2.7", replaces)
 
 
-def open_session(books: SqliteBooks, name: str, *, replaces: str | None = None) -> SessionView:
+def open_session(books: AnyBooks, name: str, *, replaces: str | None = None) -> SessionView:
     session = books.signins.open_by_password("a", "hash", None, opening(name, replaces=replaces))
     assert session is not None
     return session
 
 
 @pytest.fixture
-def password(books: SqliteBooks) -> str:
+def password(books: AnyBooks) -> str:
     books.signins.set_password("a", "hash")
     return "hash"
 
 
-def test_a_link_is_used_once_and_in_time(books: SqliteBooks, clock: Clock) -> None:
+def test_a_link_is_used_once_and_in_time(books: AnyBooks, clock: Clock) -> None:
     for digest, expires_ms in ((b"1" * 32, NOW_MS + 1), (b"2" * 32, NOW_MS + 2)):
         books.signins.set_link("a", digest, expires_ms)
     assert books.signins.open_by_link(b"1" * 32, opening("s")) is None, "a later link replaced it"
@@ -41,7 +41,7 @@ def test_a_link_is_used_once_and_in_time(books: SqliteBooks, clock: Clock) -> No
 
 
 @pytest.mark.usefixtures("password")
-def test_a_session_ends_unused_or_old(books: SqliteBooks, clock: Clock) -> None:
+def test_a_session_ends_unused_or_old(books: AnyBooks, clock: Clock) -> None:
     digest = open_session(books, "s").id.encode().ljust(32)
     clock.now_ms += HOLDER_IDLE_MS - 1
     while clock() < NOW_MS + SESSION_MS:
@@ -56,20 +56,22 @@ def test_a_session_ends_unused_or_old(books: SqliteBooks, clock: Clock) -> None:
 
 
 @pytest.mark.usefixtures("password")
-def test_the_last_use_is_written_now_and_then(books: SqliteBooks, clock: Clock) -> None:
+def test_the_last_use_is_written_now_and_then(
+    books: AnyBooks, place: BooksPlace, clock: Clock
+) -> None:
     """Each update is a write; a ledger that cannot be written still knows its sessions."""
     digest = open_session(books, "s").id.encode().ljust(32)
     for seconds_ms in (SEEN_EVERY_MS - 1, SEEN_EVERY_MS):
         clock.now_ms = NOW_MS + seconds_ms
         assert books.signins.find_session(digest) is not None
     assert books.signins.read_sessions(1)[0].last_seen_ms == NOW_MS + SEEN_EVERY_MS
-    books.connection.execute("PRAGMA query_only = ON")
+    place.refuse_writes(books)
     clock.now_ms += SEEN_EVERY_MS
     assert books.signins.find_session(digest) is not None
 
 
 @pytest.mark.usefixtures("password")
-def test_one_session_too_many_ends_the_least_used(books: SqliteBooks, clock: Clock) -> None:
+def test_one_session_too_many_ends_the_least_used(books: AnyBooks, clock: Clock) -> None:
     for number in range(MAX_SESSIONS + 1):
         clock.now_ms += 1
         open_session(books, f"s{number}")
@@ -78,7 +80,7 @@ def test_one_session_too_many_ends_the_least_used(books: SqliteBooks, clock: Clo
     assert found == {"new", *(f"s{number}" for number in range(1, MAX_SESSIONS))}
 
 
-def test_a_new_password_ends_sessions_and_links(books: SqliteBooks, password: str) -> None:
+def test_a_new_password_ends_sessions_and_links(books: AnyBooks, password: str) -> None:
     session = open_session(books, "s")
     books.signins.set_link("a", b"1" * 32, NOW_MS + 1)
     with pytest.raises(Conflict):
@@ -90,7 +92,7 @@ def test_a_new_password_ends_sessions_and_links(books: SqliteBooks, password: st
     assert books.signins.set_password("a", "newer") == 1, "how many sessions ended"
 
 
-def test_a_suspended_operators_session_is_a_holders(books: SqliteBooks) -> None:
+def test_a_suspended_operators_session_is_a_holders(books: AnyBooks) -> None:
     books.accounts.create("boss", credit_nano=0, operator=True)
     books.signins.set_password("boss", "hash")
     session = books.signins.open_by_password("boss", "hash", "renewed", opening("s"))
@@ -103,7 +105,7 @@ def test_a_suspended_operators_session_is_a_holders(books: SqliteBooks) -> None:
     assert not found.account.operator
 
 
-def test_a_failure_under_an_unknown_name_does_not_keep_it(books: SqliteBooks) -> None:
+def test_a_failure_under_an_unknown_name_does_not_keep_it(books: AnyBooks) -> None:
     """It may be somebody's password."""
     for name in ("a", "hunter2", None):
         books.signins.note_failure(name, "password")
@@ -111,7 +113,7 @@ def test_a_failure_under_an_unknown_name_does_not_keep_it(books: SqliteBooks) ->
     assert [event.account for event in failures] == [None, None, "a"]
 
 
-def test_a_proxy_s_word_opens_one_session_for_a_device(books: SqliteBooks, clock: Clock) -> None:
+def test_a_proxy_s_word_opens_one_session_for_a_device(books: AnyBooks, clock: Clock) -> None:
     first = books.signins.open_by_header("a", opening("s"))
     assert first is not None
     assert (first.id, first.opened_by, first.by_proxy) == ("s", "identity header", True)

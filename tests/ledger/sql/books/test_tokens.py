@@ -8,28 +8,28 @@ import pytest
 
 from gateway.ledger import Conflict, NotFound, StoredSecret, TokenTerms, TokenView
 from gateway.ledger.sql.books.tokens import USED_EVERY_MS
-from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 
 DIGEST = b"1" * 32
 TERMS = TokenTerms("shop", "accounts")
 
 
 def create(
-    books: SqliteBooks, token_id: str = "tok_1", digest: bytes = DIGEST, terms: TokenTerms = TERMS
+    books: AnyBooks, token_id: str = "tok_1", digest: bytes = DIGEST, terms: TokenTerms = TERMS
 ) -> TokenView:
     return books.tokens.create(terms, StoredSecret(token_id, digest, "a1b2"))
 
 
-def test_a_token_is_found_by_its_digest(books: SqliteBooks) -> None:
+def test_a_token_is_found_by_its_digest(books: AnyBooks) -> None:
     made = create(books)
     assert made == TokenView("tok_1", TERMS, "a1b2", "cli", NOW_MS, None, None)
     assert books.tokens.find(DIGEST) == made
     assert books.tokens.find(b"2" * 32) is None
 
 
-def test_a_name_is_free_again_once_its_token_is_revoked(books: SqliteBooks, clock: Clock) -> None:
+def test_a_name_is_free_again_once_its_token_is_revoked(books: AnyBooks, clock: Clock) -> None:
     create(books)
     with pytest.raises(Conflict) as caught:
         create(books, "tok_2", b"2" * 32)
@@ -41,7 +41,7 @@ def test_a_name_is_free_again_once_its_token_is_revoked(books: SqliteBooks, cloc
     assert books.tokens.revoke("shop").id == "tok_2"
 
 
-def test_a_token_is_revoked_once(books: SqliteBooks, clock: Clock) -> None:
+def test_a_token_is_revoked_once(books: AnyBooks, clock: Clock) -> None:
     create(books)
     assert books.tokens.revoke("tok_1").revoked_ms == NOW_MS
     clock.now_ms += 1
@@ -59,7 +59,9 @@ def test_a_token_is_revoked_once(books: SqliteBooks, clock: Clock) -> None:
     ]
 
 
-def test_the_last_use_is_written_now_and_then(books: SqliteBooks, clock: Clock) -> None:
+def test_the_last_use_is_written_now_and_then(
+    books: AnyBooks, place: BooksPlace, clock: Clock
+) -> None:
     """Each update is a write; a ledger that cannot be written still knows its tokens."""
     create(books, terms=replace(TERMS, expires_ms=NOW_MS + 3 * USED_EVERY_MS))
     noted = []
@@ -70,5 +72,5 @@ def test_the_last_use_is_written_now_and_then(books: SqliteBooks, clock: Clock) 
     last_ms = NOW_MS + USED_EVERY_MS
     assert noted == [NOW_MS, NOW_MS, last_ms, last_ms], "one that has expired is not used"
     clock.now_ms = NOW_MS + 2 * USED_EVERY_MS
-    books.connection.execute("PRAGMA query_only = ON")
+    place.refuse_writes(books)
     assert books.tokens.find(DIGEST) is not None

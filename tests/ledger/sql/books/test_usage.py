@@ -20,7 +20,9 @@ from gateway.ledger.sqlite.batch import commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
+from tests.ledger.sql.books.places import WITH_REQUESTS
 
+pytestmark = WITH_REQUESTS
 DAY = NOW_MS // DAY_MS
 
 
