@@ -139,7 +139,7 @@ class PostgresLedger:
         try:
             await self.wait_admitted(hold)
         except LedgerUnavailable:
-            self.settle(hold, _void(hold.admission))  # it may be admitted yet
+            _ = self.settle(hold, _void(hold.admission))  # it may be admitted yet
             raise
 
     async def wait_admitted(self, hold: Hold) -> None:
