@@ -193,7 +193,8 @@ END
 $$;
 
 -- Replace the expected tokens of rates by those that were used.
-CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
     UPDATE rates SET tokens_full_us = tokens_full_us + more * 60000000 / tokens_limit
     FROM (
         SELECT account_id, of.key_id, sum(more)::bigint AS more
@@ -202,7 +203,8 @@ CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE
         ) CROSS JOIN LATERAL (VALUES (correction.key_id), ('')) AS of (key_id)
         GROUP BY 1, 2
     ) AS sums
-    WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0
+    WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0;
+END
 $$;
 
 -- Take back the charge of a request whose settlement was withdrawn, but had been committed by a round
