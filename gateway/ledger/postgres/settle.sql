@@ -5,8 +5,12 @@
 CREATE OR REPLACE FUNCTION settle_requests(node BIGINT, settled JSON, at_ms BIGINT) RETURNS JSON
 LANGUAGE plpgsql AS $$
 DECLARE
+    lowest TEXT;
+    highest TEXT;
     result JSON;
 BEGIN
+    SELECT min(id), max(id) INTO lowest, highest
+    FROM json_to_recordset(settled) AS one (id TEXT COLLATE "C");
     WITH item AS MATERIALIZED (
         SELECT * FROM json_to_recordset(settled) AS item (
             place BIGINT, id TEXT, state TEXT, provider TEXT, attempts BIGINT, outcome TEXT,
@@ -34,6 +38,7 @@ BEGIN
             reported_cost_nano = item.reported_cost_nano
         FROM item
         WHERE requests.id = item.id AND requests.state = 'pending' AND requests.node_id = node
+            AND requests.id BETWEEN lowest AND highest
         RETURNING requests.*, item.place
     ), entered AS (
         INSERT INTO entries (
