@@ -14,11 +14,16 @@ from gateway.ledger.postgres.serving.messages import (
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.rounds import Item
 
-ROUND = "SELECT run_round(?, ?, ?, ?)"
+ROUND = "SELECT run_round(?, ?, ?, ?, ?)"
 
 
 def run_round(
-    session: Session, node: Node, ended: Sequence[Item] = (), asked: Sequence[Item] = ()
+    session: Session,
+    node: Node,
+    ended: Sequence[Item] = (),
+    asked: Sequence[Item] = (),
+    *,
+    now_ms: int | None = None,
 ) -> Answer:
     """Settle and admit in one round."""
     values = (
@@ -26,19 +31,21 @@ def run_round(
         node.epoch,
         write_settlements(ended).decode(),
         write_admissions(asked, ()).decode(),
+        now_ms,
     )
     row = session.execute(ROUND, values).fetchone()
     assert row is not None
     return read_answer(row[0])
 
 
-def write_requests(session: Session, items: Sequence[Item]) -> None:
+def write_requests(session: Session, items: Sequence[Item], now_ms: int) -> None:
     """Admit and settle each request in rounds of its own, so that no hold is in another's way."""
     node = register(session)
     for item in items:
         request_id = item.hold.admission.request_id
         if item.insert:
-            answer = run_round(session, node, asked=[item])
+            answer = run_round(session, node, asked=[item], now_ms=now_ms)
             assert answer.admitted == {request_id}, answer.declined
         if item.settlement is not None:
-            assert run_round(session, node, ended=[item]).settled == {request_id}
+            answer = run_round(session, node, ended=[item], now_ms=now_ms)
+            assert answer.settled == {request_id}, answer.others

@@ -29,11 +29,11 @@ def make_item(
 
 
 def add_requests(connection: Connection, items: Sequence[Item], now_ms: int) -> None:
-    """Write the requests. PostgreSQL dates their charges by its own clock."""
+    """Write the requests and their charges at a time."""
     if isinstance(connection, sqlite3.Connection):
         commit_requests(connection, items, now_ms)
         return
     from gateway.ledger.postgres.session import Session
     from tests.ledger.postgres.rounds import write_requests
 
-    write_requests(cast("Session", connection), items)
+    write_requests(cast("Session", connection), items, now_ms)
