@@ -67,19 +67,27 @@ CREATE OR REPLACE FUNCTION take_over(
     node BIGINT, its_epoch BIGINT, silence INTERVAL, its_time_ms BIGINT
 ) RETURNS TABLE (dead_id BIGINT, host_name TEXT, process BIGINT, interrupted BIGINT)
 LANGUAGE plpgsql AS $$
+DECLARE
+    silent BIGINT[];
 BEGIN
     PERFORM enter_as(node, its_epoch);
     IF NOT pg_try_advisory_xact_lock(4745, 0) THEN
         RETURN;
     END IF;
-    FOR dead_id, host_name, process IN
-        SELECT id, host, pid FROM nodes
-        WHERE ended_at IS NULL AND id <> node AND seen_at < clock_timestamp() - silence
-            AND (SELECT steady_at FROM nodes AS mine WHERE mine.id = node)
-                < clock_timestamp() - silence
-        ORDER BY id
-    LOOP
+    SELECT array_agg(id ORDER BY id) INTO silent FROM nodes
+    WHERE ended_at IS NULL AND id <> node AND seen_at < clock_timestamp() - silence
+        AND (SELECT steady_at FROM nodes AS mine WHERE mine.id = node)
+            < clock_timestamp() - silence;
+    -- In the order of all rounds, however many nodes there are: one that was only slow may have a round.
+    FOREACH dead_id IN ARRAY coalesce(silent, '{}') LOOP
         PERFORM pg_advisory_xact_lock(4744, dead_id::int);
+    END LOOP;
+    PERFORM 1 FROM accounts WHERE id IN (
+        SELECT account_id FROM requests WHERE state = 'pending' AND node_id = ANY (silent)
+    ) ORDER BY id FOR NO KEY UPDATE;
+    FOR dead_id, host_name, process IN
+        SELECT id, host, pid FROM nodes WHERE id = ANY (silent) ORDER BY id
+    LOOP
         UPDATE nodes SET epoch = epoch + 1, ended_at = clock_timestamp()
         WHERE id = dead_id AND ended_at IS NULL AND seen_at < clock_timestamp() - silence;
         IF FOUND THEN

@@ -46,10 +46,10 @@ BEGIN
         )
         SELECT
             account_id, 'charge', -cost_nano,
-            balance_nano - sum(cost_nano) OVER (PARTITION BY account_id ORDER BY place),
+            balance_nano - sum(cost_nano) OVER (PARTITION BY account_id ORDER BY place, ended.id),
             ended.id, at_ms
         FROM ended JOIN accounts ON accounts.id = account_id
-        WHERE state = 'posted' ORDER BY place
+        WHERE state = 'posted' ORDER BY place, ended.id
     ), charged AS (
         UPDATE accounts SET
             balance_nano = balance_nano - sums.cost_nano, held_nano = held_nano - sums.freed_nano,
