@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("psycopg", reason="no psycopg: pip install 'gateway[postgres]'")
 
-from gateway.ledger.errors import LedgerError  # noqa: E402 - needs what was looked for
-from gateway.ledger.postgres.session import connect  # noqa: E402
-from tests.support.process import free_port  # noqa: E402
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.postgres.session import connect
+from tests.support.process import free_port
 
 
 def test_a_server_that_does_not_run_is_told_by_the_reason() -> None:
