@@ -46,6 +46,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.ledger.alert_records import Alert as Alert
+from gateway.ledger.alert_records import AlertState as AlertState
 from gateway.ledger.alert_records import AlertView as AlertView
 from gateway.ledger.alert_records import Channel as Channel
 from gateway.ledger.alert_records import Due as Due

@@ -118,8 +118,8 @@ class Events(Protocol):
 
     def count(self, search: str | None) -> int: ...
 
-    def find_last(self, action: str) -> EventView | None:
-        """Return the last event of an action, or None."""
+    def find_last(self, action: str, address: str | None = None) -> EventView | None:
+        """Return the last event of an action, of anybody or from an address, or None."""
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note what a process did to itself, and when. It must not contain a secret."""
