@@ -36,9 +36,14 @@ class Answer:
     words: str
 
 
-def name_process(pid: int) -> str:
-    """Name a process of this machine among those that serve from one ledger."""
-    return f"process {pid} on {socket.gethostname()}"
+def name_process(pid: int, host: str | None = None) -> str:
+    """Name a process among those that serve from one ledger, by default one of this machine."""
+    return f"process {pid} on {host or socket.gethostname()}"
+
+
+def name_node(location: ledger.Location) -> str | None:
+    """Name this process if others can serve from the ledger, too."""
+    return name_process(os.getpid()) if isinstance(location, ledger.DatabaseUrl) else None
 
 
 def note(books: ledger.Books, reload: Reload, file: str, pid: int) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway.admin.reload import name_process
+from gateway.admin.reload import name_node
 from gateway.alerts import findings
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api import Gateway
 from gateway.config import Alerts
-from gateway.ledger import Alert, AlertState, Books, DatabaseUrl, LedgerError
+from gateway.ledger import Alert, AlertState, Books, LedgerError
 from gateway.tasks import spawn
 from gateway.times import unix_ms
 
@@ -48,8 +47,7 @@ class Watch:
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
-        is_shared = isinstance(self._location, DatabaseUrl)
-        self._node = name_process(os.getpid()) if is_shared else ""
+        self._node = name_node(self._location)
         """This process, if others may serve from the same ledger: each tells of its own outage."""
         self._outage_alerts: Alerts | None = None
         """The channels that are told of it."""
@@ -135,7 +133,7 @@ class Watch:
 
     @property
     def _by_node(self) -> str:
-        return self._node and f" by {self._node}"
+        return f" by {self._node}" if self._node else ""
 
     def _describe_outage(self, text: str, end: str = "", *, state: AlertState = "raised") -> Alert:
         subject = f"ledger, {self._node}" if self._node else "ledger"

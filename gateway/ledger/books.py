@@ -31,6 +31,7 @@ from gateway.ledger.records import (
     EntryView,
     EventView,
     MoveRecord,
+    NodeView,
     RepeatableRequest,
     StandingView,
     StoredReply,
@@ -164,6 +165,9 @@ class Books(AbstractContextManager["Books"], Protocol):
 
     def audit(self) -> AuditReport:
         """Prove that balances, entries, requests and sums agree; a success is a checkpoint."""
+
+    def list_nodes(self) -> list[NodeView]:
+        """Return the processes that serve from a shared ledger; none if only one can serve."""
 
     def find_last_checkpoint_ms(self) -> int | None:
         """Return when a proof last covered new entries, whichever process ran it."""
