@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway import ledger
+from gateway.admin.nodes import name_process
 from gateway.config import Reload
 from gateway.times import unix_ms
 
@@ -34,16 +34,6 @@ class Answer:
     at_ms: int
     ok: bool
     words: str
-
-
-def name_process(pid: int, host: str | None = None) -> str:
-    """Name a process among those that serve from one ledger, by default one of this machine."""
-    return f"process {pid} on {host or socket.gethostname()}"
-
-
-def name_node(location: ledger.Location) -> str | None:
-    """Name this process if others can serve from the ledger, too."""
-    return name_process(os.getpid()) if isinstance(location, ledger.DatabaseUrl) else None
 
 
 def note(books: ledger.Books, reload: Reload, file: str, pid: int) -> None:

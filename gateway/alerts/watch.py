@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway.admin.reload import name_node
+from gateway.admin import nodes
 from gateway.alerts import findings
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api import Gateway
@@ -47,7 +47,7 @@ class Watch:
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
-        self._node = name_node(self._location)
+        self._node = nodes.name_node(self._location)
         """This process, if others may serve from the same ledger: each tells of its own outage."""
         self._outage_alerts: Alerts | None = None
         """The channels that are told of it."""

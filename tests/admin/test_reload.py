@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from gateway.admin import reload
+from gateway.admin.nodes import name_process
 from gateway.config import Reload
 from gateway.ledger import open_books
 from gateway.ledger.books import Books
@@ -81,7 +82,7 @@ def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:
         assert found.words.startswith("mine")
         last = books.events.find_last(reload.ACTION)
         assert last is not None
-        assert (last.actor, last.address) == ("system", reload.name_process(PID + 1))
+        assert (last.actor, last.address) == ("system", name_process(PID + 1))
 
 
 def test_a_process_that_ended_does_not_answer(path: Path) -> None:

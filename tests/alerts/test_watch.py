@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.admin.reload import name_process
+from gateway.admin.nodes import name_process
 from gateway.alerts import Watch
 from gateway.api import Gateway
 from gateway.config import Alerts

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.admin import alerts, views
-from gateway.admin.reload import name_node, name_process
+from gateway.admin import alerts, nodes, views
 from gateway.config import Config, Reload
 from gateway.console.api.observations import describe_load, read_upstream
 from gateway.console.paging import Listing, read_page
@@ -54,7 +53,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
     facts, upstream = await request.run(_read_facts), await read_upstream(request)
     return Answer(
         {
-            "node": name_node(gateway.config.storage.location),
+            "node": nodes.name_node(gateway.config.storage.location),
             "nodes": [_describe_node(one) for one in facts.nodes],
             "version": find_version(),
             "started": format_iso(process.started_ms),
@@ -124,7 +123,7 @@ def _describe_reload(reload: Reload | None) -> dict[str, object] | None:
 
 def _describe_node(node: NodeView) -> dict[str, object]:
     return {
-        "name": name_process(node.pid, node.host),
+        "name": nodes.name_process(node.pid, node.host),
         **views.describe(node, "version", "since_ms", "seen_ms"),
     }
 

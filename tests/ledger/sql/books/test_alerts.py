@@ -170,9 +170,10 @@ def let_in(books: AnyBooks, first: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("is_up", [False, True])
 def test_of_two_that_see_a_condition_one_tells(
-    books: AnyBooks, other: AnyBooks, *, is_up: bool
+    books: AnyBooks, other: AnyBooks, clock: Clock, *, is_up: bool
 ) -> None:
     def look(books: AnyBooks, *, is_up: bool) -> None:
+        clock.now_ms += 1
         failing, working = ({}, {"p": "up"}) if is_up else ({"p": "down"}, {})
         books.alerts.follow("provider_failing", failing, working, ["webhook"])
 
@@ -187,10 +188,10 @@ def test_of_two_that_see_a_balance_fall_one_tells(
     books: AnyBooks, other: AnyBooks, clock: Clock
 ) -> None:
     def look(books: AnyBooks) -> None:
+        clock.now_ms += 1
         books.alerts.follow_balances(500, "USD", ["webhook"])
 
     for _ in range(2):
-        clock.now_ms += 1
         spend(books, 600)
         let_in(books, lambda: look(other))
         look(books)
