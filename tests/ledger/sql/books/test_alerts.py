@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Final, TypeAlias
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 
 WAYS: Final = ("webhook", "command")
 ALERT: Final = Alert("missing_usage", "p/m", "2026-11-22", "No usage.")
+LetIn: TypeAlias = Callable[[Callable[[], object]], None]
 HOOK: Final = Hook("https://hooks.example.com/", "whsec_1", None)
 
 
@@ -156,21 +157,25 @@ def other(place: BooksPlace, books: AnyBooks, clock: Clock) -> Iterator[AnyBooks
         yield other
 
 
-def let_in(books: AnyBooks, first: Callable[[], object]) -> None:
+@pytest.fixture
+def let_in(books: AnyBooks, monkeypatch: pytest.MonkeyPatch) -> LetIn:
     """Let another process act after the next look of these books, right before what they change."""
     own = books.changing
 
-    def change() -> AbstractContextManager[Connection]:
-        books.changing = own  # type: ignore[method-assign]
-        first()
-        return own()
+    def let_in(act: Callable[[], object]) -> None:
+        def change() -> AbstractContextManager[Connection]:
+            monkeypatch.setattr(books, "changing", own)
+            act()
+            return own()
 
-    books.changing = change  # type: ignore[method-assign,assignment]
+        monkeypatch.setattr(books, "changing", change)
+
+    return let_in
 
 
 @pytest.mark.parametrize("is_up", [False, True])
 def test_of_two_that_see_a_condition_one_tells(
-    books: AnyBooks, other: AnyBooks, clock: Clock, *, is_up: bool
+    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn, *, is_up: bool
 ) -> None:
     def look(books: AnyBooks, *, is_up: bool) -> None:
         clock.now_ms += 1
@@ -179,13 +184,13 @@ def test_of_two_that_see_a_condition_one_tells(
 
     if is_up:
         look(books, is_up=False)
-    let_in(books, lambda: look(other, is_up=is_up))
+    let_in(lambda: look(other, is_up=is_up))
     look(books, is_up=is_up)
     assert sorted(texts(other)) == ["down", "up"][: 1 + is_up]
 
 
 def test_of_two_that_see_a_balance_fall_one_tells(
-    books: AnyBooks, other: AnyBooks, clock: Clock
+    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn
 ) -> None:
     def look(books: AnyBooks) -> None:
         clock.now_ms += 1
@@ -193,11 +198,11 @@ def test_of_two_that_see_a_balance_fall_one_tells(
 
     for _ in range(2):
         spend(books, 600)
-        let_in(books, lambda: look(other))
+        let_in(lambda: look(other))
         look(books)
         assert len(texts(books)) == 1
         books.entries.post("a", "credit", 600, note="")
-        let_in(books, lambda: look(other))
+        let_in(lambda: look(other))
         look(books)
         for due in books.alerts.read_due(9):
             books.alerts.note_delivered(due.id)
