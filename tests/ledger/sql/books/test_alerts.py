@@ -158,7 +158,7 @@ def other(place: BooksPlace, books: AnyBooks, clock: Clock) -> Iterator[AnyBooks
 
 
 @pytest.fixture
-def let_in(books: AnyBooks, monkeypatch: pytest.MonkeyPatch) -> LetIn:
+def let_in(books: AnyBooks, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LetIn:
     """Let another process act after the next look of these books, right before what they change."""
     own = books.changing
 
@@ -166,6 +166,7 @@ def let_in(books: AnyBooks, monkeypatch: pytest.MonkeyPatch) -> LetIn:
         def change() -> AbstractContextManager[Connection]:
             monkeypatch.setattr(books, "changing", own)
             act()
+            clock.now_ms += 1
             return own()
 
         monkeypatch.setattr(books, "changing", change)
