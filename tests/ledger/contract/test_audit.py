@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gateway.ledger import LedgerMismatch
@@ -59,15 +61,16 @@ async def test_spoiled_books_are_named_and_not_served_from(place: Place) -> None
             pass
 
 
-@needs(Needs.BOOKS)
+@needs(Needs.BOOKS, Needs.FILES)
 async def test_a_backup_is_a_ledger_of_that_moment(place: Place) -> None:
     digest = place.seed(credit_nano=5000)
-    copy = Place(place.implementation, place.path.with_name("copy.db"))
+    target = Path(place.location).with_name("copy.db")
+    copy = Place(place.implementation, str(target))
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
         await charge(ledger, key, 100)
         with place.open_books() as books:
-            assert books.back_up(copy.path) > 0
+            assert books.back_up(target) > 0
             backup = books.events.find_last("ledger.backup")
             assert backup is not None
             assert (backup.at_ms, backup.target) == (NOW_MS, "copy.db")
