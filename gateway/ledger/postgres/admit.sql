@@ -56,7 +56,7 @@ $$;
 
 -- Admit requests of one node, each after the one before it. The caller has locked their accounts.
 --
--- Returned: the ids that were admitted, and the others with the reason. A request that may have been
+-- Returned: the ids that were admitted, and the others with the reason and what is spent. A request that may have been
 -- admitted already (`again`: the answer was lost) is looked up first.
 CREATE OR REPLACE FUNCTION admit_requests(node BIGINT, asked JSON, at_ms BIGINT) RETURNS JSON
 LANGUAGE plpgsql AS $$
@@ -108,7 +108,10 @@ BEGIN
             )
         END;
         IF reason IS NOT NULL THEN
-            declined := declined || json_build_array(item.id, reason);
+            declined := declined || json_build_array(
+                item.id, reason, account.balance_nano, key.spent_nano,
+                first_day(budget.period, at_ms / 86400000), budget_spent_nano
+            );
             CONTINUE;
         END IF;
         INSERT INTO requests (
