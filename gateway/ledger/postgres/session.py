@@ -140,11 +140,11 @@ def describe(error: Exception) -> str:
 @contextmanager
 def transaction(session: Session) -> Iterator[None]:
     """Change the books: no round and no other change is beside it. COMMIT, or ROLLBACK on an error."""
-    session.run(
-        f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
-        f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}"
-    )
     try:
+        session.run(
+            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
+            f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}"
+        )
         yield
         session.run("COMMIT")
     finally:

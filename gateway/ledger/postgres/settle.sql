@@ -5,8 +5,12 @@
 CREATE OR REPLACE FUNCTION settle_requests(node BIGINT, settled JSON, at_ms BIGINT) RETURNS JSON
 LANGUAGE plpgsql AS $$
 DECLARE
+    lowest TEXT;
+    highest TEXT;
     result JSON;
 BEGIN
+    SELECT min(id), max(id) INTO lowest, highest
+    FROM json_to_recordset(settled) AS one (id TEXT COLLATE "C");
     WITH item AS MATERIALIZED (
         SELECT * FROM json_to_recordset(settled) AS item (
             place BIGINT, id TEXT, state TEXT, provider TEXT, attempts BIGINT, outcome TEXT,
@@ -34,6 +38,7 @@ BEGIN
             reported_cost_nano = item.reported_cost_nano
         FROM item
         WHERE requests.id = item.id AND requests.state = 'pending' AND requests.node_id = node
+            AND requests.id BETWEEN lowest AND highest
         RETURNING requests.*, item.place
     ), entered AS (
         INSERT INTO entries (
@@ -193,7 +198,8 @@ END
 $$;
 
 -- Replace the expected tokens of rates by those that were used.
-CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
     UPDATE rates SET tokens_full_us = tokens_full_us + more * 60000000 / tokens_limit
     FROM (
         SELECT account_id, of.key_id, sum(more)::bigint AS more
@@ -202,7 +208,8 @@ CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE
         ) CROSS JOIN LATERAL (VALUES (correction.key_id), ('')) AS of (key_id)
         GROUP BY 1, 2
     ) AS sums
-    WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0
+    WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0;
+END
 $$;
 
 -- Take back the charge of a request whose settlement was withdrawn, but had been committed by a round

@@ -142,9 +142,10 @@ def _id(item: Item) -> str:
     return item.hold.admission.request_id
 
 
-def _describe_start(hold: Hold, *, again: bool) -> dict[str, Any]:
+def _describe_start(place: int, hold: Hold, *, again: bool) -> dict[str, Any]:
     admission = hold.admission
     return {
+        "place": place,
         "id": admission.request_id,
         "account_id": hold.account.id,
         "key_id": hold.key.id,

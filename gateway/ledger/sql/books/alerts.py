@@ -1,4 +1,4 @@
-"""Alerts: raised once, queued until delivered. Rows come as one JSON array (see `rows`)."""
+"""Alerts: raised once, queued until delivered. Rows come as one JSON array, see `connection.read_rows`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FALLEN: Final = f"""
                 SELECT 1 FROM alert_conditions
                 WHERE kind = 'low_balance' AND subject = CAST(accounts.id AS TEXT)
             )
-        LIMIT {MAX_AT_ONCE}
+        ORDER BY accounts.id LIMIT {MAX_AT_ONCE}
     ) AS fallen
 """  # noqa: S608 - built from constants
 # Subjects of other kinds are no numbers, and PostgreSQL may compare before it looks at the kind.

@@ -1,6 +1,6 @@
 """Entries: appended once, and read the latest first.
 
-Rows come as one JSON array (see `rows`).
+Rows come as one JSON array, see `connection.read_rows`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events: who did what, apart from requests. Rows come as one JSON array (see `rows`)."""
+"""Events: who did what, apart from requests. Rows come as one JSON array, see `connection.read_rows`."""
 
 from __future__ import annotations
 
