@@ -43,9 +43,8 @@ class Declined:
     reason: list[Any]
     balance_nano: int
     spent_nano: int
-    first_day: int | None
-    """That of the period of the key's budget, if it has one."""
-    budget_spent_nano: int
+    budget: tuple[int, int] | None
+    """Of the key's budget: the first day of the period, and what is spent."""
 
 
 @dataclass(slots=True)
@@ -111,9 +110,10 @@ def note_spent(item: Item, declined: Declined, report: Report) -> None:
     hold = item.hold
     report.balances_nano[hold.account.id] = declined.balance_nano
     report.spent_nano[hold.key.id] = declined.spent_nano
-    if hold.budget is not None and declined.first_day is not None:
+    if hold.budget is not None and declined.budget is not None:
+        first_day, spent_nano = declined.budget
         report.spendings[hold.budget.id] = _make_spending(
-            hold.budget.allowance.period, declined.first_day, declined.budget_spent_nano
+            hold.budget.allowance.period, first_day, spent_nano
         )
 
 
