@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.ledger.postgres.databases import Databases
+from tests.ledger.databases import Databases
 from tests.support.postgres import Cluster
 
 

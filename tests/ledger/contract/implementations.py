@@ -17,7 +17,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.faults import Faults
 from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
-from tests.ledger.postgres.databases import Databases
+from tests.ledger.databases import Databases
 
 Test = TypeVar("Test", bound=Callable[..., object])
 Clock = Callable[[], int]
