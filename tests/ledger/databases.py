@@ -12,6 +12,12 @@ from tests.support.postgres import ROLE, Cluster, name_of
 if TYPE_CHECKING:  # psycopg is an extra
     from gateway.ledger.postgres.session import Session
 
+CUT_OFF: Final = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+"""Ends all other connections to a database, and waits for their ends."""
+
 _numbers: Final = count(1)
 
 

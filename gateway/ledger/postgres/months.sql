@@ -20,6 +20,11 @@ BEGIN
         ends_at := (first + INTERVAL '1 month') AT TIME ZONE 'UTC';
         suffix := to_char(first, 'YYYY_MM');
         IF to_regclass('requests_' || suffix) IS NULL THEN
+            PERFORM pg_advisory_xact_lock(4746, 0);
+            CONTINUE WHEN EXISTS (  -- another node did it; `to_regclass` may not know that yet
+                SELECT 1 FROM pg_class WHERE relname = 'requests_' || suffix
+                    AND relnamespace = current_schema()::regnamespace
+            );
             EXECUTE format(
                 'CREATE TABLE %I PARTITION OF requests FOR VALUES FROM (%L) TO (%L)',
                 'requests_' || suffix, find_first_id(starts_at), find_first_id(ends_at)
@@ -40,17 +45,18 @@ BEGIN
 END
 $$;
 
--- Drop the requests of months that ended so many months before the month of `at`; return how many.
--- Their entries and sums stay.
+-- Keep the requests of so many months, that of `at` included, and drop those of older ones; return how
+-- many months were dropped. Their entries and sums stay.
 CREATE OR REPLACE FUNCTION drop_months(at TIMESTAMPTZ, kept INT) RETURNS INT
 LANGUAGE plpgsql AS $$
 DECLARE
     dropped INT := 0;
     old TEXT;
     oldest TEXT := 'requests_' || to_char(
-        date_trunc('month', at AT TIME ZONE 'UTC') - make_interval(months => kept), 'YYYY_MM'
+        date_trunc('month', at AT TIME ZONE 'UTC') - make_interval(months => kept - 1), 'YYYY_MM'
     );
 BEGIN
+    PERFORM pg_advisory_xact_lock(4746, 0);
     FOR old IN
         SELECT relid::regclass::text FROM pg_partition_tree('requests')
         WHERE isleaf AND relid::regclass::text < oldest COLLATE "C"

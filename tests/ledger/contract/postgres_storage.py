@@ -11,16 +11,13 @@ import psycopg
 from gateway.ledger import Books, Ledger
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from tests.ledger.databases import CUT_OFF
 from tests.support.postgres import name_of
 
 Clock = Callable[[], int]
 
 SILENCE_SECONDS: Final = 1.0
 """In place of the five seconds after which a node is dead: longer than a busy machine's pauses."""
-CUT_OFF: Final = (
-    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-)
 
 
 class PostgresStorage:
