@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from gateway.ledger.sql.connection import Values
 from tests.support.postgres import ROLE, Cluster, name_of
 
 if TYPE_CHECKING:  # psycopg is an extra
@@ -44,7 +45,7 @@ class Databases:
             self._cluster.drop_database(url)
 
 
-def ask(session: Session, sql: str, values: tuple[object, ...] = ()) -> object:
+def ask(session: Session, sql: str, values: Values = ()) -> object:
     """Return the first value that a statement gives."""
     row = session.execute(sql, values).fetchone()
     assert row is not None

@@ -61,6 +61,7 @@ class PostgresBooks(SqlBooks):
             return run_audit(self._session, full=True, now_ms=self.clock())
 
     def back_up(self, target: Path) -> int:
+        del target
         raise Refused(
             "a ledger in PostgreSQL is backed up by PostgreSQL's own tools: pg_dump, or"
             " base backups with archived WAL"

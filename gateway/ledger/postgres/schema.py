@@ -35,8 +35,7 @@ def open_session(url: str, *, create: bool = False) -> Session:
     """
     session = connect(url)
     try:
-        if session.driver.info.server_version < OLDEST_SERVER:
-            raise LedgerError(f"{DatabaseUrl(url)}: PostgreSQL 13 or newer is needed")
+        _require_version(session, url)
         if _read_version(session, url) < len(MIGRATIONS):
             _migrate(session, url, create=create)
     except psycopg.Error as error:
@@ -66,6 +65,11 @@ def check_database(url: str) -> bool:
         except psycopg.Error as error:
             raise explain(url, error) from error
     return bool(serves)
+
+
+def _require_version(session: Session, url: str) -> None:
+    if session.driver.info.server_version < OLDEST_SERVER:
+        raise LedgerError(f"{DatabaseUrl(url)}: PostgreSQL 13 or newer is needed")
 
 
 def _check_settings(session: Session, url: str) -> None:

@@ -15,9 +15,9 @@ import pytest
 from gateway.ledger import Books, Ledger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from tests.ledger.databases import Databases
 from tests.ledger.faults import Faults
 from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
-from tests.ledger.databases import Databases
 
 Test = TypeVar("Test", bound=Callable[..., object])
 Clock = Callable[[], int]

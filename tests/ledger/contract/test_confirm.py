@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from gateway.errors import GatewayError, InsufficientBalance, LedgerUnavailable, RateLimited
-from gateway.ledger import Allowance, Hold, Key, KeyTerms, KeyChanges, Ledger, Rate
+from gateway.ledger import Allowance, Hold, Key, KeyChanges, KeyTerms, Ledger, Rate
 from gateway.money import Tokens
 from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs
@@ -205,9 +205,7 @@ async def test_requests_of_all_processes_count_together(place: Place) -> None:
         for side in (one, two):
             refusal = await side.refuse(key=three)
             assert isinstance(refusal, RateLimited)
-            assert str(refusal) == (
-                "This key may make 3 requests per minute. Try again in 20.0 s."
-            )
+            assert str(refusal) == ("This key may make 3 requests per minute. Try again in 20.0 s.")
             assert refusal.retry_after_seconds == pytest.approx(20)
 
 
@@ -245,7 +243,9 @@ async def test_requests_in_flight_of_all_processes_count_together(place: Place) 
         await two.confirm(key=most)
 
 
-@pytest.mark.parametrize("rate", [limit(requests=1), limit(tokens=60), limit(concurrency=1)], ids=str)
+@pytest.mark.parametrize(
+    "rate", [limit(requests=1), limit(tokens=60), limit(concurrency=1)], ids=str
+)
 @needs(Needs.NODES)
 async def test_the_keys_of_an_account_count_together(place: Place, rate: Rate) -> None:
     """The account refuses what each key may do; another account is not concerned."""
@@ -268,4 +268,6 @@ async def test_rates_refill_with_the_time_of_the_ledger(place: Place) -> None:
             if fits:
                 await side.confirm(key=one_a_minute)
             else:
-                assert (await side.refuse(key=one_a_minute)).retry_after_seconds == pytest.approx(0.6)
+                assert (await side.refuse(key=one_a_minute)).retry_after_seconds == pytest.approx(
+                    0.6
+                )

@@ -53,7 +53,7 @@ def crashed(place: Place) -> bytes:
 async def wait_interrupted(ledger: Ledger, request_id: str) -> Receipt:
     """Wait until a node that crashed was silent for long; a single server knows when it starts."""
     async with asyncio.timeout(WAIT_SECONDS):
-        while (receipt := await read_receipt(ledger, request_id)).state == "pending":
+        while (receipt := await read_receipt(ledger, request_id)).state == "pending":  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     return receipt
 

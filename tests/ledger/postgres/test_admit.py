@@ -34,7 +34,13 @@ class Rates:
         """Return how long a request must wait, 0 if it fits."""
         row = self._session.execute(self._known).fetchone()
         known = row[0] if row else None
-        values = (str(self._terms).replace("[", "{").replace("]", "}"), known, known, expected, at_us)
+        values = (
+            str(self._terms).replace("[", "{").replace("]", "}"),
+            known,
+            known,
+            expected,
+            at_us,
+        )
         refusal = ask(self._session, REFUSAL, values)
         return 0 if refusal is None else int(orjson.loads(str(refusal))[3])
 

@@ -89,7 +89,9 @@ def test_requests_of_so_many_months_are_kept(session: Session) -> None:
     assert ask(session, "SELECT count(*) FROM entries") == 3
     assert ask(session, MONTHS, ("entries",)) == entries
     kept_from_ms = ask(session, "SELECT kept_from_ms FROM retention")
-    assert kept_from_ms == NEW_YEAR_MS + DAY_MS, "those over midnight count in hours of the next day"
+    assert kept_from_ms == NEW_YEAR_MS + DAY_MS, (
+        "those over midnight count in hours of the next day"
+    )
 
 
 def test_nodes_that_make_a_month_at_once_make_one(ledger_url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_it_is_made_when_told_and_then_found(postgres_url: str) -> None:
 
 
 def test_every_script_is_run() -> None:
-    folder = schema.Path(schema.__file__).parent
+    folder = Path(schema.__file__).parent
     run = {name for scripts in MIGRATIONS for name in scripts} | set(FUNCTIONS)
     assert run == {path.name for path in folder.glob("*.sql")}
 

@@ -25,7 +25,9 @@ from gateway.money import Price
 from gateway.times import DAY_MS
 
 _NO_RATE: Final = (0, 0, 0)
+"""Requests and tokens per minute, and requests at once: no limit."""
 _US_PER_SECOND: Final = 1_000_000
+"""Microseconds, in which the scripts count waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from gateway.ledger import LedgerError
 from gateway.ledger.postgres.serving import listener as module
 from gateway.ledger.postgres.serving.listener import Listener
 from gateway.ledger.postgres.session import connect
@@ -64,7 +65,7 @@ def test_a_server_that_is_not_there_is_tried_again_until_the_end(
 
     def refuse(url: str) -> None:
         tries.release()
-        raise module.LedgerError(url)
+        raise LedgerError(url)
 
     monkeypatch.setattr(module, "connect", refuse)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)

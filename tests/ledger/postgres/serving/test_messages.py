@@ -8,7 +8,17 @@ import orjson
 import pytest
 
 from gateway.errors import BalanceHeld, BudgetSpent, GatewayError, InsufficientBalance, RateLimited
-from gateway.ledger import Account, Allowance, Budget, Hold, Key, KeyTerms, Rate, Spending, find_span
+from gateway.ledger import (
+    Account,
+    Allowance,
+    Budget,
+    Hold,
+    Key,
+    KeyTerms,
+    Rate,
+    Spending,
+    find_span,
+)
 from gateway.ledger.postgres.serving.messages import (
     Declined,
     find_spendings,
@@ -26,7 +36,9 @@ TODAY = NOW_MS // DAY_MS
 SPENDING = Spending(find_span("day", NOW_MS), 5)
 
 
-def make_item(id_: str = "req_1", *, rate: Rate | None = None, budget: Budget | None = None) -> Item:
+def make_item(
+    id_: str = "req_1", *, rate: Rate | None = None, budget: Budget | None = None
+) -> Item:
     account = Account(7, "a", suspended=False, balance_nano=100)
     key = Key("key_1", account, KeyTerms(), budget=budget)
     asked = replace(admission(9, id_=id_, stream=True), key_rate=rate, expected_tokens=60)
@@ -98,7 +110,7 @@ def test_an_answer_is_read() -> None:
 @pytest.mark.parametrize("text", ['{"done": null, "admitted": null, "budgets": []}'])
 def test_an_answer_may_say_nothing(text: str) -> None:
     answer = read_answer(text)
-    assert not (answer.settled or answer.others or answer.admitted or answer.declined)
+    assert not any((answer.settled, answer.others, answer.admitted, answer.declined))
 
 
 @pytest.mark.parametrize(

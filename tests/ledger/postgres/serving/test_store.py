@@ -263,6 +263,6 @@ async def test_a_bug_is_reported(desk: Desk) -> None:
     reported: list[object] = []
     report: Callable[[object], None] = reported.append
     store.start_round([desk.item()], polls=False, report=report)
-    await store.close(lambda session: None)
+    await store.close(lambda _: None)
     assert [type(one) for one in reported] == [ZeroDivisionError]
     assert ask(desk.session, "SELECT count(*) FROM requests") == 0

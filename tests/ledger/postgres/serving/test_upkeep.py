@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import cast
@@ -51,7 +52,7 @@ def test_a_dead_node_is_buried_and_named(
 
 def test_it_looks_now_and_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 100.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: seconds)
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
     upkeep = make_upkeep(session)
     upkeep.run(session)
     dead = make_dead(session)
@@ -67,7 +68,7 @@ def test_hourly_it_makes_months_and_forgets_what_is_old(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = 100.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: seconds)
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
     upkeep = make_upkeep(session)
     last = ask(session, "SELECT max(relid::regclass::text) FROM pg_partition_tree('entries')"
                " WHERE relid::regclass::text <> 'entries_other'")  # fmt: skip
@@ -96,9 +97,7 @@ def test_old_months_are_dropped_where_that_is_configured(
     caplog.set_level("INFO", "gateway.ledger")
     session.run("SELECT make_months('2020-02-03', 0)")
     session.execute(ROW, ("req_1", 1))
-    session.execute(
-        ROW.replace("?,", "find_first_id('2020-02-03') || lpad('', 16, '0'),", 1), (1,)
-    )
+    session.execute(ROW.replace("?,", "find_first_id('2020-02-03') || lpad('', 16, '0'),", 1), (1,))
     make_upkeep(session, months).run(session)
     assert cast("int", ask(session, "SELECT count(*) FROM requests")) == kept
     assert ("requests of 1 months were dropped" in caplog.text) is (months > 0)
