@@ -60,6 +60,7 @@ _HOLDERS: Final = (
     ("budgets", "budget_id", ""),
 )
 ROWS_AT_ONCE: Final = 500
+"""Rows of one COPY, of millions that need not be in memory together."""
 
 
 def read_records(session: Session) -> Iterator[MoveRecord]:
@@ -67,7 +68,7 @@ def read_records(session: Session) -> Iterator[MoveRecord]:
     for table in TABLES:
         names = _list_columns(session, table)
         with session.driver.cursor(f"of_{table}") as cursor:  # on the server: rows may be millions
-            cursor.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1".encode())
+            cursor.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1".encode())  # noqa: S608 - names of the schema
             for row in cursor:
                 yield MoveRecord(table, dict(zip(names, row, strict=True)))
 
