@@ -77,6 +77,8 @@ class Upkeep:
                 "SELECT drop_months(now(), ?)", (self._retention_months,)
             ).fetchone() or (0,)
             if dropped:
-                log.info("requests of %d months were dropped, as retention_months says", dropped)
+                log.info(
+                    "months whose requests were dropped, as retention_months says: %d", dropped
+                )
         for statement in _FORGET:
             session.execute(statement)
