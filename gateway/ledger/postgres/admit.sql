@@ -58,8 +58,9 @@ $$;
 --
 -- Returned: the ids that were admitted, and the others with the reason. A request that may have been
 -- admitted already (`again`: the answer was lost) is looked up first.
-CREATE OR REPLACE FUNCTION admit_requests(node BIGINT, asked JSON, at_ms BIGINT) RETURNS JSON
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION admit_requests(
+    node BIGINT, asked JSON, at_ms BIGINT, sent_ms BIGINT
+) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
     item RECORD;
     account accounts%ROWTYPE;
@@ -74,7 +75,7 @@ BEGIN
     FOR item IN
         SELECT * FROM json_to_recordset(asked) AS item (
             id TEXT, account_id BIGINT, key_id TEXT, budget_id BIGINT, model TEXT, provider TEXT,
-            stream BIGINT, hold_nano BIGINT, started_ms BIGINT, prices BIGINT[],
+            stream BIGINT, hold_nano BIGINT, started_ago_ms BIGINT, prices BIGINT[],
             key_rate BIGINT[], account_rate BIGINT[], expected_tokens BIGINT, again BOOLEAN
         )
     LOOP
@@ -118,7 +119,7 @@ BEGIN
             web_search_price_nano, node_id, expected_tokens
         ) VALUES (
             item.id, item.account_id, item.key_id, item.budget_id, item.model, item.provider,
-            item.stream, item.hold_nano, 'pending', 'pending', item.started_ms, item.prices[1],
+            item.stream, item.hold_nano, 'pending', 'pending', sent_ms - item.started_ago_ms, item.prices[1],
             item.prices[2], item.prices[3], item.prices[4], item.prices[5], item.prices[6],
             item.prices[7], node,
             CASE WHEN item.key_rate[2] > 0 OR item.account_rate[2] > 0

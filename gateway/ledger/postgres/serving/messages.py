@@ -49,25 +49,29 @@ class Answer:
     spent_nano: dict[str, int] = field(default_factory=dict)
     budgets: list[tuple[int, int, int]] = field(default_factory=list)
     """Id, first day of the period, spent."""
+    doubted: set[str] = field(default_factory=set)
+    """Requests of an earlier round without an answer, which may have ended them."""
 
 
-def write_settlements(items: Iterable[Item]) -> bytes:
-    """Write the ends of requests that are admitted."""
+def write_settlements(items: Iterable[Item], now_ms: int) -> bytes:
+    """Write the ends of requests that are admitted. Times are said as how long ago that was."""
     return orjson.dumps(
         [
-            _describe_end(place, item.hold, item.settlement)
+            _describe_end(place, item.hold, item.settlement, now_ms)
             for place, item in enumerate(items)
             if item.settlement is not None
         ]
     )
 
 
-def write_admissions(items: Iterable[Item], in_doubt: Container[str]) -> bytes:
+def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: int) -> bytes:
     """Write requests that want to be admitted; those in doubt may have been, and are looked up."""
-    return orjson.dumps([_describe_start(item.hold, again=_id(item) in in_doubt) for item in items])
+    return orjson.dumps(
+        [_describe_start(item.hold, now_ms, again=_id(item) in in_doubt) for item in items]
+    )
 
 
-def read_answer(text: str | bytes) -> Answer:
+def read_answer(text: str | bytes, *, doubted: set[str]) -> Answer:
     told = orjson.loads(text)
     done, asked = told["done"] or {}, told["admitted"] or {}
     return Answer(
@@ -78,6 +82,7 @@ def read_answer(text: str | bytes) -> Answer:
         balances_nano=dict(done.get("balances", ())),
         spent_nano=dict(done.get("spent", ())),
         budgets=told["budgets"],
+        doubted=doubted,
     )
 
 
@@ -115,7 +120,7 @@ def _id(item: Item) -> str:
     return item.hold.admission.request_id
 
 
-def _describe_start(hold: Hold, *, again: bool) -> dict[str, Any]:
+def _describe_start(hold: Hold, now_ms: int, *, again: bool) -> dict[str, Any]:
     admission = hold.admission
     return {
         "id": admission.request_id,
@@ -126,7 +131,7 @@ def _describe_start(hold: Hold, *, again: bool) -> dict[str, Any]:
         "provider": admission.provider,
         "stream": int(admission.stream),
         "hold_nano": admission.hold_nano,
-        "started_ms": admission.started_ms,
+        "started_ago_ms": now_ms - admission.started_ms,
         "prices": _list_prices(admission.price),
         "key_rate": _list_rate(admission.key_rate),
         "account_rate": _list_rate(admission.account_rate),
@@ -135,7 +140,7 @@ def _describe_start(hold: Hold, *, again: bool) -> dict[str, Any]:
     }
 
 
-def _describe_end(place: int, hold: Hold, end: Settlement) -> dict[str, Any]:
+def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[str, Any]:
     tokens = end.tokens
     return {
         "place": place,
@@ -155,7 +160,7 @@ def _describe_end(place: int, hold: Hold, end: Settlement) -> dict[str, Any]:
         "cost_nano": end.cost_nano,
         "estimated": int(end.estimated),
         "first_byte_ms": end.first_byte_ms,
-        "ended_ms": end.ended_ms,
+        "ended_ago_ms": now_ms - end.ended_ms,
         "price_rule": end.price_rule,
         "prices": _list_prices(end.price),
         "provider_cost_nano": end.provider_cost_nano if end.is_posted else None,

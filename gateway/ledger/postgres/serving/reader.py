@@ -56,8 +56,13 @@ class Reader:
             raise LedgerUnavailable from error
 
     def _read(self, read: Callable[[Session], Result]) -> Result:
-        if self._session is None or self._session.is_broken:
-            self._session = connect(self._url)
+        """Read; a connection from before may have ended with a server that is back by now."""
+        if self._session is not None and not self._session.is_broken:
+            try:
+                return read(self._session)
+            except psycopg.OperationalError:
+                self._session.close()
+        self._session = connect(self._url)
         return read(self._session)
 
     def _close(self) -> None:
