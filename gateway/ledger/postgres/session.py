@@ -131,10 +131,13 @@ def explain(url: str, error: Exception) -> LedgerError:
 
 
 def describe(error: Exception) -> str:
-    """Return the first line of what the server or the driver says, which quotes no values."""
+    """Return a line of what the server or the driver says, which quotes no values."""
     diagnostic = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    lines = (diagnostic or str(error)).strip().splitlines()
-    return lines[-1] if lines and not diagnostic else (lines or [type(error).__name__])[0]
+    if diagnostic:
+        return diagnostic.splitlines()[0]
+    # Lines with a tab only guess at reasons; where several addresses failed, the last line is of one.
+    lines = [line for line in str(error).splitlines() if line and not line.startswith("\t")]
+    return lines[-1] if lines else type(error).__name__
 
 
 @contextmanager
