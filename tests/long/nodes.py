@@ -11,7 +11,7 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -315,5 +315,3 @@ async def _wait_for_charges(fleet: Fleet) -> None:
 
     await until(lambda: not count(), "the queued charges to be written")
 
-
-Play = Callable[[Fleet], Figures]

@@ -142,6 +142,10 @@ async def test_wrong_clocks_change_nothing(fleet: Fleet) -> None:
     )
     ((off, charges),) = fleet.query(wrong)
     assert off == 0 < charges
+    # A request's id has its node's time.
+    ahead = "('x' || substr(id, 5, 12))::bit(48)::bigint - started_ms"
+    told = fleet.query(f"SELECT DISTINCT round(({ahead}) / 10000.0)::bigint FROM requests")  # noqa: S608
+    assert {seconds * 10 for (seconds,) in told} == {SKEW_SECONDS, -SKEW_SECONDS, 0}
     load.records = [one for one in load.records if one.number != 1]
     assert figures.wrong == []
     assert all(one.complete for one in load.records)

@@ -1,6 +1,6 @@
 """Several gateways on one database: what the death of one, or of the database, does to the others.
 
-The full runs are `python -m tests.long nodes` and `python -m tests.long outages`.
+The full runs are `python -m tests.long nodes`, `outages` and `bursts`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long.bursts import HELD_AT_ONCE, play_burst
 from tests.long.nodes import RICH, play_kills, play_outages
 from tests.support.databases import need_psycopg, need_server
 from tests.support.nodes import run_fleet
@@ -55,3 +56,15 @@ async def test_a_database_that_is_away_delays_charges_and_loses_none(
     assert figures.interrupted == 0
     assert min(figures.complete, figures.refused, figures.looks) > 0
     assert figures.slowest_return_seconds < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_burst_over_three_nodes_spends_no_more_than_there_is(
+    tmp_path: Path, postgres_url: str, seed: int
+) -> None:
+    async with run_fleet(tmp_path, postgres_url, (RICH,)) as fleet:
+        burst = await play_burst(fleet, seed)
+    print(burst)
+    assert burst.is_plain
+    assert 0 < burst.peak <= HELD_AT_ONCE
