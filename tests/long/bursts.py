@@ -76,9 +76,7 @@ async def play_burst(fleet: Fleet, number: int) -> Burst:
     fleet.upstream.always(lambda exchange: _answer(exchange, draw))
     body = say(MODEL, "number 1")
     reply = await fleet.nodes[0].chat(fleet.callers["rich"].key, body)
-    ((hold_nano,),) = fleet.query(
-        "SELECT hold_nano FROM requests WHERE id = %s", reply.request_id
-    )
+    ((hold_nano,),) = fleet.query("SELECT hold_nano FROM requests WHERE id = %s", reply.request_id)
     with fleet.open_books() as books:
         accounts.add_account(books, f"crowd-{number}", credit_nano=HOLDS * hold_nano)
         key = keys.add_key(books, f"crowd-{number}").secret

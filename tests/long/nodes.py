@@ -250,22 +250,24 @@ async def play_kills(
 ) -> Figures:
     """Kill a random node again and again, each time starting another one."""
     draw, figures = random.Random(seed), Figures()
-    async with asyncio.TaskGroup() as group:
-        async with running_load(fleet, figures, seed, streams=streams, others=others) as load:
-            for _ in range(kills):
-                await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
-                victim = draw.choice(fleet.alive)
-                victim.kill()
-                figures.faults += 1
-                group.create_task(_wait_for_release(fleet, victim, figures))
-                await fleet.start_node()
+    async with (
+        asyncio.TaskGroup() as group,
+        running_load(fleet, figures, seed, streams=streams, others=others) as load,
+    ):
+        for _ in range(kills):
+            await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
+            victim = draw.choice(fleet.alive)
+            victim.kill()
+            figures.faults += 1
+            group.create_task(_wait_for_release(fleet, victim, figures))
+            await fleet.start_node()
     judge(fleet, load, figures, refusals=False)
     return figures
 
 
 async def _wait_for_release(fleet: Fleet, node: Node, figures: Figures) -> None:
     began = time.monotonic()
-    while await asyncio.to_thread(fleet.count_pending, node):
+    while await asyncio.to_thread(fleet.count_pending, node):  # noqa: ASYNC110 - of another process
         await asyncio.sleep(LOOK_SECONDS)
     seconds = time.monotonic() - began
     figures.slowest_release_seconds = max(figures.slowest_release_seconds, seconds)
@@ -303,7 +305,7 @@ async def play_outages(
 
 
 async def _wait_for_service(load: Load, node: Node) -> None:
-    while not (await load.call(node, stream=False)).complete:
+    while not (await load.call(node, stream=False)).complete:  # noqa: ASYNC110 - of another process
         await asyncio.sleep(PAUSE_SECONDS)
 
 
@@ -314,4 +316,3 @@ async def _wait_for_charges(fleet: Fleet) -> None:
         return len(fleet.query("SELECT 1 FROM requests WHERE state = 'pending'"))
 
     await until(lambda: not count(), "the queued charges to be written")
-

@@ -64,7 +64,7 @@ async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet
     frozen, *others = await fleet.start_nodes(3)
     go_on, key = asyncio.Event(), fleet.callers["rich"].key
     usage = replies.usage(5, 7)
-    chunks = [one for one in replies.sse_reply(replies.stream_chunks(["a"], usage))]
+    chunks = list(replies.sse_reply(replies.stream_chunks(["a"], usage)))
     fleet.upstream.play(
         [*chunks[:2], Wait(go_on), *chunks[2:]],
         [Wait(go_on), *replies.json_reply(replies.completion("b", usage=usage))],
@@ -89,7 +89,8 @@ async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet
         told = await stream.read_all()
         refused = await whole.read_all()
     assert (stream.status, told.complete) == (200, True)
-    assert b'"error"' in told.body and replies.DONE not in told.body
+    assert b'"error"' in told.body
+    assert replies.DONE not in told.body
     assert refused.status == 503
     assert frozen.process is not None
     assert await asyncio.to_thread(frozen.process.wait, EXIT_SECONDS) == ExitCode.FAILED
@@ -143,8 +144,8 @@ async def test_wrong_clocks_change_nothing(fleet: Fleet) -> None:
     ((off, charges),) = fleet.query(wrong)
     assert off == 0 < charges
     # A request's id has its node's time.
-    ahead = "('x' || substr(id, 5, 12))::bit(48)::bigint - started_ms"
-    told = fleet.query(f"SELECT DISTINCT round(({ahead}) / 10000.0)::bigint FROM requests")  # noqa: S608
+    drift = "('x' || substr(id, 5, 12))::bit(48)::bigint - started_ms"
+    told = fleet.query(f"SELECT DISTINCT round(({drift}) / 10000.0)::bigint FROM requests")
     assert {seconds * 10 for (seconds,) in told} == {SKEW_SECONDS, -SKEW_SECONDS, 0}
     load.records = [one for one in load.records if one.number != 1]
     assert figures.wrong == []
@@ -155,14 +156,18 @@ async def test_rates_and_concurrency_hold_over_all_nodes(fleet: Fleet) -> None:
     nodes, go_on = await fleet.start_nodes(3), asyncio.Event()
     body = replies.json_reply(replies.completion("c", usage=replies.usage(5, 7)))
     fleet.upstream.always([Wait(go_on), *body])
-    asked = [
-        asyncio.create_task(ask(fleet, nodes[number % 3], "two-at-a-time")) for number in range(9)
-    ]
-    await until(lambda: sum(one.done() for one in asked) == 7, "seven refusals")
-    assert len(fleet.upstream.exchanges) == 2
-    go_on.set()
-    statuses = sorted([(await one).status for one in asked])
-    assert statuses == [200] * 2 + [429] * 7
+    statuses: list[int] = []
+
+    async def ask_one(node: Node) -> None:
+        statuses.append((await ask(fleet, node, "two-at-a-time")).status)
+
+    async with asyncio.TaskGroup() as group:
+        for node in nodes * 3:
+            group.create_task(ask_one(node))
+        await until(lambda: len(statuses) == 7, "seven refusals")
+        assert len(fleet.upstream.exchanges) == 2
+        go_on.set()
+    assert sorted(statuses) == [200] * 2 + [429] * 7
     statuses = [(await ask(fleet, node, "three-a-minute")).status for node in nodes * 2]
     assert statuses == [200] * 3 + [429] * 3
 

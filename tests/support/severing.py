@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from enum import Enum
 from typing import Final
 
+from gateway.tasks import spawn
+
 CALLS: Final = (b"run_round(", b"withdraw_charge(", b"renew_epoch(")
 """Calls of a node that change something; a message that has one of them may be cut."""
 READY: Final = b"Z\0\0\0\5I"
@@ -46,7 +48,7 @@ class Line:
         await self.up.wait()
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._port)
         passing = _Passing(self, (reader, writer), (server_reader, server_writer))
-        tasks = [asyncio.create_task(passing.go_up()), asyncio.create_task(passing.go_down())]
+        tasks = [spawn(passing.go_up(), name="up"), spawn(passing.go_down(), name="down")]
         self._tasks.update(tasks)
         try:
             await asyncio.wait(tasks)

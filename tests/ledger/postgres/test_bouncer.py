@@ -80,7 +80,7 @@ async def test_a_pool_that_is_restarted_delays_charges_and_loses_none(
             hold = ledger.hold(shared.find_key(ledger), admission())
             await ledger.confirm(hold)
             await asyncio.to_thread(pool.stop)
-            settled = asyncio.ensure_future(ledger.settle(hold, settlement(7)))
+            settled = ledger.settle(hold, settlement(7))
             await until(lambda: not ledger.writable, "the outage to be noticed")
             await asyncio.to_thread(pool.start)
             began = time.monotonic()

@@ -14,6 +14,7 @@ from gateway.admin import accounts
 from gateway.errors import InsufficientBalance, LedgerUnavailable
 from gateway.ledger import Hold, Key
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.tasks import spawn
 from tests.ledger.postgres.shared import (
     Shared,
     admission,
@@ -177,7 +178,7 @@ async def test_the_answer_to_a_withdrawal_may_be_lost_as_well(
         scene.line.choose = choose
         with pytest.raises(LedgerUnavailable):
             await scene.ledger.settle(first, settlement(700, withdraw_if_late=True))
-        settled = asyncio.ensure_future(scene.ledger.settle(other, settlement(5)))
+        settled = scene.ledger.settle(other, settlement(5))
         scene.line.up.set()
         with suppress(LedgerUnavailable):
             await settled
@@ -196,7 +197,7 @@ async def test_a_call_that_arrives_late_does_nothing(postgres: Cluster, postgres
         scene.line.up.clear()
         scene.cut_once(Cut.LATE, b'"started_ago_ms"')
         hold = scene.ledger.hold(scene.key, admission())
-        waiting = asyncio.create_task(scene.ledger.confirm(hold))
+        waiting = spawn(scene.ledger.confirm(hold), name="confirms")
         spender = elsewhere.hold(shared.find_key(elsewhere), admission())
         await elsewhere.confirm(spender)
         await elsewhere.settle(spender, settlement(1000))

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from gateway.admin import accounts
-from gateway.errors import BalanceHeld, InsufficientBalance, LedgerUnavailable
+from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
 from gateway.ledger import Hold, Ledger, LedgerError
 from gateway.ledger.postgres import nodes
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
@@ -66,7 +66,11 @@ async def fall_silent(stack: AsyncExitStack, shared: Shared) -> tuple[Session, n
 async def test_a_crowd_over_all_nodes_never_holds_more_than_there_is(
     postgres_url: str, seed: int
 ) -> None:
-    shared, tally, draw = make_shared(postgres_url, credit_nano=CREDIT), Tally(), random.Random(seed)
+    shared, tally, draw = (
+        make_shared(postgres_url, credit_nano=CREDIT),
+        Tally(),
+        random.Random(seed),
+    )
 
     async def request(ledger: Ledger) -> None:
         cost_nano = draw.randint(HOLD // 10, HOLD)
@@ -160,7 +164,7 @@ async def test_a_node_that_was_taken_over_says_so_and_refuses(postgres_url: str)
         with pytest.raises(LedgerUnavailable) as refusal:
             await ledger.settle(hold, settlement(7))
         assert refusal.value.should_retry is False
-        with pytest.raises(LedgerError, match="was taken over.* must be restarted"):
+        with pytest.raises(LedgerError, match=r"was taken over.* must be restarted"):
             await ledger.wait_ended()
         with pytest.raises(LedgerUnavailable):
             ledger.hold(shared.find_key(ledger), admission())
@@ -174,7 +178,7 @@ async def test_nobody_is_dead_because_the_database_was_away(postgres_url: str) -
         silent = await fall_silent(stack, shared)
         mine = await fall_silent(stack, shared)
         past = "clock_timestamp() - interval '1 hour'"
-        shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")  # noqa: S608
+        shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")
         assert list(nodes.take_over(*mine, 1.0, None)) == []
         nodes.renew(*silent)
         nodes.leave(*silent)
@@ -186,11 +190,11 @@ async def test_a_node_that_joins_others_can_take_over_at_once(postgres_url: str)
     past = "clock_timestamp() - interval '1 hour'"
     async with AsyncExitStack() as stack:
         _, dead = await fall_silent(stack, shared)
-        shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")  # noqa: S608
+        shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")
         first = await fall_silent(stack, shared)
         assert list(nodes.take_over(*first, 1.0, None)) == []
         shared.query(
-            f"UPDATE nodes SET steady_at = {past} WHERE id = %s RETURNING 1",  # noqa: S608
+            f"UPDATE nodes SET steady_at = {past} WHERE id = %s RETURNING 1",
             first[1].id,
         )
         second = await fall_silent(stack, shared)
@@ -206,7 +210,9 @@ async def test_a_correction_raises_the_balance_that_others_know(postgres_url: st
         with pytest.raises(InsufficientBalance):
             await admit(other, shared)
         await other.refresh()
-        shared.query("INSERT INTO changes (kind, id) SELECT 'account', id FROM accounts RETURNING 1")
+        shared.query(
+            "INSERT INTO changes (kind, id) SELECT 'account', id FROM accounts RETURNING 1"
+        )
         await other.refresh()
         assert shared.find_key(other).account.balance_nano == 0
         id_ = hold.admission.request_id
@@ -235,3 +241,24 @@ async def test_a_receipt_is_read_on_a_new_connection_if_the_last_one_ended(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
+
+
+async def test_a_bad_end_fails_alone_among_requests_that_came_and_ended_together(
+    postgres_url: str,
+) -> None:
+    shared = make_shared(postgres_url)
+    before = shared.read_balance()
+    async with shared.serve() as ledger:
+        key = shared.find_key(ledger)
+        first = ledger.hold(key, admission())  # its round is under way while the others come
+        holds = [ledger.hold(key, admission()) for _ in range(3)]
+        costs = (5, -1, 7)  # no charge can be below 0
+        ends = [
+            ledger.settle(hold, settlement(cost)) for hold, cost in zip(holds, costs, strict=True)
+        ]
+        told = await asyncio.gather(*ends, return_exceptions=True)
+        assert [type(one) for one in told] == [type(None), InternalError, type(None)]
+        await ledger.confirm(first)
+        await ledger.settle(first, settlement(1))
+        assert shared.read_balance() == before - 13
+    shared.assert_sound()
