@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger import KeyTerms
+from gateway.config import load_storage
+from gateway.ledger import KeyTerms, Location
 from tests import ROOT
 from tests.bench import wire
 from tests.bench.wire import Mode
@@ -43,7 +43,8 @@ class Proof:
         return charged and self.audit_ok
 
 
-def write_config(folder: Path, port: int, upstream_port: int) -> Path:
+def write_config(folder: Path, port: int, upstream_port: int, url: str = "") -> Path:
+    """Write the configuration of a gateway; `url` names its ledger, if that is in PostgreSQL."""
     models = "\n".join(
         f'[models."{wire.name_model(mode)}"]\n'
         f'routes = ["{_name_provider(mode)}/{wire.name_model(mode)}"]\nprice = {PRICE}\n'
@@ -56,8 +57,9 @@ def write_config(folder: Path, port: int, upstream_port: int) -> Path:
         for dialect in ("chat", "messages", "responses")
     )
     path = folder / "gateway.toml"
+    storage = f'[storage]\nurl = "{url}"\n\n' if url else ""
     path.write_text(
-        f"[server]\nport = {port}\nmax_in_flight = {MAX_IN_FLIGHT}\n\n"
+        f"[server]\nport = {port}\nmax_in_flight = {MAX_IN_FLIGHT}\n\n{storage}"
         "[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0\n"
         f"account_in_flight = 0\n\n{providers}\n{models}",
         encoding="utf-8",
@@ -71,7 +73,7 @@ def _name_provider(mode: Mode) -> str:
 
 def add_caller(config: Path) -> str:
     """Add an account with plenty of money and return its key, which has no limits."""
-    with accounts.open_books(_find_database(config), create=True) as books:
+    with accounts.open_books(_find_ledger(config), create=True) as books:
         accounts.add_account(books, ACCOUNT, credit_nano=CREDIT_NANO)
         new = keys.add_key(books, ACCOUNT, KeyTerms(requests_per_minute=0, concurrency=0))
     return new.secret
@@ -79,21 +81,17 @@ def add_caller(config: Path) -> str:
 
 def prove(config: Path) -> Proof:
     """Count the charges, and run the gateway's own `audit`."""
-    connection = sqlite3.connect(f"file:{_find_database(config)}?mode=ro", uri=True)
-    try:
-        charges, total = connection.execute(
-            "SELECT count(*), coalesce(-sum(amount_nano), 0) FROM entries WHERE kind = 'charge'"
-        ).fetchone()
-    finally:
-        connection.close()
+    with accounts.open_books(_find_ledger(config)) as books:
+        charges = books.entries.count(books.accounts.find_id(ACCOUNT), "charge")
+        charged_nano = CREDIT_NANO - books.accounts.read(ACCOUNT).balance_nano
     audit = subprocess.run(
         [sys.executable, "-m", "gateway", "--config", str(config), "audit"],
         cwd=ROOT,
         capture_output=True,
         check=False,
     )
-    return Proof(charges, total, audit.returncode == 0)
+    return Proof(charges, charged_nano, audit.returncode == 0)
 
 
-def _find_database(config: Path) -> Path:
-    return config.with_name("gateway.db")
+def _find_ledger(config: Path) -> Location:
+    return load_storage(config, {}).storage.location

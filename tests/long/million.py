@@ -51,8 +51,9 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    path: Path
+class Busy:
+    """A database with a history, and the account that most of it is of."""
+
     history: History
     account_id: int
 
@@ -65,6 +66,11 @@ class Filled:
     ) -> UsageFilter:
         """Return a filter for the last days, today included."""
         return UsageFilter(self.account_id, self.today - days + 1, self.today, key_id, model)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled(Busy):
+    path: Path
 
     def open_books(self) -> SqliteBooks:
         return SqliteBooks(self.path, clock=lambda: self.history.end_ms)
@@ -184,7 +190,7 @@ def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) 
     history = history or History()
     with closing(connect(path, create=True)) as connection:
         account_id = write_history(connection, history, account)
-    return Filled(path, history, account_id)
+    return Filled(history, account_id, path)
 
 
 def fill_first_version(path: Path, history: History | None = None) -> Filled:
@@ -196,7 +202,7 @@ def fill_first_version(path: Path, history: History | None = None) -> Filled:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(script + "PRAGMA user_version = 1;")
-        return Filled(path, history, write_history(connection, history))
+        return Filled(history, write_history(connection, history), path)
 
 
 def write_history(connection: sqlite3.Connection, history: History, account: str = ACCOUNT) -> int:
@@ -231,7 +237,7 @@ def measure_pages(books: Books, filled: Filled) -> dict[str, float]:
 
     CPU time does not depend on other load on the machine.
     """
-    return {page: _measure(read) for page, read in _make_pages(books, filled).items()}
+    return {page: _measure(read) for page, read in make_pages(books, filled).items()}
 
 
 def count_steps(books: SqliteBooks, filled: Filled) -> dict[str, int]:
@@ -244,7 +250,7 @@ def count_steps(books: SqliteBooks, filled: Filled) -> dict[str, int]:
 
     counts = {}
     books.connection.set_progress_handler(count, 1000)
-    for page, read in _make_pages(books, filled).items():
+    for page, read in make_pages(books, filled).items():
         steps = 0
         read()
         counts[page] = steps
@@ -273,7 +279,7 @@ _FILTERS: Final = {
 """The filters of the operators' list."""
 
 
-def _make_pages(books: Books, filled: Filled) -> dict[str, Callable[[], object]]:
+def make_pages(books: Books, filled: Busy) -> dict[str, Callable[[], object]]:
     """The reads of each page, by its name."""
     account, today = filled.account_id, filled.today
     return {
@@ -320,7 +326,7 @@ def _measure(read: Callable[[], object]) -> float:
     return sorted(times)[2]
 
 
-def _read_overview(books: Books, filled: Filled) -> None:
+def _read_overview(books: Books, filled: Busy) -> None:
     with books.snapshot():
         books.accounts.read(ACCOUNT)
         books.usage.read_overview(

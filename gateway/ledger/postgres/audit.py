@@ -13,19 +13,30 @@ from gateway.money import TOKENS_PER_PRICE
 BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _HELD: Final = """
-    SELECT {table}.id, {table}.held_nano, coalesce(pending.held_nano, 0)
+    SELECT {table}.id, {table}.held_nano, coalesce(pending.held_nano, 0), {counts}
     FROM {table} LEFT JOIN (
         SELECT {column}, sum(hold_nano) AS held_nano, count(*) AS requests FROM requests
         WHERE state = 'pending' GROUP BY 1
     ) AS pending ON pending.{column} = {table}.id
     WHERE {table}.held_nano <> coalesce(pending.held_nano, 0) {more}
 """
+_COUNTS: Final = "in_flight, coalesce(requests, 0)"
 _IN_FLIGHT: Final = "OR in_flight <> coalesce(requests, 0)"
 _ORPHANS: Final = """
     SELECT requests.id FROM requests
     LEFT JOIN keys ON keys.id = key_id AND keys.account_id = requests.account_id
     WHERE keys.id IS NULL
 """
+_LOST_BUDGETS: Final = """
+    SELECT requests.id, budget_id FROM requests LEFT JOIN budgets ON budgets.id = budget_id
+    WHERE budget_id IS NOT NULL AND budgets.id IS NULL
+"""
+_LOST_REQUESTS: Final = """
+    SELECT id, request_id FROM entries
+    WHERE kind = 'correction' AND request_id >= :kept_id
+        AND NOT EXISTS (SELECT 1 FROM requests WHERE requests.id = request_id)
+"""
+"""Charges have a check of their own."""
 _ORPHAN_ENTRIES: Final = """
     SELECT entries.id FROM entries LEFT JOIN accounts ON accounts.id = account_id
     WHERE accounts.id IS NULL
@@ -47,21 +58,27 @@ _COSTS: Final = f"""
     WHERE cost_nano <> computed
 """  # noqa: S608 - of constants
 _HELD_MESSAGE: Final = "{what} {{0}}: held is {{1}}, its pending requests hold {{2}} nano-units"
+_COUNT_MESSAGE: Final = _HELD_MESSAGE + "; it has {{3}} in flight, and {{4}} pending"
+
+
+def _compare_holds(what: str) -> Check:
+    """Make the check of the holds of accounts or keys, which have also the number of them."""
+    table, column = f"{what}s", f"{what}_id"
+    sql = _HELD.format(table=table, column=column, counts=_COUNTS, more=_IN_FLIGHT)
+    return Check(sql, _COUNT_MESSAGE.format(what=what))
+
+
 CHECKS: Final = (
     Check(_COSTS, COSTS_MESSAGE),
+    _compare_holds("account"),
+    _compare_holds("key"),
     Check(
-        _HELD.format(table="accounts", column="account_id", more=_IN_FLIGHT),
-        _HELD_MESSAGE.format(what="account"),
-    ),
-    Check(
-        _HELD.format(table="keys", column="key_id", more=_IN_FLIGHT),
-        _HELD_MESSAGE.format(what="key"),
-    ),
-    Check(
-        _HELD.format(table="budgets", column="budget_id", more=""),
+        _HELD.format(table="budgets", column="budget_id", counts=0, more=""),
         _HELD_MESSAGE.format(what="budget"),
     ),
     Check(_ORPHANS, "request {0}: it has no key of its account"),
+    Check(_LOST_BUDGETS, "request {0}: its budget {1} is missing"),
+    Check(_LOST_REQUESTS, "entry {0}: it corrects request {1}, which is missing"),
     Check(_ORPHAN_ENTRIES, "entry {0}: it has no account"),
     Check(_CHARGED_TWICE, "request {0}: charged {1} times"),
 )
@@ -72,6 +89,8 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
 
     A success becomes the next checkpoint. Other nodes go on meanwhile. Raises psycopg.Error.
     """
+    with transaction(session):  # no round is under way: later entries have later numbers
+        last = read_last_entry(session)
     session.run(BEGIN_SNAPSHOT)  # one state for all checks
     try:
         (kept_from_ms,) = session.execute("SELECT kept_from_ms FROM retention").fetchone() or (0,)
@@ -79,7 +98,6 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
         report = prove(
             session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS
         )
-        last = read_last_entry(session)
     finally:
         if not session.is_broken:
             session.run("ROLLBACK")

@@ -19,7 +19,8 @@ BEGIN
         starts_at := first AT TIME ZONE 'UTC';
         ends_at := (first + INTERVAL '1 month') AT TIME ZONE 'UTC';
         suffix := to_char(first, 'YYYY_MM');
-        IF to_regclass('requests_' || suffix) IS NULL THEN
+        CONTINUE WHEN to_regclass('requests_' || suffix) IS NOT NULL;
+        BEGIN
             EXECUTE format(
                 'CREATE TABLE %I PARTITION OF requests FOR VALUES FROM (%L) TO (%L)',
                 'requests_' || suffix, find_first_id(starts_at), find_first_id(ends_at)
@@ -34,7 +35,10 @@ BEGIN
                 'entries_' || suffix
             );
             made := made + 1;
-        END IF;
+        EXCEPTION WHEN check_violation THEN
+            -- Rows came before the partition, so those of this month stay in the one for all others.
+            NULL;
+        END;
     END LOOP;
     RETURN made;
 END
@@ -47,6 +51,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     dropped INT := 0;
     old TEXT;
+    is_in_use BOOLEAN;
     oldest TEXT := 'requests_' || to_char(
         date_trunc('month', at AT TIME ZONE 'UTC') - make_interval(months => kept), 'YYYY_MM'
     );
@@ -57,6 +62,9 @@ BEGIN
             AND relid::regclass::text <> 'requests_other'
         ORDER BY 1
     LOOP
+        EXECUTE format('SELECT EXISTS (SELECT 1 FROM %s WHERE state = ''pending'')', old)
+        INTO is_in_use;
+        CONTINUE WHEN is_in_use; -- their holds would never be released
         EXECUTE format('DROP TABLE %s', old);
         -- Requests that were under way at the end of the month count in hours of the next one.
         UPDATE retention SET kept_from_ms = greatest(kept_from_ms, (

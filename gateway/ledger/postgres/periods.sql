@@ -6,7 +6,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE period
         WHEN 'day' THEN day
         WHEN 'week' THEN day - (day + 3) % 7
-        ELSE date_trunc('month', DATE '1970-01-01' + day::int)::date - DATE '1970-01-01'
+        ELSE date_trunc('month', (DATE '1970-01-01' + day::int)::timestamp)::date - DATE '1970-01-01'
     END
 $$;
 

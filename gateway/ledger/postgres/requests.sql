@@ -101,6 +101,8 @@ WHERE idempotency_key IS NOT NULL;
 
 CREATE TABLE entries_other PARTITION OF entries DEFAULT;
 
+CREATE UNIQUE INDEX ON entries_other (request_id) WHERE kind = 'charge';
+
 CREATE TABLE daily (
     account_id BIGINT NOT NULL,
     day BIGINT NOT NULL,

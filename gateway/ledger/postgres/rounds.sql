@@ -1,11 +1,11 @@
--- One round of a node: its settlements, then its admissions, in one transaction.
+-- One round of a node: its settlements, holds that it raises, then its admissions, in one transaction.
 --
 -- Locks are always taken in this order, so no two transactions wait for each other: the books (shared;
 -- a change of the operator takes it alone), the node, the accounts by id.
 -- `its_time_ms` is the time of a test; all others have the database's. A node says how long ago its
 -- requests began and ended, so that its own clock may be wrong.
 CREATE OR REPLACE FUNCTION run_round(
-    node BIGINT, its_epoch BIGINT, settled JSON, asked JSON, its_time_ms BIGINT
+    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
 ) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
     done JSON;
@@ -19,6 +19,7 @@ BEGIN
     PERFORM enter_as(node, its_epoch);
     PERFORM 1 FROM accounts WHERE id IN (
         SELECT account_id FROM json_to_recordset(settled) AS one (account_id BIGINT)
+        UNION SELECT account_id FROM json_to_recordset(raised) AS one (account_id BIGINT)
         UNION SELECT account_id FROM json_to_recordset(asked) AS one (account_id BIGINT)
     ) ORDER BY id FOR NO KEY UPDATE;
     at_ms := coalesce(its_time_ms, now_ms());
@@ -30,6 +31,9 @@ BEGIN
         IF json_typeof(done->'of_rates') = 'array' THEN
             PERFORM correct_rates(done->'of_rates');
         END IF;
+    END IF;
+    IF json_array_length(raised) > 0 THEN
+        PERFORM raise_holds(node, raised);
     END IF;
     IF json_array_length(asked) > 0 THEN
         admitted := admit_requests(node, asked, at_ms, sent_ms);
@@ -77,26 +81,33 @@ BEGIN
 END
 $$;
 
--- Interrupt the requests of a node that died; return it with their number. A node is dead if it was
--- not seen for some seconds in which this one was seen throughout. One at a time: who waits for a
--- node's lock must hold no account.
+-- Interrupt the requests of nodes that died; return each of these nodes with the number of its
+-- requests. A node is dead if it was not seen for some seconds in which this one was seen throughout.
 CREATE OR REPLACE FUNCTION take_over(
     node BIGINT, its_epoch BIGINT, silence INTERVAL, its_time_ms BIGINT
 ) RETURNS TABLE (dead_id BIGINT, host_name TEXT, process BIGINT, interrupted BIGINT)
 LANGUAGE plpgsql AS $$
+DECLARE
+    silent BIGINT[];
 BEGIN
     PERFORM enter_as(node, its_epoch);
     IF NOT pg_try_advisory_xact_lock(4745, 0) THEN
         RETURN;
     END IF;
-    FOR dead_id, host_name, process IN
-        SELECT id, host, pid FROM nodes
-        WHERE ended_at IS NULL AND id <> node AND seen_at < clock_timestamp() - silence
-            AND (SELECT steady_at FROM nodes AS mine WHERE mine.id = node)
-                < clock_timestamp() - silence
-        ORDER BY id LIMIT 1
-    LOOP
+    SELECT array_agg(id ORDER BY id) INTO silent FROM nodes
+    WHERE ended_at IS NULL AND id <> node AND seen_at < clock_timestamp() - silence
+        AND (SELECT steady_at FROM nodes AS mine WHERE mine.id = node)
+            < clock_timestamp() - silence;
+    -- In the order of all rounds, however many nodes there are: one that was only slow may have a round.
+    FOREACH dead_id IN ARRAY coalesce(silent, '{}') LOOP
         PERFORM pg_advisory_xact_lock(4744, dead_id::int);
+    END LOOP;
+    PERFORM 1 FROM accounts WHERE id IN (
+        SELECT account_id FROM requests WHERE state = 'pending' AND node_id = ANY (silent)
+    ) ORDER BY id FOR NO KEY UPDATE;
+    FOR dead_id, host_name, process IN
+        SELECT id, host, pid FROM nodes WHERE id = ANY (silent) ORDER BY id
+    LOOP
         UPDATE nodes SET epoch = epoch + 1, ended_at = clock_timestamp()
         WHERE id = dead_id AND ended_at IS NULL AND seen_at < clock_timestamp() - silence;
         IF FOUND THEN

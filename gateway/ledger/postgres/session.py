@@ -131,23 +131,23 @@ def explain(url: str, error: Exception) -> LedgerError:
 
 
 def describe(error: Exception) -> str:
-    """Return a line of what the server or the driver says, which quotes no values."""
+    """Return one line of what the server or the driver says, which quotes no values."""
     diagnostic = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    lines = (diagnostic or str(error)).strip().splitlines() or [type(error).__name__]
     if diagnostic:
-        return diagnostic.splitlines()[0]
-    # Lines with a tab only guess at reasons; where several addresses failed, the last line is of one.
-    lines = [line for line in str(error).splitlines() if line and not line.startswith("\t")]
-    return lines[-1] if lines else type(error).__name__
+        return lines[0]
+    # The last attempt is told last; the driver's advice below it begins with a tab.
+    return [line for line in lines if not line.startswith("\t")][-1]
 
 
 @contextmanager
 def transaction(session: Session) -> Iterator[None]:
     """Change the books: no round and no other change is beside it. COMMIT, or ROLLBACK on an error."""
-    session.run(
-        f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
-        f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}"
-    )
     try:
+        session.run(
+            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
+            f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}"
+        )
         yield
         session.run("COMMIT")
     finally:

@@ -6,8 +6,12 @@ CREATE OR REPLACE FUNCTION settle_requests(
     node BIGINT, settled JSON, at_ms BIGINT, sent_ms BIGINT
 ) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
+    lowest TEXT;
+    highest TEXT;
     result JSON;
 BEGIN
+    SELECT min(id), max(id) INTO lowest, highest
+    FROM json_to_recordset(settled) AS one (id TEXT COLLATE "C");
     WITH item AS MATERIALIZED (
         SELECT * FROM json_to_recordset(settled) AS item (
             place BIGINT, id TEXT, state TEXT, provider TEXT, attempts BIGINT, outcome TEXT,
@@ -36,6 +40,7 @@ BEGIN
             reported_cost_nano = item.reported_cost_nano
         FROM item
         WHERE requests.id = item.id AND requests.state = 'pending' AND requests.node_id = node
+            AND requests.id BETWEEN lowest AND highest
         RETURNING requests.*, item.place
     ), entered AS (
         INSERT INTO entries (
@@ -43,10 +48,10 @@ BEGIN
         )
         SELECT
             account_id, 'charge', -cost_nano,
-            balance_nano - sum(cost_nano) OVER (PARTITION BY account_id ORDER BY place),
+            balance_nano - sum(cost_nano) OVER (PARTITION BY account_id ORDER BY place, ended.id),
             ended.id, at_ms
         FROM ended JOIN accounts ON accounts.id = account_id
-        WHERE state = 'posted' ORDER BY place
+        WHERE state = 'posted' ORDER BY place, ended.id
     ), charged AS (
         UPDATE accounts SET
             balance_nano = balance_nano - sums.cost_nano, held_nano = held_nano - sums.freed_nano,
@@ -195,7 +200,8 @@ END
 $$;
 
 -- Replace the expected tokens of rates by those that were used.
-CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
     UPDATE rates SET tokens_full_us = tokens_full_us + more * 60000000 / tokens_limit
     FROM (
         SELECT account_id, of.key_id, sum(more)::bigint AS more
@@ -204,7 +210,8 @@ CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE
         ) CROSS JOIN LATERAL (VALUES (correction.key_id), ('')) AS of (key_id)
         GROUP BY 1, 2
     ) AS sums
-    WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0
+    WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0;
+END
 $$;
 
 -- Take back the charge of a request whose settlement was withdrawn, but had been committed by a round
@@ -235,5 +242,37 @@ BEGIN
         INSERT INTO changes (kind, id) VALUES ('account', of_account::text);
     END IF;
     RETURN (SELECT balance_nano FROM accounts WHERE id = of_account);
+END
+$$;
+
+-- Raise the holds of requests that have used more than was expected. The caller has locked their
+-- accounts.
+CREATE OR REPLACE FUNCTION raise_holds(node BIGINT, raised JSON) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH higher AS MATERIALIZED (
+        SELECT requests.id, requests.account_id, requests.key_id, requests.budget_id,
+            item.amount_nano - requests.hold_nano AS more_nano
+        FROM json_to_recordset(raised) AS item (id TEXT, amount_nano BIGINT)
+        JOIN requests ON requests.id = item.id
+        WHERE state = 'pending' AND node_id = node AND requests.hold_nano < item.amount_nano
+    ), of_requests AS (
+        UPDATE requests SET hold_nano = hold_nano + more_nano
+        FROM higher WHERE requests.id = higher.id
+    ), of_accounts AS (
+        UPDATE accounts SET held_nano = held_nano + sums.more_nano
+        FROM (SELECT account_id, sum(more_nano) AS more_nano FROM higher GROUP BY 1) AS sums
+        WHERE accounts.id = account_id
+    ), of_keys AS (
+        UPDATE keys SET held_nano = held_nano + sums.more_nano
+        FROM (SELECT key_id, sum(more_nano) AS more_nano FROM higher GROUP BY 1) AS sums
+        WHERE keys.id = key_id
+    )
+    UPDATE budgets SET held_nano = held_nano + sums.more_nano
+    FROM (
+        SELECT budget_id, sum(more_nano) AS more_nano FROM higher
+        WHERE budget_id IS NOT NULL GROUP BY 1
+    ) AS sums
+    WHERE budgets.id = budget_id;
 END
 $$;

@@ -71,10 +71,7 @@ _FORGET: Final = (
 def write_observations(
     connection: Connection, observed: Observations, now_ms: int, insert_rows: InsertRows
 ) -> None:
-    """Add the sums to what is stored, inside a transaction, and forget what is old.
-
-    The rows have an order, so that gateways that write the same rows do not wait for each other.
-    """
+    """Add the sums to what is stored, inside a transaction, and forget what is old."""
     insert_rows(connection, _ADD_REFUSALS, _make_refusal_rows(observed.refusals))
     insert_rows(connection, _ADD_CALLS, _make_call_rows(observed.calls))
     insert_rows(connection, _ADD_FAILURES, [_make_failure_cells(one) for one in observed.failures])
@@ -84,14 +81,12 @@ def write_observations(
 
 
 def _make_refusal_rows(sums: Mapping[RefusalKey, RefusalSum]) -> list[Row]:
-    rows = sorted(sums.items(), key=lambda row: (row[0][0], row[0][1] or 0, row[0][2:]))
-    return [(*key, one.count, one.last_ms, one.last_request_id) for key, one in rows]
+    return [(*key, one.count, one.last_ms, one.last_request_id) for key, one in sums.items()]
 
 
 def _make_call_rows(sums: Mapping[CallKey, CallSum]) -> list[Row]:
     return [
-        (*key, one.calls, one.failures, *_make_failure_cells(one.last))
-        for key, one in sorted(sums.items(), key=lambda row: row[0])
+        (*key, one.calls, one.failures, *_make_failure_cells(one.last)) for key, one in sums.items()
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -49,7 +49,7 @@ class Answer:
     spent_nano: dict[str, int] = field(default_factory=dict)
     budgets: list[tuple[int, int, int]] = field(default_factory=list)
     """Id, first day of the period, spent."""
-    doubted: set[str] = field(default_factory=set)
+    doubted: Set[str] = frozenset()
     """Requests of an earlier round without an answer, which may have ended them."""
 
 
@@ -64,14 +64,31 @@ def write_settlements(items: Iterable[Item], now_ms: int) -> bytes:
     )
 
 
-def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: int) -> bytes:
-    """Write requests that want to be admitted; those in doubt may have been, and are looked up."""
+def write_raises(items: Iterable[Item]) -> bytes:
+    """Write holds that are raised to their present amounts."""
     return orjson.dumps(
-        [_describe_start(item.hold, now_ms, again=_id(item) in in_doubt) for item in items]
+        [
+            {
+                "id": _id(item),
+                "account_id": item.hold.account.id,
+                "amount_nano": item.hold.amount_nano,
+            }
+            for item in items
+        ]
     )
 
 
-def read_answer(text: str | bytes, *, doubted: set[str]) -> Answer:
+def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: int) -> bytes:
+    """Write requests that want to be admitted; those in doubt may have been, and are looked up."""
+    return orjson.dumps(
+        [
+            _describe_start(place, item.hold, now_ms, again=_id(item) in in_doubt)
+            for place, item in enumerate(items)
+        ]
+    )
+
+
+def read_answer(text: str | bytes, *, doubted: Set[str] = frozenset()) -> Answer:
     told = orjson.loads(text)
     done, asked = told["done"] or {}, told["admitted"] or {}
     return Answer(
@@ -120,9 +137,10 @@ def _id(item: Item) -> str:
     return item.hold.admission.request_id
 
 
-def _describe_start(hold: Hold, now_ms: int, *, again: bool) -> dict[str, Any]:
+def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict[str, Any]:
     admission = hold.admission
     return {
+        "place": place,
         "id": admission.request_id,
         "account_id": hold.account.id,
         "key_id": hold.key.id,

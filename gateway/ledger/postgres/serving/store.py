@@ -27,6 +27,7 @@ from gateway.ledger.postgres.serving.messages import (
     make_refusal,
     read_answer,
     write_admissions,
+    write_raises,
     write_settlements,
 )
 from gateway.ledger.postgres.serving.upkeep import Upkeep
@@ -38,7 +39,7 @@ log = logging.getLogger("gateway.ledger")
 
 Result = TypeVar("Result")
 
-_ROUND: Final = "SELECT run_round(?, ?, ?, ?, ?)"
+_ROUND: Final = "SELECT run_round(?, ?, ?, ?, ?, ?)"
 _WITHDRAW: Final = "SELECT withdraw_charge(?, ?, ?, ?)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
@@ -148,39 +149,55 @@ class PostgresStore:
 
     def _commit_all(self, session: Session, items: Sequence[Item], report: Report) -> None:
         """Settle and admit; requests that came and ended since the last round take another one."""
-        asked = [item for item in items if item.insert]
-        self._commit(session, [item for item in items if not item.insert], asked, report)
+        self._commit(session, items, report)
         turned_away = {id(item) for item, _ in (*report.declined, *report.refused)}
-        over = [one for one in asked if one.settlement is not None and id(one) not in turned_away]
-        self._commit(session, over, [], report)
+        over = [one for one in items if one.insert and one.settlement is not None]
+        admitted = [one for one in over if id(one) not in turned_away]
+        self._commit(session, admitted, report, are_admitted=True)
 
     def _commit(
-        self, session: Session, ended: Sequence[Item], asked: Sequence[Item], report: Report
+        self,
+        session: Session,
+        items: Sequence[Item],
+        report: Report,
+        *,
+        are_admitted: bool = False,
     ) -> None:
         """Commit the items together; if one is bad, one by one."""
-        if not ended and not asked:
+        asked = [item for item in items if item.insert and not are_admitted]
+        known = [item for item in items if not item.insert or are_admitted]
+        ended = [item for item in known if item.settlement is not None]
+        raised = [item for item in known if item.settlement is None]
+        if not items:
             return
         try:
-            answer = self._call(session, ended, asked)
+            answer = self._call(session, ended, raised, asked)
         except _BAD_ITEM as error:
-            if len(ended) + len(asked) == 1:
-                self._refuse(*ended, *asked, error=error, report=report)
+            if len(items) == 1:
+                report.refused.append((items[0], error))
+                self._in_doubt.discard(_id(items[0]))
                 return
-            for item in ended:
-                self._commit(session, [item], [], report)
-            for item in asked:
-                self._commit(session, [], [item], report)
+            for item in items:
+                self._commit(session, [item], report, are_admitted=are_admitted)
         else:
+            report.done.extend(raised)
             self._report_admissions(asked, answer, report)
             self._report_settlements(session, ended, answer, report)
 
-    def _call(self, session: Session, ended: Sequence[Item], asked: Sequence[Item]) -> Answer:
+    def _call(
+        self,
+        session: Session,
+        ended: Sequence[Item],
+        raised: Sequence[Item],
+        asked: Sequence[Item],
+    ) -> Answer:
         test_ms = self._test_clock()
         now_ms = self._clock() if test_ms is None else test_ms
         values = (
             self._node.id,
             self._node.epoch,
             write_settlements(ended, now_ms).decode(),
+            write_raises(raised).decode(),
             write_admissions(asked, self._in_doubt, now_ms).decode(),
             test_ms,
         )
@@ -194,10 +211,6 @@ class PostgresStore:
             raise
         assert row is not None
         return read_answer(row[0], doubted=ids - new)
-
-    def _refuse(self, item: Item, *, error: Exception, report: Report) -> None:
-        report.refused.append((item, error))
-        self._in_doubt.discard(_id(item))
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
         for item in asked:

@@ -1,6 +1,6 @@
 """Entries: appended once, and read the latest first.
 
-Rows come as one JSON array (see `rows`).
+Rows come as one JSON array, see `connection.read_rows`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ _ENTRIES: Final = """
         entries.created_ms
     FROM entries JOIN accounts ON accounts.id = entries.account_id
 """
-_LATEST_ENTRIES: Final = _ENTRIES + " WHERE accounts.name = ? ORDER BY entries.id DESC LIMIT ?"
+_LATEST_ENTRIES: Final = f"""
+    {_ENTRIES} WHERE account_id = (SELECT id FROM accounts WHERE name = ?)
+    ORDER BY entries.id DESC LIMIT ?
+"""
+"""The account is known before entries are looked at, so that an index has them in order."""
 _IDEMPOTENT_ENTRY: Final = _ENTRIES + " WHERE account_id = ? AND idempotency_key = ?"
 
 _RUN: Final = """

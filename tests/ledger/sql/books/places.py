@@ -20,15 +20,6 @@ READ_ONLY_FILE: Final = "PRAGMA query_only = ON"
 READ_ONLY_DATABASE: Final = "SET default_transaction_read_only = on"
 ONLY_SQLITE: Final = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 """For a test of what SQLite alone has."""
-WITH_REQUESTS: Final = pytest.mark.parametrize(
-    "place",
-    [
-        "sqlite",
-        pytest.param("postgres", marks=pytest.mark.skip("the requests are made by SQLite's batch")),
-    ],
-    indirect=True,
-)
-
 _TABLES: Final = """
     SELECT string_agg(relname, ', ') FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition

@@ -8,14 +8,12 @@ import pytest
 
 from gateway.ledger import Account, CallFilter, Hold, Key, KeyTerms
 from gateway.ledger.serving.rounds import Item
-from gateway.ledger.sqlite.batch import commit_requests
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import admission, create_key, key_id_of, settlement
-from tests.ledger.sql.books.places import WITH_REQUESTS
+from tests.ledger.sql.books.places import AnyBooks
+from tests.ledger.sql.requests import add_requests
 
-pytestmark = WITH_REQUESTS
 DAY = 19_700
 CALLS = (
     # key, model, begun, ended
@@ -27,7 +25,7 @@ CALLS = (
 
 
 @pytest.fixture
-def ids(books: SqliteBooks) -> list[str]:
+def ids(books: AnyBooks) -> list[str]:
     """Store `CALLS` and return their ids."""
     keys = [key_id_of(create_key(books, "a")) for _ in range(2)]
     account, items = Account(1, "a", suspended=False, balance_nano=1000), []
@@ -37,7 +35,7 @@ def ids(books: SqliteBooks) -> list[str]:
         hold = Hold(replace(begun, model=model), account, Key(keys[key], account, KeyTerms()), 1000)
         end = None if ended_ms is None else settlement(1, ended_ms=DAY * DAY_MS + ended_ms)
         items.append(Item(hold, insert=True, settlement=end))
-    commit_requests(books.connection, items, 1)
+    add_requests(books.connection, items, 1)
     return [item.hold.admission.request_id for item in items]
 
 
@@ -55,14 +53,14 @@ def ids(books: SqliteBooks) -> list[str]:
     ],
 )
 def test_calls_are_chosen_by_when_they_began(
-    books: SqliteBooks, ids: list[str], chosen: CallFilter, expected: list[int]
+    books: AnyBooks, ids: list[str], chosen: CallFilter, expected: list[int]
 ) -> None:
     found = books.calls.read_page(chosen, None, 10)
     assert [ids.index(call.request_id) for call in found] == expected
     assert books.calls.count(chosen) == len(expected)
 
 
-def test_calls_of_one_key_are_found_page_by_page(books: SqliteBooks, ids: list[str]) -> None:
+def test_calls_of_one_key_are_found_page_by_page(books: AnyBooks, ids: list[str]) -> None:
     keys = [books.calls.read_page(CallFilter(1, id_), None, 1)[0].key_id for id_ in ids]
     for key_id in keys[:2]:
         chosen, seen, below = CallFilter(1, key_id=key_id), [], None
@@ -74,7 +72,7 @@ def test_calls_of_one_key_are_found_page_by_page(books: SqliteBooks, ids: list[s
         assert books.calls.count(chosen) == len(seen) == 2
 
 
-def test_one_call_is_found_by_its_id_within_the_filter(books: SqliteBooks, ids: list[str]) -> None:
+def test_one_call_is_found_by_its_id_within_the_filter(books: AnyBooks, ids: list[str]) -> None:
     for wanted, count in (
         (CallFilter(1, ids[0]), 1),
         (CallFilter(2, ids[0]), 0),
@@ -85,7 +83,7 @@ def test_one_call_is_found_by_its_id_within_the_filter(books: SqliteBooks, ids: 
     assert books.calls.read_page(CallFilter(1, ids[0]), ids[0], 10) == [], "it is not below itself"
 
 
-def test_pending_calls_are_measured_by_their_holds(books: SqliteBooks, ids: list[str]) -> None:
+def test_pending_calls_are_measured_by_their_holds(books: AnyBooks, ids: list[str]) -> None:
     assert len(ids) == len(CALLS)
     assert books.calls.measure_pending() == (1, 1000)
     assert books.accounts.read("a").held_nano == 1000

@@ -16,18 +16,16 @@ from gateway.ledger import (
     sum_usage,
 )
 from gateway.ledger.serving.rounds import Item
-from gateway.ledger.sqlite.batch import commit_requests
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
-from tests.ledger.sql.books.places import WITH_REQUESTS
+from tests.ledger.sql.books.places import AnyBooks
+from tests.ledger.sql.requests import add_requests
 
-pytestmark = WITH_REQUESTS
 DAY = NOW_MS // DAY_MS
 
 
 @pytest.fixture
-def keys(books: SqliteBooks) -> list[str]:
+def keys(books: AnyBooks) -> list[str]:
     """Charge 1 and 10 to one key and 100 to another on two days, and void one; return the keys."""
     ids = [key_id_of(create_key(books, "a")) for _ in range(2)]
     account = Account(1, "a", suspended=False, balance_nano=1000)
@@ -41,13 +39,13 @@ def keys(books: SqliteBooks) -> list[str]:
         Item(Hold(admission(), account, Key(ids[n], account, KeyTerms()), 9), True, end)
         for n, end in ends
     ]
-    commit_requests(books.connection, items, NOW_MS)
+    add_requests(books.connection, items, NOW_MS)
     return ids
 
 
 @pytest.mark.parametrize("by", ["day", "model", "key"])
 def test_parts_of_days_are_summed_as_whole_days_are(
-    books: SqliteBooks, keys: list[str], by: UsageGroup
+    books: AnyBooks, keys: list[str], by: UsageGroup
 ) -> None:
     """Whole days come from their sums, parts of days from the requests."""
     whole = books.usage.sum_by(by, account="a", since_ms=None, until_ms=None)
@@ -60,7 +58,7 @@ def test_parts_of_days_are_summed_as_whole_days_are(
 
 
 def test_a_report_has_points_keys_and_models_of_the_chosen_days(
-    books: SqliteBooks, keys: list[str]
+    books: AnyBooks, keys: list[str]
 ) -> None:
     report = books.usage.report(UsageFilter(1, DAY, DAY), "hour", by_key=True)
     assert [(point.at - 24 * DAY, point.usage.cost_nano) for point in report.points] == [
@@ -74,7 +72,7 @@ def test_a_report_has_points_keys_and_models_of_the_chosen_days(
     assert books.usage.sum_by_key(1, DAY - 1, DAY) == dict(zip(keys, (11, 100), strict=True))
 
 
-def test_an_overview_names_the_keys_that_expire_soon(books: SqliteBooks, keys: list[str]) -> None:
+def test_an_overview_names_the_keys_that_expire_soon(books: AnyBooks, keys: list[str]) -> None:
     """Those that work and were not replaced, the earliest first."""
     soon = [
         key_id_of(create_key(books, "a", KeyTerms(expires_ms=NOW_MS + ms))) for ms in (9, 5, 11, 0)
@@ -89,7 +87,7 @@ def test_an_overview_names_the_keys_that_expire_soon(books: SqliteBooks, keys: l
     assert len(keys) == 2
 
 
-def test_nothing_was_used_where_nothing_is(books: SqliteBooks) -> None:
+def test_nothing_was_used_where_nothing_is(books: AnyBooks) -> None:
     overview = books.usage.read_overview(1, first_day=0, soon_ms=10)
     assert (overview.days, overview.has_key, overview.has_call) == ({}, False, False)
     assert sum_usage([]) == Usage()

@@ -1,0 +1,53 @@
+"""Requests in PostgreSQL without a serving ledger: rounds of a node that the test makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.ledger.postgres.nodes import Node, register
+from gateway.ledger.postgres.serving.messages import (
+    Answer,
+    read_answer,
+    write_admissions,
+    write_settlements,
+)
+from gateway.ledger.postgres.session import Session
+from gateway.ledger.serving.rounds import Item
+from gateway.times import unix_ms
+
+ROUND = "SELECT run_round(?, ?, ?, '[]', ?, ?)"
+
+
+def run_round(
+    session: Session,
+    node: Node,
+    ended: Sequence[Item] = (),
+    asked: Sequence[Item] = (),
+    *,
+    now_ms: int | None = None,
+) -> Answer:
+    """Settle and admit in one round."""
+    clock_ms = unix_ms() if now_ms is None else now_ms
+    values = (
+        node.id,
+        node.epoch,
+        write_settlements(ended, clock_ms).decode(),
+        write_admissions(asked, (), clock_ms).decode(),
+        now_ms,
+    )
+    row = session.execute(ROUND, values).fetchone()
+    assert row is not None
+    return read_answer(row[0])
+
+
+def write_requests(session: Session, items: Sequence[Item], now_ms: int) -> None:
+    """Admit and settle each request in rounds of its own, so that no hold is in another's way."""
+    node = register(session)
+    for item in items:
+        request_id = item.hold.admission.request_id
+        if item.insert:
+            answer = run_round(session, node, asked=[item], now_ms=now_ms)
+            assert answer.admitted == {request_id}, answer.declined
+        if item.settlement is not None:
+            answer = run_round(session, node, ended=[item], now_ms=now_ms)
+            assert answer.settled == {request_id}, answer.others

@@ -1,0 +1,60 @@
+"""Rounds without a serving ledger: many nodes that die at once, and charges of one round in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+
+from gateway.admin import accounts
+from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.nodes import register
+from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
+from tests.ledger.postgres.rounds import run_round
+from tests.ledger.sql.requests import make_item
+
+TAKE_OVER = "SELECT dead_id, interrupted FROM take_over(?, ?, INTERVAL '5 s', ?)"
+
+
+@pytest.fixture
+def books(postgres_url: str) -> Iterator[PostgresBooks]:
+    with PostgresBooks(postgres_url, create=True, clock=lambda: NOW_MS) as books:
+        accounts.add_account(books, "a", credit_nano=100_000)
+        accounts.add_account(books, "b", credit_nano=100_000)
+        yield books
+
+
+def test_nodes_that_died_together_are_taken_over_once(books: PostgresBooks) -> None:
+    session = books._session
+    keys = [key_id_of(create_key(books, name)) for name in ("a", "b")]
+    mine, *dead = (register(session) for _ in range(3))
+    for node, (account_id, key) in zip(dead, ((2, keys[1]), (1, keys[0])), strict=True):
+        run_round(session, node, asked=[make_item(account_id, key, NOW_MS)], now_ms=NOW_MS)
+    session.run("UPDATE nodes SET steady_at = steady_at - INTERVAL '1 hour'")
+    session.execute("UPDATE nodes SET seen_at = seen_at - INTERVAL '9 s' WHERE id <> ?", (mine.id,))
+    values = (mine.id, mine.epoch, NOW_MS)
+    assert session.execute(TAKE_OVER, values).fetchall() == [(node.id, 1) for node in dead]
+    assert session.execute(TAKE_OVER, values).fetchall() == []
+    assert books.audit().problems == ()
+    assert session.execute("SELECT sum(held_nano), sum(in_flight) FROM accounts").fetchone() == (
+        0,
+        0,
+    )
+
+
+def test_charges_of_one_round_follow_each_other(books: PostgresBooks) -> None:
+    """Each entry has the balance after it, by account, in the order of the settlements."""
+    session, node = books._session, register(books._session)
+    keys = [key_id_of(create_key(books, name)) for name in ("a", "b")]
+    items = [make_item(1 + n % 2, keys[n % 2], NOW_MS, settlement(10 + n)) for n in range(6)]
+    run_round(session, node, asked=items, now_ms=NOW_MS)
+    answer = run_round(session, node, ended=items[::-1], now_ms=NOW_MS)
+    assert answer.balances_nano == {1: 100_000 - 36, 2: 100_000 - 39}
+    entries = [
+        (one.amount_nano, one.balance_after_nano) for one in books.entries.read_latest("a", 3)
+    ]
+    assert entries == [(-10, 99_964), (-12, 99_974), (-14, 99_986)]
+    assert run_round(session, node, ended=items, now_ms=NOW_MS).settled == set()
+    assert books.audit().problems == ()

@@ -1,0 +1,39 @@
+"""Requests of the past in either database, written as its serving ledger writes them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import count
+from typing import cast
+
+from gateway.ledger import Account, Hold, Key, KeyTerms, Settlement
+from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sqlite.batch import commit_requests
+from gateway.request_ids import find_first_id
+from tests.ledger.contract.kit import admission
+
+_numbers = count(1)
+
+
+def make_item(
+    account_id: int, key_id: str, started_ms: int, settlement: Settlement | None = None
+) -> Item:
+    """Make a request, whose id has its time; it stays pending without a settlement."""
+    account = Account(account_id, "", suspended=False, balance_nano=0)
+    id_ = f"{find_first_id(started_ms)}{next(_numbers):016x}"
+    begun = admission(id_=id_, started_ms=started_ms)
+    hold = Hold(begun, account, Key(key_id, account, KeyTerms()), begun.hold_nano)
+    return Item(hold, insert=True, settlement=settlement)
+
+
+def add_requests(connection: Connection, items: Sequence[Item], now_ms: int) -> None:
+    """Write the requests and their charges at a time."""
+    if isinstance(connection, sqlite3.Connection):
+        commit_requests(connection, items, now_ms)
+        return
+    from gateway.ledger.postgres.session import Session
+    from tests.ledger.postgres.rounds import write_requests
+
+    write_requests(cast("Session", connection), items, now_ms)
