@@ -24,7 +24,7 @@ from tests.support.waiting import until
 HOLD = 1000
 CROWD = 400
 CREDIT = 10 * HOLD
-SILENCE_SECONDS = 1.0
+SILENCE_SECONDS = 3.0
 CALLERS = 20
 CALLS = 15
 

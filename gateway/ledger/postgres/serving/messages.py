@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Set
+from collections.abc import Container, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -49,7 +50,7 @@ class Answer:
     spent_nano: dict[str, int] = field(default_factory=dict)
     budgets: list[tuple[int, int, int]] = field(default_factory=list)
     """Id, first day of the period, spent."""
-    doubted: Set[str] = frozenset()
+    doubted: AbstractSet[str] = frozenset()
     """Requests of an earlier round without an answer, which may have ended them."""
 
 
@@ -88,7 +89,7 @@ def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: in
     )
 
 
-def read_answer(text: str | bytes, *, doubted: Set[str] = frozenset()) -> Answer:
+def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -> Answer:
     told = orjson.loads(text)
     done, asked = told["done"] or {}, told["admitted"] or {}
     return Answer(
