@@ -49,11 +49,11 @@ class Rates:
         id_ = f"req_{self._number:028x}"
         asked = {
             "id": id_, "place": 0, "account_id": 1, "key_id": "k", "model": "m", "provider": "p",
-            "stream": 0, "hold_nano": 0, "started_ms": 1, "prices": [0] * 7,
+            "stream": 0, "hold_nano": 0, "started_ago_ms": 1, "prices": [0] * 7,
             "key_rate": self._terms, "account_rate": [0, 0, 0], "expected_tokens": expected,
         }  # fmt: skip
         self._session.execute(
-            "SELECT write_admitted(1, ?, ?, ?)",
+            "SELECT write_admitted(1, ?, ?, ?, 0)",
             (orjson.dumps([asked]).decode(), "{" + id_ + "}", at_us),
         )
 

@@ -52,7 +52,7 @@ def make_budget() -> Budget:
 def test_an_admission_says_all_that_its_row_has() -> None:
     budget = make_budget()
     items = [make_item("req_1", rate=Rate(1, 2, 3), budget=budget), make_item("req_2")]
-    first, second = orjson.loads(write_admissions(items, {"req_2"}))
+    first, second = orjson.loads(write_admissions(items, {"req_2"}, NOW_MS + 7))
     assert first == {
         "place": 0,
         "id": "req_1",
@@ -63,7 +63,7 @@ def test_an_admission_says_all_that_its_row_has() -> None:
         "provider": "demo",
         "stream": 1,
         "hold_nano": 9,
-        "started_ms": NOW_MS,
+        "started_ago_ms": 7,
         "prices": [PRICE.input, PRICE.output, PRICE.cached_input, PRICE.cache_write, 3, 0, 0],
         "key_rate": [1, 2, 3],
         "account_rate": [0, 0, 0],
@@ -79,13 +79,13 @@ def test_a_settlement_says_how_it_ended() -> None:
     charged = settlement(5, provider_cost_nano=4, reported_cost_nano=3)
     voided = replace(charged, cost_nano=0, outcome="upstream_error")
     items = [replace(make_item(), settlement=one) for one in (charged, None, voided)]
-    first, second = orjson.loads(write_settlements(items))
+    first, second = orjson.loads(write_settlements(items, NOW_MS))
     assert (first["place"], first["state"], first["cost_nano"]) == (0, "posted", 5)
     assert (first["provider_cost_nano"], first["reported_cost_nano"]) == (4, 3)
     assert (first["input_tokens"], first["estimated"]) == (TOKENS.input, 0)
     assert (second["place"], second["state"], second["account_id"]) == (2, "voided", 7)
     assert (second["provider_cost_nano"], second["reported_cost_nano"]) == (None, None)
-    assert orjson.loads(write_settlements([replace(make_item(), settlement=void())]))
+    assert orjson.loads(write_settlements([replace(make_item(), settlement=void())], NOW_MS))
 
 
 def test_an_answer_is_read() -> None:

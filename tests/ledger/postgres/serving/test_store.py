@@ -217,7 +217,7 @@ async def test_an_outage_ends_with_a_new_connection(desk: Desk) -> None:
     assert run(store, item).unavailable is not None
     assert desk.sessions[0].is_broken
     admit(store, item)
-    await store.close(lambda session: session.run("SELECT 1"))
+    await store.close(lambda session, _: session.run("SELECT 1"))
 
 
 def get_pid(session: Session) -> int:
@@ -250,7 +250,8 @@ async def test_the_last_word_fails_where_the_server_is_gone(
     """The stop goes on."""
     store = desk.make_store()
 
-    def fail(session: Session) -> None:
+    def fail(session: Session, node: Node) -> None:
+        del node
         session.run("SELECT gone()")
 
     await store.close(fail)
@@ -263,6 +264,6 @@ async def test_a_bug_is_reported(desk: Desk) -> None:
     reported: list[object] = []
     report: Callable[[object], None] = reported.append
     store.start_round([desk.item()], polls=False, report=report)
-    await store.close(lambda _: None)
+    await store.close(lambda _, __: None)
     assert [type(one) for one in reported] == [ZeroDivisionError]
     assert ask(desk.session, "SELECT count(*) FROM requests") == 0
