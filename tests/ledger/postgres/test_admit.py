@@ -53,7 +53,7 @@ class Rates:
             "key_rate": self._terms, "account_rate": [0, 0, 0], "expected_tokens": expected,
         }  # fmt: skip
         self._session.execute(
-            "SELECT write_admitted(1, ?, ?, ?, 0)",
+            "SELECT write_admitted(1, ?, ?, ?, 1)",
             (orjson.dumps([asked]).decode(), "{" + id_ + "}", at_us),
         )
 
