@@ -98,16 +98,17 @@ GATEWAY: Final = re.compile(r"(?:^| )(?:\S*bin/gateway|gw) ([^|>]*)")
 """A command of ours within a line of shell: `.venv/bin/gateway ...`, or the alias `gw ...`."""
 
 
-def find_commands() -> Iterator[list[str]]:
-    blocks = re.findall(r"```(?:sh|crontab)\n(.*?)```", TEXT, re.DOTALL)
-    inline = re.findall(r"`((?:\.venv/bin/gateway|gw) [^`]*)`", TEXT)
+def find_commands(text: str = TEXT) -> Iterator[list[str]]:
+    blocks = re.findall(r"```(?:sh|crontab)\n(.*?)```", text, re.DOTALL)
+    inline = re.findall(r"`((?:\.venv/bin/gateway|gw) [^`]*)`", text)
     for line in [*"".join(blocks).splitlines(), *(one.replace("\n", " ") for one in inline)]:
         if not line.startswith("alias ") and (match := GATEWAY.search(line)):
             yield shlex.split(match[1], comments=True)
 
 
 def test_the_commands_are_those_of_the_program() -> None:
-    commands = list(find_commands())
+    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
+    commands = [words for text in texts for words in find_commands(text)]
     assert len(commands) >= 20
     parser = make_parser(VERBS, GROUPS)
     for words in commands:

@@ -9,6 +9,7 @@
     signin     passwords, sign-in links, sessions
     moves      a whole ledger to a file and back
     reload     asks the serving process to read gateway.toml again
+    nodes      the names of processes that serve from one ledger
     tokens     tokens of scripts
     checks     checks of names, notes, amounts and dates
     passwords  password hashes

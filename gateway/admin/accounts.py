@@ -37,8 +37,9 @@ def open_books(location: ledger.Location, *, create: bool = False) -> ledger.Boo
     try:
         return ledger.open_books(location, create=create)
     except ledger.LedgerMissing as error:
+        what = "ledger in" if isinstance(location, ledger.DatabaseUrl) else "database at"
         raise ledger.NotFound(
-            f"there is no database at {location}; 'serve' or 'account add' makes one"
+            f"there is no {what} {location}; 'serve' or 'account add' makes one"
         ) from error
 
 

@@ -1,6 +1,7 @@
 """Ask the serving process to read gateway.toml again, and wait for its answer.
 
-The question is SIGHUP. The answer is an event, so it is kept, however the question was asked.
+The question is SIGHUP. The answer is an event, so it is kept, however the question was asked. Others
+may serve from the same ledger, each with a gateway.toml of its own, so it names the process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway import ledger
+from gateway.admin.nodes import name_process
 from gateway.config import Reload
 from gateway.times import unix_ms
 
@@ -34,8 +36,9 @@ class Answer:
     words: str
 
 
-def note(books: ledger.Books, reload: Reload, file: str) -> None:
-    """Write the answer down: what changed, or why nothing did."""
+def note(books: ledger.Books, reload: Reload, file: str, pid: int) -> None:
+    """Write the process's answer down: what changed, or why nothing did."""
+    books.actor = ledger.Actor(ledger.SYSTEM.name, name_process(pid))
     detail = f"{_TAKEN}{reload.words}" if reload.ok else reload.words
     if reload.restart_for:
         detail += f"; a restart is needed for: {', '.join(reload.restart_for)}"
@@ -57,9 +60,10 @@ def ask(
     asked_ms = unix_ms()
     with suppress(ProcessLookupError):  # it ended a moment ago
         send(pid, signal.SIGHUP)
+    answerer = name_process(pid)
     until = time.monotonic() + wait_seconds
     while True:
-        event = books.events.find_last(ACTION)
+        event = books.events.find_last(ACTION, answerer)
         if event is not None and event.at_ms >= asked_ms:
             words = event.detail.removeprefix(_TAKEN)
             return Answer(event.at_ms, words != event.detail, words)

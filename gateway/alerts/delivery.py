@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -15,6 +16,7 @@ from gateway.ledger import (
     Alert,
     Books,
     Channel,
+    DatabaseUrl,
     Due,
     LedgerError,
     Location,
@@ -28,6 +30,8 @@ from gateway.times import DAY_MS, HOUR_MS, unix_ms
 log = logging.getLogger("gateway.alerts")
 
 T = TypeVar("T")
+Receiver = tuple[Channel, int | None]
+"""A channel of the operator's, or the holder of an account."""
 
 FIRST_PAUSE_MS: Final = 10_000
 """The pause after the first failure; it doubles with each."""
@@ -39,6 +43,11 @@ GIVEN_UP_MS: Final = 3 * DAY_MS
 """Tries end then: over a weekend somebody has looked, and the console shows what was given up."""
 MAX_AT_ONCE: Final = 32
 """Deliveries under way at once: each is a connection or a process."""
+MAX_PER_RECEIVER: Final = 4
+"""Those of one receiver among them: one that hangs holds no others up."""
+LEASE_MS: Final = 120_000
+"""How long an alert is a node's that shares the ledger with others: it has delivered it by then, or
+is gone, even if the clocks of two differ by a minute."""
 LOCK_WAIT_MS: Final = 1000
 """How long a look at the ledger waits for another process's transaction; the next look is near."""
 
@@ -117,13 +126,19 @@ async def tell_at_once(config: Alerts, alert: Alert) -> None:
             await asyncio.sleep((next_ms - now_ms) / 1000)
 
 
+def find_receiver(due: Due) -> Receiver:
+    return due.channel, due.account_id if due.channel == "holder" else None
+
+
 class Deliveries:
     """The deliveries under way, and the results that could not be written yet."""
 
     def __init__(self, location: Location, clock: Callable[[], int] = unix_ms) -> None:
         self._location = location
         self._clock = clock
-        self._busy: set[str] = set()
+        self._is_shared = isinstance(location, DatabaseUrl)
+        """Whether others deliver, too."""
+        self._busy: dict[str, Receiver] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._results: dict[str, Callable[[Books], None]] = {}
         """By id. They wait in memory while the ledger cannot be written, and nothing is sent twice."""
@@ -132,14 +147,26 @@ class Deliveries:
     async def start_due(self, config: Alerts) -> None:
         """Start what is due. Raises LedgerError if the queue cannot be used."""
         await self._write_results()
-        for due in await use_books(
-            self._location, lambda books: books.alerts.read_due(MAX_AT_ONCE)
-        ):
-            if due.id not in self._busy and len(self._busy) < MAX_AT_ONCE:
-                self._busy.add(due.id)
-                task = spawn(self._deliver(due, config), name="alert")
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        for due in await use_books(self._location, self._take_due):
+            self._busy[due.id] = find_receiver(due)
+            task = spawn(self._deliver(due, config), name="alert")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _take_due(self, books: Books) -> list[Due]:
+        """Choose what is started now, in a thread. An alert whose result waits to be written is not."""
+        busy = Counter(self._busy.values())
+        chosen: list[Due] = []
+        for due in books.alerts.read_due(MAX_AT_ONCE):
+            receiver = find_receiver(due)
+            is_free = busy.total() < MAX_AT_ONCE and busy[receiver] < MAX_PER_RECEIVER
+            if is_free and due.id not in self._busy:
+                busy[receiver] += 1
+                chosen.append(due)
+        if not chosen or not self._is_shared:
+            return chosen
+        taken = books.alerts.claim([due.id for due in chosen], books.clock() + LEASE_MS)
+        return [due for due in chosen if due.id in taken]
 
     def close(self) -> None:
         for task in self._tasks:
@@ -183,7 +210,7 @@ class Deliveries:
             await use_books(self._location, write)
             for alert_id in results:
                 del self._results[alert_id]
-                self._busy.discard(alert_id)
+                self._busy.pop(alert_id, None)
 
 
 def _note_failure(due: Due, reason: str, next_ms: int | None, books: Books) -> None:

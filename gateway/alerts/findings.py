@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, Protocol
 
 from gateway.admin import observations
 from gateway.api import MissingUsage
 from gateway.config import Config
-from gateway.ledger import Alert, Books
+from gateway.ledger import Alert, Books, UpstreamView
 from gateway.money import format_amount
 from gateway.times import DAY_MS, format_day, format_moment
 
@@ -72,18 +74,47 @@ def find_missing_usages(found: Iterable[MissingUsage], now_ms: int) -> Iterator[
             yield Alert("missing_usage", subject, format_day(day), text)
 
 
-def find_failing_providers(books: Books, config: Config) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the providers that fail, and those that work, by the rule of the page Providers."""
-    failing, working = {}, {}
-    rows = observations.list_upstream(books, config)
+@dataclass(slots=True)
+class Providers:
+    """Texts by the names of providers, and the names of those that this process does not judge."""
+
+    failing: dict[str, str] = field(default_factory=dict)
+    working: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+
+
+def judge_providers(books: Books, config: Config) -> Providers:
+    """Judge the providers by the rule of the page Providers, and by what every process was answered.
+
+    Others may serve from the same ledger, and go by another file for a while, or for ever. So that
+    none ends what another begins, a provider fails here only by a model that somebody asked within
+    the hour, and works only if none of those fails, those of others among them.
+    """
+    with books.snapshot():
+        rows = observations.list_upstream(books, config)
+        seen = [one for one in books.observations.read_upstream() if one.hour.calls]
+    asked: dict[str, list[UpstreamView]] = defaultdict(list)
+    for one in seen:
+        asked[one.provider].append(one)
+    found = Providers(unknown=set(asked))
     for name, group in groupby(rows, key=lambda row: row.provider.name):
-        is_off = config.providers[name].off is not None
-        judged = observations.judge([row.seen for row in group], is_off=is_off)
+        used = [row.seen for row in group]
+        judged = observations.judge(used, is_off=config.providers[name].off is not None)
+        lately = {one.upstream_model: one for one in asked[name]}
         if judged.state == "failing":
-            failing[name] = f"Provider {name} is {judged.words}."
-        elif judged.state == "working":
-            working[name] = f"Provider {name} works again."
-    return failing, working
+            mine = [one for one in used if one.upstream_model in lately]
+            if _fails(mine):
+                found.failing[name] = f"Provider {name} is {judged.words}."
+            else:
+                found.unknown.add(name)
+        elif judged.state == "working" and not _fails(lately.values()):
+            found.working[name] = f"Provider {name} works again."
+    found.unknown -= found.failing.keys() | found.working.keys()
+    return found
+
+
+def _fails(seen: Iterable[UpstreamView]) -> bool:
+    return observations.judge(seen).state == "failing"
 
 
 def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:

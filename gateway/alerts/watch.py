@@ -6,14 +6,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
+from gateway.admin import nodes
 from gateway.alerts import findings
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api import Gateway
 from gateway.config import Alerts
-from gateway.ledger import Alert, Books, LedgerError
+from gateway.ledger import Alert, AlertState, Books, LedgerError
 from gateway.tasks import spawn
 from gateway.times import unix_ms
 
@@ -21,8 +21,8 @@ log = logging.getLogger("gateway.alerts")
 
 LOOK_SECONDS: Final = 3.0
 """The pause between two looks. Each reads a few small tables in a thread."""
-UNWRITABLE: Final = "The ledger cannot be written: new requests are refused. Look at {}."
-WRITABLE: Final = "The ledger can be written again."
+UNWRITABLE: Final = "The ledger cannot be written{}: new requests are refused. Look at {}."
+WRITABLE: Final = "The ledger can be written again{}."
 
 
 def list_no_budgets() -> Sequence[findings.Budget]:
@@ -47,6 +47,8 @@ class Watch:
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
+        self._node = nodes.name_node(self._location)
+        """This process, if others may serve from the same ledger: each tells of its own outage."""
         self._outage_alerts: Alerts | None = None
         """The channels that are told of it."""
         self._is_failing = False
@@ -83,14 +85,14 @@ class Watch:
         if not config.alerts.channels:
             return
         usages = self._gateway.missing_usages.list_latest()
-        seen = [*findings.find_missing_usages(usages, unix_ms()), *self._end_outage()]
-        queue = partial(self._queue, seen, [*self._list_budgets()])
+        noted = [*findings.find_missing_usages(usages, unix_ms()), *self._end_outage()]
+        queue = partial(self._queue, noted, [*self._list_budgets()])
         self._raised = await use_books(self._location, queue)
         self._outage = None
         await self._deliveries.start_due(config.alerts)
 
     def _queue(
-        self, seen: Sequence[Alert], budgets: Sequence[findings.Budget], books: Books
+        self, noted: Sequence[Alert], budgets: Sequence[findings.Budget], books: Books
     ) -> frozenset[tuple[str, str, str]]:
         """Queue what is new, each in a short transaction; return the keys of what is found in memory.
 
@@ -99,11 +101,12 @@ class Watch:
         config, alerts = self._gateway.config, books.alerts
         billing, channels = config.billing, config.alerts.channels
         spent = findings.find_budgets(budgets, unix_ms(), billing.currency)
-        found = {alert.key: alert for alert in (*seen, *spent)}
+        found = {alert.key: alert for alert in (*noted, *spent)}
         new = [alert for key, alert in found.items() if key not in self._raised]
         alerts.raise_all(new, channels)
         alerts.follow_balances(billing.low_balance_nano, billing.currency, channels)
-        alerts.follow("provider_failing", *findings.find_failing_providers(books, config), channels)
+        seen = findings.judge_providers(books, config)
+        alerts.follow("provider_failing", seen.failing, seen.working, channels, seen.unknown)
         old = findings.find_old_backup(books, config.alerts.backup_days)
         alerts.follow("old_backup", old, {}, channels)
         return frozenset(found)
@@ -116,9 +119,8 @@ class Watch:
             return
         else:
             self._outage.cancel()
-        is_file = isinstance(self._location, Path)
-        words = UNWRITABLE.format("the disk" if is_file else "PostgreSQL")
-        alert = Alert("ledger_unwritable", "ledger", str(self._outage_began_ms), words)
+        where = "PostgreSQL" if self._node else "the disk"
+        alert = self._describe_outage(UNWRITABLE.format(self._by_node, where))
         self._outage = spawn(tell_at_once(alerts, alert), name="outage-alert")
         self._outage_alerts = alerts
 
@@ -127,5 +129,13 @@ class Watch:
         if self._outage is None:
             return []
         self._outage.cancel()
-        occurrence = f"{self._outage_began_ms} end"
-        return [Alert("ledger_unwritable", "ledger", occurrence, WRITABLE, state="ended")]
+        return [self._describe_outage(WRITABLE.format(self._by_node), " end", state="ended")]
+
+    @property
+    def _by_node(self) -> str:
+        return f" by {self._node}" if self._node else ""
+
+    def _describe_outage(self, text: str, end: str = "", *, state: AlertState = "raised") -> Alert:
+        subject = f"ledger, {self._node}" if self._node else "ledger"
+        occurrence = f"{self._outage_began_ms}{end}"
+        return Alert("ledger_unwritable", subject, occurrence, text, state=state)

@@ -46,6 +46,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.ledger.alert_records import Alert as Alert
+from gateway.ledger.alert_records import AlertState as AlertState
 from gateway.ledger.alert_records import AlertView as AlertView
 from gateway.ledger.alert_records import Channel as Channel
 from gateway.ledger.alert_records import Due as Due
@@ -130,6 +131,7 @@ from gateway.ledger.records import EventView as EventView
 from gateway.ledger.records import FailedBy as FailedBy
 from gateway.ledger.records import InterruptedView as InterruptedView
 from gateway.ledger.records import MoveRecord as MoveRecord
+from gateway.ledger.records import NodeView as NodeView
 from gateway.ledger.records import NotFound as NotFound
 from gateway.ledger.records import OpenedBy as OpenedBy
 from gateway.ledger.records import Opening as Opening

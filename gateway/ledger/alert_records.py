@@ -127,11 +127,12 @@ class Alerts(Protocol):
         standing: Mapping[str, str],
         ended: Mapping[str, str],
         channels: Collection[Channel],
+        unknown: Collection[str] = (),
     ) -> None:
         """Raise what stands and was not told yet; tell the end of what was told and has ended.
 
-        Both are texts by subject; an end with the text "" is not told. What is in neither is
-        forgotten.
+        Both are texts by subject; an end with the text "" is not told. Subjects that this process
+        cannot judge are `unknown`: they stay as they are. What is in none of them is forgotten.
         """
 
     def follow_balances(
@@ -142,10 +143,19 @@ class Alerts(Protocol):
     def read_due(self, limit: int) -> list[Due]:
         """Return what is due, those of each receiver in turn."""
 
+    def claim(self, alert_ids: Sequence[str], until_ms: int) -> set[str]:
+        """Take alerts that are due, so that nobody else has them due before a time.
+
+        Return those that were taken; the others were taken by another process.
+        """
+
     def note_delivered(self, alert_id: str) -> None: ...
 
     def note_failure(self, alert_id: str, reason: str, next_try_ms: int | None) -> None:
-        """Keep why a try failed, and when the next one is; None: it was the last."""
+        """Keep why a try failed, and when the next one is; None: it was the last.
+
+        It changes nothing if another process delivered the alert meanwhile.
+        """
 
     def read_latest(self, limit: int, account_id: int | None = None) -> list[AlertView]:
         """Return the latest alerts to the operator, or to an account's holder."""

@@ -31,6 +31,7 @@ from gateway.ledger.records import (
     EntryView,
     EventView,
     MoveRecord,
+    NodeView,
     RepeatableRequest,
     StandingView,
     StoredReply,
@@ -118,8 +119,8 @@ class Events(Protocol):
 
     def count(self, search: str | None) -> int: ...
 
-    def find_last(self, action: str) -> EventView | None:
-        """Return the last event of an action, or None."""
+    def find_last(self, action: str, address: str | None = None) -> EventView | None:
+        """Return the last event of an action, of anybody or from an address, or None."""
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note what a process did to itself, and when. It must not contain a secret."""
@@ -164,6 +165,9 @@ class Books(AbstractContextManager["Books"], Protocol):
 
     def audit(self) -> AuditReport:
         """Prove that balances, entries, requests and sums agree; a success is a checkpoint."""
+
+    def list_nodes(self) -> list[NodeView]:
+        """Return the processes that serve from a shared ledger; none if only one can serve."""
 
     def find_last_checkpoint_ms(self) -> int | None:
         """Return when a proof last covered new entries, whichever process ran it."""

@@ -63,6 +63,18 @@ class Actor:
     address: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A process that serves from the ledger beside others."""
+
+    host: str
+    pid: int
+    version: str
+    since_ms: int
+    seen_ms: int
+    """When it last said that it lives."""
+
+
 MAX_INTEGER: Final = 2**63 - 1
 """The largest integer that the ledger stores."""
 

@@ -37,7 +37,7 @@ from gateway.config import (
     keep_fixed,
     load_config,
 )
-from gateway.ledger import SYSTEM, LedgerError, open_books
+from gateway.ledger import LedgerError, open_books
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.reload")
@@ -109,7 +109,6 @@ class Reloader:
         config = self.gateway.config
         try:
             with open_books(config.storage.location) as books:
-                books.actor = SYSTEM
-                asking.note(books, result, str(config.path))
+                asking.note(books, result, str(config.path), os.getpid())
         except LedgerError as error:
             log.warning("the reload is not in the log of events: %s", error)

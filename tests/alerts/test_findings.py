@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from gateway.alerts.findings import (
+    Providers,
     find_budgets,
-    find_failing_providers,
     find_missing_usages,
     find_old_backup,
+    judge_providers,
 )
 from gateway.api import MissingUsage
 from gateway.ledger.serving.sums import CallSum, Observations
@@ -30,6 +32,10 @@ dialect = "demo"
 routes = ["demo/echo", "spare/echo"]
 price = "free"
 """
+
+
+OTHER = '[providers.other]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+OTHER_MODEL = '[models.more]\nroutes = ["other/well"]\nprice = "free"\n'
 
 
 @dataclass
@@ -80,17 +86,61 @@ def test_missing_usage_is_told_once_a_day() -> None:
     assert "model m: 2 replies" in first.text
 
 
-def test_a_provider_fails_by_the_rule_of_the_page(tmp_path: Path) -> None:
-    config = load(tmp_path, CONFIG)
+def note(books: SqliteBooks, name: str, calls: int, failures: int, slots_ago: int = 0) -> None:
+    """Write down how a provider's model, `demo/echo`, answered ten minutes, or more, ago."""
+    provider, _, model = name.partition("/")
+    at = (NOW_MS // 600_000 - slots_ago, provider, model)
+    write_aside(books.connection, Observations(calls={at: CallSum(calls, failures)}), NOW_MS)
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Iterator[SqliteBooks]:
     with SqliteBooks(tmp_path / "gateway.db", create=True, clock=lambda: NOW_MS) as books:
-        assert find_failing_providers(books, config) == ({}, {})
-        sums = {(0, "demo", "echo"): CallSum(2, 1), (0, "spare", "echo"): CallSum(3, 1)}
-        for slot, (key, one) in enumerate(sums.items()):
-            at = (NOW_MS // 600_000 - slot, *key[1:])
-            write_aside(books.connection, Observations(calls={at: one}), NOW_MS)
-        failing, working = find_failing_providers(books, config)
-    assert failing == {"demo": "Provider demo is failing (1 of 2 in the last hour)."}
-    assert working == {"spare": "Provider spare works again."}
+        yield books
+
+
+def test_a_provider_fails_by_the_rule_of_the_page(tmp_path: Path, books: SqliteBooks) -> None:
+    config = load(tmp_path, CONFIG)
+    assert judge_providers(books, config) == Providers()
+    note(books, "demo/echo", 2, 1)
+    note(books, "spare/echo", 3, 1, slots_ago=1)
+    assert judge_providers(books, config) == Providers(
+        failing={"demo": "Provider demo is failing (1 of 2 in the last hour)."},
+        working={"spare": "Provider spare works again."},
+    )
+
+
+def test_one_that_failed_hours_ago_neither_fails_nor_works(
+    tmp_path: Path, books: SqliteBooks
+) -> None:
+    note(books, "demo/echo", 2, 2, slots_ago=7)
+    assert judge_providers(books, load(tmp_path, CONFIG)) == Providers(unknown={"demo"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("", {"other"}),  # no such provider here
+        (OTHER + 'api_key = "env:UNSET"\n', {"other"}),  # it is off here
+        (OTHER + OTHER_MODEL, {"other"}),  # the model that fails is not used here
+        (OTHER + OTHER_MODEL.replace("well", "ill"), set()),
+    ],
+)
+def test_nodes_with_other_files_end_nothing_that_one_of_them_begins(
+    tmp_path: Path, books: SqliteBooks, lines: str, expected: set[str]
+) -> None:
+    note(books, "other/ill", 2, 2)
+    note(books, "other/well", 9, 0)
+    found = judge_providers(books, load(tmp_path, CONFIG + lines))
+    assert (found.unknown, found.working) == (expected, {})
+    assert bool(found.failing) is not bool(expected)
+
+
+def test_a_provider_that_nobody_asks_any_more_is_forgotten(
+    tmp_path: Path, books: SqliteBooks
+) -> None:
+    note(books, "other/ill", 2, 2, slots_ago=7)
+    assert judge_providers(books, load(tmp_path, CONFIG)) == Providers()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.admin.nodes import name_process
 from gateway.alerts import Watch
 from gateway.api import Gateway
 from gateway.config import Alerts
@@ -303,15 +305,16 @@ async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("storage", "where"), [("", "Look at the disk."), (f'url = "{URL}"', "Look at PostgreSQL.")]
+    ("storage", "by", "where"),
+    [("", "", "the disk"), (f'url = "{URL}"', " by this process", "PostgreSQL")],
 )
 async def test_an_outage_says_where_to_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str, where: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str, by: str, where: str
 ) -> None:
-    told: list[str] = []
+    told: list[Alert] = []
 
     async def note(_: Alerts, alert: Alert) -> None:
-        told.append(alert.text)
+        told.append(alert)
 
     monkeypatch.setattr("gateway.alerts.watch.tell_at_once", note)
     config = load(tmp_path, f"[storage]\n{storage}\n")
@@ -320,4 +323,9 @@ async def test_an_outage_says_where_to_look(
     await watching.look()
     assert watching._outage is not None
     await watching._outage
-    assert told == [f"The ledger cannot be written: new requests are refused. {where}"]
+    (alert,) = told
+    node = name_process(os.getpid()) if by else ""
+    by = by and f" by {node}"
+    words = f"The ledger cannot be written{by}: new requests are refused. Look at {where}."
+    assert alert.text == words
+    assert alert.subject == (f"ledger, {node}" if node else "ledger")

@@ -54,7 +54,9 @@ def start_node(folder: Path, provider: Target, url: str = "") -> Iterator[tuple[
 
 
 def compare(stack: ExitStack, folder: Path, url: str, options: argparse.Namespace) -> None:
-    provider = stack.enter_context(run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}"))
+    provider = stack.enter_context(
+        run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
+    )
     sides = {}
     for name, its_url in (("SQLite", ""), ("PostgreSQL", url)):
         target, config = stack.enter_context(start_node(folder / name, provider, its_url))
@@ -78,7 +80,9 @@ def compare(stack: ExitStack, folder: Path, url: str, options: argparse.Namespac
 
 def share(stack: ExitStack, folder: Path, url: str, options: argparse.Namespace) -> None:
     """One hot account: one node alone, then all nodes, with as many connections in all."""
-    provider = stack.enter_context(run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}"))
+    provider = stack.enter_context(
+        run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
+    )
     nodes = [
         stack.enter_context(start_node(folder / f"node{number}", provider, url))
         for number in range(NODES)
@@ -108,12 +112,13 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, and so stops what was started
     processes.raise_file_limit()
-    with tempfile.TemporaryDirectory(prefix="gateway-bench-", dir=DISK_FOLDER) as folder:
-        with run_cluster(programs) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="gateway-bench-", dir=DISK_FOLDER) as folder,
+        run_cluster(programs) as cluster,
+    ):
+        for measure in (compare, share):
             with ExitStack() as stack:
-                compare(stack, Path(folder), cluster.make_database(), options)
-            with ExitStack() as stack:
-                share(stack, Path(folder), cluster.make_database(), options)
+                measure(stack, Path(folder), cluster.make_database(), options)
     return 0
 
 

@@ -304,11 +304,11 @@ def test_a_reload_asks_the_node_of_this_machine(cli: Cli, monkeypatch: pytest.Mo
     assert cli.done("reload").err == "nothing changed\n"
 
 
-def test_a_database_elsewhere_that_is_missing_is_told_by_its_address(
+def test_a_database_elsewhere_without_a_ledger_is_told_by_its_address(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
     stand_in(monkeypatch, cli.folder / "behind.db")
     ran = cli.run("account", "list")
     assert ran.code == ExitCode.NOT_FOUND
-    assert f"there is no database at {SHOWN}; 'serve' or" in ran.err
+    assert f"there is no ledger in {SHOWN}; 'serve' or" in ran.err

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.admin import alerts, views
+from gateway.admin import alerts, nodes, views
 from gateway.config import Config, Reload
 from gateway.console.api.observations import describe_load, read_upstream
 from gateway.console.paging import Listing, read_page
 from gateway.console.process_state import Failure, FinishedAudit, ProcessState
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import OPERATORS, READERS, Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import AuditReport, Books, open_books
+from gateway.ledger import AuditReport, Books, NodeView, open_books
 from gateway.money import describe_amount
 from gateway.times import format_iso, unix_ms
 from gateway.version import find_version
@@ -42,6 +42,7 @@ class _Facts:
     checkpoint_ms: int | None
     database_bytes: int
     wal_bytes: int
+    nodes: list[NodeView]
 
 
 # ---- health --------------------------------------------------------------------------------------
@@ -52,6 +53,8 @@ async def show_health(request: ConsoleRequest) -> Answer:
     facts, upstream = await request.run(_read_facts), await read_upstream(request)
     return Answer(
         {
+            "node": nodes.name_node(gateway.config.storage.location),
+            "nodes": [_describe_node(one) for one in facts.nodes],
             "version": find_version(),
             "started": format_iso(process.started_ms),
             "uptime_seconds": process.uptime_seconds,
@@ -95,6 +98,7 @@ def _read_facts(books: Books) -> _Facts:
         None if backup is None else backup.at_ms,
         books.find_last_checkpoint_ms(),
         *books.measure(),
+        books.list_nodes(),
     )
 
 
@@ -115,6 +119,13 @@ def _describe_full_audit(process: ProcessState, checkpoint_ms: int | None) -> di
 
 def _describe_reload(reload: Reload | None) -> dict[str, object] | None:
     return None if reload is None else views.describe(reload, "at_ms", "ok", "words", "restart_for")
+
+
+def _describe_node(node: NodeView) -> dict[str, object]:
+    return {
+        "name": nodes.name_process(node.pid, node.host),
+        **views.describe(node, "version", "since_ms", "seen_ms"),
+    }
 
 
 def _describe_failure(failure: Failure) -> dict[str, object]:

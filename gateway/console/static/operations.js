@@ -15,11 +15,11 @@ export async function health({ signal, reload }) {
   return [
     head("Health", link("Grafana dashboard", "/console/static/grafana.json", "button", { download: "" }), h("button", { type: "button", onclick: reload }, "Refresh")),
     view.full_audit.ok === false && notice("bad", "The full audit found that balances and entries disagree. ", link("See the report", "/console/audit")),
-    !view.ledger_writable && notice("bad", "The ledger cannot be written: new requests are refused. Look at the disk: space, permissions."),
+    !view.ledger_writable && notice("bad", "The ledger cannot be written: new requests are refused. ", view.node ? "Look at PostgreSQL." : "Look at the disk: space, permissions."),
     view.draining && notice("warn", "Draining: requests in flight end, new ones are refused."),
     view.reload && !view.reload.ok && notice("bad", "gateway.toml was refused at the last reload, so nothing changed: ", view.reload.words),
     view.reload && view.reload.restart_for.length > 0 && notice("warn", "A restart is needed for the new values of ", view.reload.restart_for.map((key, index) => [index > 0 && ", ", code(key)]), "."),
-    section("Gateway", figures([
+    section(view.node ? `Gateway: ${view.node}` : "Gateway", figures([
       ["Up for", duration(view.uptime_seconds), ["since ", time(view.started)]],
       ["In flight", count(view.in_flight), `of ${count(view.max_in_flight)}`],
       ["Loop lag", view.loop_lag_ms === null ? "–" : `${view.loop_lag_ms.toFixed(1)} ms`],
@@ -31,9 +31,13 @@ export async function health({ signal, reload }) {
       ["Full audit", AUDITS[view.full_audit.ok], view.full_audit.at ? time(view.full_audit.at) : link("Run it", "/console/audit")],
       ["Open holds", count(view.open_holds), amount(view.held)],
       ["Database", size(view.database_bytes)],
-      ["Write-ahead log", size(view.wal_bytes)],
-      ["Last backup", view.backup ? time(view.backup) : "none known", !view.backup && code("python -m gateway backup FILE")],
+      ...(view.node ? [] : [
+        ["Write-ahead log", size(view.wal_bytes)],
+        ["Last backup", view.backup ? time(view.backup) : "none known", !view.backup && code("python -m gateway backup FILE")],
+      ]),
     ])),
+    view.node && section("Gateways on this ledger", nodeTable(view),
+      h("p", { class: "dim" }, "The tables below are of the gateway that made this page, but for how the providers answer and the alerts.")),
     section("Providers", table({
       caption: "Providers",
       columns: [
@@ -49,6 +53,17 @@ export async function health({ signal, reload }) {
     section("Latest errors (5xx)", view.errors.length ? errorTable(view.errors) : empty("None since the start.")),
   ];
 }
+
+const nodeTable = ({ node, nodes }) => table({
+  caption: "Gateways that serve from this ledger",
+  columns: [
+    { label: "Gateway", cell: (one) => [one.name, one.name === node && h("small", null, "this page")] },
+    { label: "Version", cell: (one) => one.version },
+    { label: "Since (UTC)", cell: (one) => time(one.since) },
+    { label: "Last seen (UTC)", cell: (one) => time(one.seen) },
+  ],
+  rows: nodes,
+});
 
 const keyLoad = (key) => h("div", null, key.last4 ? code(`…${key.last4}`) : dim("none"), ` ${count(key.in_flight)} in flight`,
   key.rest_seconds > 0 && `, rests for ${key.rest_seconds} s`);

@@ -13,9 +13,10 @@ import psycopg
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.audit import BEGIN_SNAPSHOT, run_audit
 from gateway.ledger.postgres.moving import read_records
+from gateway.ledger.postgres.nodes import list_nodes
 from gateway.ledger.postgres.schema import SHAPE, open_session
 from gateway.ledger.postgres.session import describe, transaction
-from gateway.ledger.records import AuditReport, MoveRecord, Refused
+from gateway.ledger.records import AuditReport, MoveRecord, NodeView, Refused
 from gateway.ledger.sql.books.books import SqlBooks
 from gateway.ledger.sql.connection import Connection
 from gateway.times import unix_ms
@@ -61,6 +62,7 @@ class PostgresBooks(SqlBooks):
             return run_audit(self._session, full=True, now_ms=self.clock())
 
     def back_up(self, target: Path) -> int:
+        del target
         raise Refused(
             "a ledger in PostgreSQL is backed up by PostgreSQL's own tools: pg_dump, or"
             " base backups with archived WAL"
@@ -72,6 +74,10 @@ class PostgresBooks(SqlBooks):
 
     def measure(self) -> tuple[int, int]:
         return self.read_number("SELECT pg_database_size(current_database())"), 0
+
+    def list_nodes(self) -> list[NodeView]:
+        with self.reading():
+            return list_nodes(self._session)
 
     def wait_in_force(self) -> None:
         if self.read_number("SELECT count(*) FROM nodes WHERE ended_at IS NULL"):

@@ -88,7 +88,8 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
             session.run("BEGIN; SET CONSTRAINTS ALL DEFERRED")  # a row may refer to a later one
             if session.execute("SELECT EXISTS (SELECT 1 FROM accounts)").fetchone() == (True,):
                 raise LedgerError(
-                    f"{DatabaseUrl(url)}: an import needs a database without accounts"
+                    f"{DatabaseUrl(url)}: an import needs a database without accounts; make"
+                    " another with createdb, and name it in [storage] url"
                 )
             _insert_all(session, records)
             report = prove(session, 0, full=True, more_checks=CHECKS)

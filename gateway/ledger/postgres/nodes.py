@@ -14,6 +14,7 @@ import psycopg
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session, explain
+from gateway.ledger.records import NodeView
 from gateway.version import find_version
 
 SILENCE_SECONDS: Final = 5
@@ -28,6 +29,12 @@ _FIND: Final = (
     "SELECT pid FROM nodes WHERE host = ? AND ended_at IS NULL"
     " AND seen_at > clock_timestamp() - make_interval(secs => ?) ORDER BY id DESC LIMIT 1"
 )
+
+_LIST: Final = """
+    SELECT host, pid, version, CAST(extract(epoch FROM started_at) * 1000 AS BIGINT),
+        CAST(extract(epoch FROM seen_at) * 1000 AS BIGINT)
+    FROM nodes WHERE ended_at IS NULL ORDER BY id
+"""
 
 
 class TakenOver(LedgerError):
@@ -69,6 +76,11 @@ def take_over(
 def leave(session: Session, node: Node) -> None:
     """End this node; what it left pending is interrupted."""
     session.execute(_LEAVE, (node.id, node.epoch))
+
+
+def list_nodes(session: Session) -> list[NodeView]:
+    """Return the nodes that have not left, and that nobody has taken for dead yet."""
+    return [NodeView(*row) for row in session.execute(_LIST)]
 
 
 def find_server(url: str) -> int | None:

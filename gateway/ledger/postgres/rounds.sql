@@ -1,10 +1,10 @@
--- One round of a node: its settlements, then its admissions, in one transaction.
+-- One round of a node: its settlements, holds that it raises, then its admissions, in one transaction.
 --
 -- Locks are always taken in this order, so no two transactions wait for each other: the books (shared;
 -- a change of the operator takes it alone), the node, the accounts by id.
 -- `its_time_ms` is the time of a test; all others have the database's.
 CREATE OR REPLACE FUNCTION run_round(
-    node BIGINT, its_epoch BIGINT, settled JSON, asked JSON, its_time_ms BIGINT
+    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
 ) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
     done JSON;
@@ -15,6 +15,7 @@ BEGIN
     PERFORM enter_as(node, its_epoch);
     PERFORM 1 FROM accounts WHERE id IN (
         SELECT account_id FROM json_to_recordset(settled) AS one (account_id BIGINT)
+        UNION SELECT account_id FROM json_to_recordset(raised) AS one (account_id BIGINT)
         UNION SELECT account_id FROM json_to_recordset(asked) AS one (account_id BIGINT)
     ) ORDER BY id FOR NO KEY UPDATE;
     at_ms := coalesce(its_time_ms, now_ms());
@@ -26,6 +27,9 @@ BEGIN
         IF json_typeof(done->'of_rates') = 'array' THEN
             PERFORM correct_rates(done->'of_rates');
         END IF;
+    END IF;
+    IF json_array_length(raised) > 0 THEN
+        PERFORM raise_holds(node, raised);
     END IF;
     IF json_array_length(asked) > 0 THEN
         admitted := admit_requests(node, asked, at_ms);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
@@ -33,19 +33,22 @@ def open_session(url: str, *, create: bool = False) -> Session:
         LedgerMissing: the database has no ledger, and `create` is False.
         LedgerError: it cannot be used; the text says why.
     """
-    session = connect(url)
-    try:
-        if session.driver.info.server_version < OLDEST_SERVER:
-            raise LedgerError(f"{DatabaseUrl(url)}: PostgreSQL 13 or newer is needed")
-        if _read_version(session, url) < len(MIGRATIONS):
-            _migrate(session, url, create=create)
-    except psycopg.Error as error:
-        session.close()
-        raise explain(url, error) from error
-    except BaseException:
-        session.close()
-        raise
+    with ExitStack() as until_ready:
+        session = connect(url)
+        until_ready.callback(session.close)
+        _check_server(session, url)
+        try:
+            if _read_version(session, url) < len(MIGRATIONS):
+                _migrate(session, url, create=create)
+        except psycopg.Error as error:
+            raise explain(url, error) from error
+        until_ready.pop_all()
     return session
+
+
+def _check_server(session: Session, url: str) -> None:
+    if session.driver.info.server_version < OLDEST_SERVER:
+        raise LedgerError(f"{DatabaseUrl(url)}: PostgreSQL 13 or newer is needed")
 
 
 def check_database(url: str) -> bool:

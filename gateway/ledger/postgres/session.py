@@ -131,10 +131,13 @@ def explain(url: str, error: Exception) -> LedgerError:
 
 
 def describe(error: Exception) -> str:
-    """Return the first line of what the server or the driver says, which quotes no values."""
+    """Return one line of what the server or the driver says, which quotes no values."""
     diagnostic = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    lines = (diagnostic or str(error)).strip().splitlines()
-    return lines[-1] if lines and not diagnostic else (lines or [type(error).__name__])[0]
+    lines = (diagnostic or str(error)).strip().splitlines() or [type(error).__name__]
+    if diagnostic:
+        return lines[0]
+    # The last attempt is told last; the driver's advice below it begins with a tab.
+    return [line for line in lines if not line.startswith("\t")][-1]
 
 
 @contextmanager

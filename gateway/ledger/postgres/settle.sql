@@ -240,3 +240,35 @@ BEGIN
     RETURN (SELECT balance_nano FROM accounts WHERE id = of_account);
 END
 $$;
+
+-- Raise the holds of requests that have used more than was expected. The caller has locked their
+-- accounts.
+CREATE OR REPLACE FUNCTION raise_holds(node BIGINT, raised JSON) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH higher AS MATERIALIZED (
+        SELECT requests.id, requests.account_id, requests.key_id, requests.budget_id,
+            item.amount_nano - requests.hold_nano AS more_nano
+        FROM json_to_recordset(raised) AS item (id TEXT, amount_nano BIGINT)
+        JOIN requests ON requests.id = item.id
+        WHERE state = 'pending' AND node_id = node AND requests.hold_nano < item.amount_nano
+    ), of_requests AS (
+        UPDATE requests SET hold_nano = hold_nano + more_nano
+        FROM higher WHERE requests.id = higher.id
+    ), of_accounts AS (
+        UPDATE accounts SET held_nano = held_nano + sums.more_nano
+        FROM (SELECT account_id, sum(more_nano) AS more_nano FROM higher GROUP BY 1) AS sums
+        WHERE accounts.id = account_id
+    ), of_keys AS (
+        UPDATE keys SET held_nano = held_nano + sums.more_nano
+        FROM (SELECT key_id, sum(more_nano) AS more_nano FROM higher GROUP BY 1) AS sums
+        WHERE keys.id = key_id
+    )
+    UPDATE budgets SET held_nano = held_nano + sums.more_nano
+    FROM (
+        SELECT budget_id, sum(more_nano) AS more_nano FROM higher
+        WHERE budget_id IS NOT NULL GROUP BY 1
+    ) AS sums
+    WHERE budgets.id = budget_id;
+END
+$$;

@@ -49,6 +49,8 @@ class QueuedHold(Hold):
 
     recorded: bool = False
     """True when the request's row is committed."""
+    raised: bool = False
+    """True when the amount was raised since the last batch, and the database must know."""
     settlement: Settlement | None = None
     admitted: asyncio.Future[None] | None = field(default=None, repr=False)
     """Done when the request's row is committed; made when somebody first waits for that."""

@@ -67,7 +67,9 @@ class Queue:
 
     def make_batch(self) -> list[Item]:
         """Return the steps to commit next; they stay queued."""
-        holds = islice(self._holds, MAX_ITEMS)
+        holds = list(islice(self._holds, MAX_ITEMS))
+        for hold in holds:
+            hold.raised = False
         return [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
 
     def finish(self, item: Item) -> None:
@@ -81,7 +83,8 @@ class Queue:
             self._resolve(hold)
             if hold.settled is not None:
                 end_wait(hold.settled)
-        if hold.settlement is item.settlement:  # else it came, or was voided, meanwhile
+        # Else it came, was voided, or the hold was raised meanwhile.
+        if hold.settlement is item.settlement and not hold.raised:
             del self._holds[hold]
 
     def decline(self, item: Item, error: GatewayError) -> None:

@@ -18,7 +18,7 @@ MAX_ITEMS: Final = 512
 
 @dataclass(slots=True)
 class Item:
-    """One request's step: its row is inserted, or settled, or both at once."""
+    """One request's step: its row is inserted, or settled, or both at once; else its hold is raised."""
 
     hold: Hold
     insert: bool

@@ -41,7 +41,7 @@ LANE_FIELDS: Final = STATE_FIELDS | {
     "name", "on", "breaker", "breaker_seconds", "in_flight", "keys",
 }  # fmt: skip
 HEALTH_FIELDS: Final = {
-    "version", "started", "uptime_seconds", "draining", "in_flight", "max_in_flight", "loop_lag_ms",
+    "node", "nodes", "version", "started", "uptime_seconds", "draining", "in_flight", "max_in_flight", "loop_lag_ms",
     "ledger_writable", "open_holds", "held", "held_nano", "database_bytes", "wal_bytes", "backup",
     "startup_check", "full_audit", "providers", "missing_usage", "errors", "reload",
 }  # fmt: skip

@@ -170,8 +170,13 @@ class PostgresLedger:
         return hold.settled
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
-        if not hold.resolved:
-            raise_hold(hold, amount_nano)
+        assert isinstance(hold, QueuedHold)
+        if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
+            return
+        raise_hold(hold, amount_nano)
+        hold.raised = True
+        if not self._writer.ended.is_set():
+            self._writer.add(hold)
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         hold = self._queue.find(request_id)

@@ -62,9 +62,28 @@ def write_settlements(items: Iterable[Item]) -> bytes:
     )
 
 
+def write_raises(items: Iterable[Item]) -> bytes:
+    """Write holds that are raised to their present amounts."""
+    return orjson.dumps(
+        [
+            {
+                "id": _id(item),
+                "account_id": item.hold.account.id,
+                "amount_nano": item.hold.amount_nano,
+            }
+            for item in items
+        ]
+    )
+
+
 def write_admissions(items: Iterable[Item], in_doubt: Container[str]) -> bytes:
     """Write requests that want to be admitted; those in doubt may have been, and are looked up."""
-    return orjson.dumps([_describe_start(item.hold, again=_id(item) in in_doubt) for item in items])
+    return orjson.dumps(
+        [
+            _describe_start(place, item.hold, again=_id(item) in in_doubt)
+            for place, item in enumerate(items)
+        ]
+    )
 
 
 def read_answer(text: str | bytes) -> Answer:

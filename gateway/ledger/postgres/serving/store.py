@@ -27,6 +27,7 @@ from gateway.ledger.postgres.serving.messages import (
     make_refusal,
     read_answer,
     write_admissions,
+    write_raises,
     write_settlements,
 )
 from gateway.ledger.postgres.serving.upkeep import Upkeep
@@ -38,7 +39,7 @@ log = logging.getLogger("gateway.ledger")
 
 Result = TypeVar("Result")
 
-_ROUND: Final = "SELECT run_round(?, ?, ?, ?, ?)"
+_ROUND: Final = "SELECT run_round(?, ?, ?, ?, ?, ?)"
 _WITHDRAW: Final = "SELECT withdraw_charge(?, ?, ?, ?)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
@@ -154,20 +155,29 @@ class PostgresStore:
     def _commit(self, session: Session, items: Sequence[Item], report: Report) -> None:
         """Settle and admit; requests that came and ended since the last round take another one."""
         asked = [item for item in items if item.insert]
-        ended = [item for item in items if not item.insert]
-        if asked or ended:
-            answer = self._call(session, ended, asked)
+        ended = [item for item in items if not item.insert and item.settlement is not None]
+        raised = [item for item in items if not item.insert and item.settlement is None]
+        if items:
+            answer = self._call(session, ended, raised, asked)
+            report.done.extend(raised)
             self._report_admissions(asked, answer, report)
             self._report_settlements(session, ended, answer, report)
         declined = {id(item) for item, _ in report.declined}
         if over := [one for one in asked if one.settlement is not None and id(one) not in declined]:
-            self._report_settlements(session, over, self._call(session, over, []), report)
+            self._report_settlements(session, over, self._call(session, over, [], []), report)
 
-    def _call(self, session: Session, ended: Sequence[Item], asked: Sequence[Item]) -> Answer:
+    def _call(
+        self,
+        session: Session,
+        ended: Sequence[Item],
+        raised: Sequence[Item],
+        asked: Sequence[Item],
+    ) -> Answer:
         values = (
             self._node.id,
             self._node.epoch,
             write_settlements(ended).decode(),
+            write_raises(raised).decode(),
             write_admissions(asked, self._in_doubt).decode(),
             self._test_clock(),
         )

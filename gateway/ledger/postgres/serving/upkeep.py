@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+import psycopg
+
 from gateway.ledger.postgres.nodes import Node, take_over
-from gateway.ledger.postgres.session import Session
+from gateway.ledger.postgres.session import Session, describe
 
 log = logging.getLogger("gateway.ledger")
 
@@ -24,7 +26,7 @@ _FORGET: Final = (
 
 
 class Upkeep:
-    """Only the writer's thread touches it. Raises psycopg.Error."""
+    """Only the writer's thread touches it. Raises psycopg.Error; what fails by the hour waits an hour."""
 
     def __init__(
         self,
@@ -48,7 +50,12 @@ class Upkeep:
             self._bury(session)
         if now >= self._hourly_due:
             self._hourly_due = now + HOUR_SECONDS
-            self._keep_months(session)
+            try:
+                self._keep_months(session)
+            except psycopg.Error as error:
+                if session.is_broken:
+                    raise
+                log.warning("months could not be made or dropped: %s", describe(error))
 
     def _bury(self, session: Session) -> None:
         for dead in take_over(session, self._node, self._silence_seconds, self._test_clock()):

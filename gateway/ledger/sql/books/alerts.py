@@ -33,7 +33,11 @@ _RAISE: Final = (
 )
 _FORGET: Final = "DELETE FROM alerts WHERE created_ms < ? AND next_try_ms IS NULL"
 _CONDITIONS: Final = "SELECT json_group_array(subject) FROM alert_conditions WHERE kind = ?"
-_BEGIN: Final = "INSERT INTO alert_conditions (kind, subject, since_ms) VALUES (?, ?, ?)"
+# Of two processes that see the same, one begins or ends it: it is the one that tells.
+_BEGIN: Final = (
+    "INSERT INTO alert_conditions (kind, subject, since_ms) VALUES (?, ?, ?)"
+    " ON CONFLICT (kind, subject) DO NOTHING"
+)
 _END: Final = "DELETE FROM alert_conditions WHERE kind = ? AND subject = ?"
 _THRESHOLD: Final = "coalesce(alert_hooks.low_balance_nano, :default)"
 # An account that never had an entry has not fallen.
@@ -89,8 +93,10 @@ _DELIVERED: Final = (
     " WHERE id = ?"
 )
 _FAILED: Final = (
-    "UPDATE alerts SET attempts = attempts + 1, next_try_ms = ?, reason = ? WHERE id = ?"
+    "UPDATE alerts SET attempts = attempts + 1, next_try_ms = ?, reason = ?"
+    " WHERE id = ? AND delivered_ms IS NULL"
 )
+_CLAIM: Final = "UPDATE alerts SET next_try_ms = ? WHERE id = ? AND next_try_ms <= ?"
 _HOOK: Final = "SELECT url, secret, low_balance_nano FROM alert_hooks WHERE account_id = ?"
 _SET_HOOK: Final = (
     "INSERT INTO alert_hooks (account_id, url, secret, low_balance_nano) VALUES (?, ?, ?, ?)"
@@ -121,20 +127,20 @@ class AlertBook:
         standing: Mapping[str, str],
         ended: Mapping[str, str],
         channels: Collection[Channel],
+        unknown: Collection[str] = (),
     ) -> None:
         told = set(self._database.read_rows(_CONDITIONS, (kind,)))
-        if told == standing.keys():
+        begun, over = standing.keys() - told, told - standing.keys() - set(unknown)
+        if not begun and not over:
             return
         with self._database.changing() as connection:
-            for subject in standing.keys() - told:
-                now_ms = self._database.clock()
-                connection.execute(_BEGIN, (kind, subject, now_ms))
-                self._raise(
-                    connection, Alert(kind, subject, str(now_ms), standing[subject]), channels
-                )
-            for subject in told - standing.keys():
-                connection.execute(_END, (kind, subject))
-                if text := ended.get(subject):
+            for subject in begun:
+                if now_ms := self._begin(connection, kind, subject):
+                    alert = Alert(kind, subject, str(now_ms), standing[subject])
+                    self._raise(connection, alert, channels)
+            for subject in over:
+                is_mine = connection.execute(_END, (kind, subject)).rowcount
+                if is_mine and (text := ended.get(subject)):
                     end = Alert(kind, subject, f"{self._database.clock()} end", text, state="ended")
                     self._raise(connection, end, channels)
 
@@ -150,9 +156,10 @@ class AlertBook:
         with self._database.changing() as connection:
             for subject in risen:
                 connection.execute(_END, ("low_balance", subject))
-            now_ms = self._database.clock()
             for account_id, name, balance_nano, threshold_nano in fallen:
-                connection.execute(_BEGIN, ("low_balance", str(account_id), now_ms))
+                now_ms = self._begin(connection, "low_balance", str(account_id))
+                if not now_ms:
+                    continue
                 text = (
                     f"The balance of account '{name}' is {format_amount(balance_nano)} {currency},"
                     f" below {format_amount(threshold_nano)} {currency}."
@@ -166,6 +173,15 @@ class AlertBook:
             Due(*(*row, Hook(*hook) if row[1] == "holder" and hook[0] else None))
             for row, hook in ((one[3:9], one[9:]) for one in rows[:limit])
         ]
+
+    def claim(self, alert_ids: Sequence[str], until_ms: int) -> set[str]:
+        with self._database.changing() as connection:
+            now_ms = self._database.clock()
+            return {
+                alert_id
+                for alert_id in alert_ids
+                if connection.execute(_CLAIM, (until_ms, alert_id, now_ms)).rowcount
+            }
 
     def note_delivered(self, alert_id: str) -> None:
         with self._database.changing() as connection:
@@ -196,6 +212,11 @@ class AlertBook:
             said = "without a webhook" if hook.url is None else "with a webhook"
             name = read_account_name(connection, account_id)
             self._database.note("alerts.edit", account=name, detail=said)
+
+    def _begin(self, connection: Connection, kind: AlertKind, subject: str) -> int:
+        """Begin a condition; return since when it stands, or 0 if it does already."""
+        now_ms = self._database.clock()
+        return now_ms if connection.execute(_BEGIN, (kind, subject, now_ms)).rowcount else 0
 
     def _raise(self, connection: Connection, alert: Alert, channels: Collection[Channel]) -> None:
         """Queue an alert for each receiver; a test goes to one only."""

@@ -9,6 +9,7 @@ from gateway.ledger import books as contract
 from gateway.ledger import call_books, key_books, signin_books
 from gateway.ledger.alert_records import Alerts
 from gateway.ledger.observations import Observations
+from gateway.ledger.records import NodeView
 from gateway.ledger.sql.books.accounts import AccountBook
 from gateway.ledger.sql.books.alerts import AlertBook
 from gateway.ledger.sql.books.budgets import BudgetBook
@@ -47,6 +48,9 @@ class SqlBooks(Database):
         self.observations: Observations = ObservationBook(self)
         self.alerts: Alerts = AlertBook(self)
         self.replays: contract.Replays = ReplayBook(self)
+
+    def list_nodes(self) -> list[NodeView]:
+        return []
 
     def find_last_checkpoint_ms(self) -> int | None:
         with self.reading() as connection:

@@ -24,7 +24,8 @@ _COUNT: Final = "SELECT count(*) FROM events"
 _MATCHING_COUNT: Final = f"{_COUNT} WHERE {_MATCHING}"
 _LAST: Final = """
     SELECT id, at_ms, actor, action, account, target, detail, address FROM events
-    WHERE action = ? ORDER BY id DESC LIMIT 1
+    WHERE action = :action AND (:address IS NULL OR address = :address)
+    ORDER BY id DESC LIMIT 1
 """
 
 
@@ -41,9 +42,10 @@ class EventBook:
         sql = _COUNT if search is None else _MATCHING_COUNT
         return self._database.read_number(sql, {"part": _make_pattern(search)})
 
-    def find_last(self, action: str) -> EventView | None:
+    def find_last(self, action: str, address: str | None = None) -> EventView | None:
+        wanted = {"action": action, "address": address}
         with self._database.reading() as connection:
-            row = connection.execute(_LAST, (action,)).fetchone()
+            row = connection.execute(_LAST, wanted).fetchone()
             return None if row is None else EventView(*row)
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Final, TypeAlias
 
 import pytest
 
 from gateway.ledger import Alert, Hook
 from gateway.ledger.alert_records import KEPT_MS
 from gateway.ledger.sql.books.alerts import PER_RECEIVER
+from gateway.ledger.sql.connection import Connection
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
-from tests.ledger.sql.books.places import AnyBooks
+from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 
 WAYS: Final = ("webhook", "command")
 ALERT: Final = Alert("missing_usage", "p/m", "2026-11-22", "No usage.")
+LetIn: TypeAlias = Callable[[Callable[[], object]], None]
 HOOK: Final = Hook("https://hooks.example.com/", "whsec_1", None)
 
 
@@ -131,6 +135,100 @@ def test_a_condition_is_told_when_it_begins_and_ends(books: AnyBooks, clock: Clo
     assert look({"p": "down still", "q": "down"}, {}) == ["down", "down"]
     assert look({}, {"p": "up"}) == ["down", "down", "up"]
     assert look({"q": "down"}, {}) == ["down", "down", "up", "down"]
+
+
+def test_what_a_process_cannot_judge_stays_as_it_is(books: AnyBooks, clock: Clock) -> None:
+    def look(failing: dict[str, str], working: dict[str, str], *unknown: str) -> list[str]:
+        clock.now_ms += 1
+        books.alerts.follow("provider_failing", failing, working, ["webhook"], unknown)
+        return texts(books)
+
+    assert look({"p": "down"}, {}) == ["down"]
+    assert look({}, {}, "p", "never told") == ["down"]
+    assert look({"p": "down"}, {}) == ["down"]
+    assert look({}, {"p": "up"}) == ["down", "up"]
+
+
+@pytest.fixture
+def other(place: BooksPlace, books: AnyBooks, clock: Clock) -> Iterator[AnyBooks]:
+    """The books as another process has them open."""
+    del books  # it has made the account
+    with place.open(clock) as other:
+        yield other
+
+
+@pytest.fixture
+def let_in(books: AnyBooks, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LetIn:
+    """Let another process act after the next look of these books, right before what they change."""
+    own = books.changing
+
+    def let_in(act: Callable[[], object]) -> None:
+        def change() -> AbstractContextManager[Connection]:
+            monkeypatch.setattr(books, "changing", own)
+            act()
+            clock.now_ms += 1
+            return own()
+
+        monkeypatch.setattr(books, "changing", change)
+
+    return let_in
+
+
+@pytest.mark.parametrize("is_up", [False, True])
+def test_of_two_that_see_a_condition_one_tells(
+    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn, *, is_up: bool
+) -> None:
+    def look(books: AnyBooks, *, is_up: bool) -> None:
+        clock.now_ms += 1
+        failing, working = ({}, {"p": "up"}) if is_up else ({"p": "down"}, {})
+        books.alerts.follow("provider_failing", failing, working, ["webhook"])
+
+    if is_up:
+        look(books, is_up=False)
+    let_in(lambda: look(other, is_up=is_up))
+    look(books, is_up=is_up)
+    assert sorted(texts(other)) == ["down", "up"][: 1 + is_up]
+
+
+def test_of_two_that_see_a_balance_fall_one_tells(
+    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn
+) -> None:
+    def look(books: AnyBooks) -> None:
+        clock.now_ms += 1
+        books.alerts.follow_balances(500, "USD", ["webhook"])
+
+    for _ in range(2):
+        spend(books, 600)
+        let_in(lambda: look(other))
+        look(books)
+        assert len(texts(books)) == 1
+        books.entries.post("a", "credit", 600, note="")
+        let_in(lambda: look(other))
+        look(books)
+        for due in books.alerts.read_due(9):
+            books.alerts.note_delivered(due.id)
+
+
+def test_of_two_that_deliver_one_has_an_alert_until_its_lease_ends(
+    books: AnyBooks, other: AnyBooks, clock: Clock
+) -> None:
+    books.alerts.raise_all([ALERT], WAYS)
+    first, second = (one.id for one in other.alerts.read_due(9))
+    assert books.alerts.claim([first], NOW_MS + 10) == {first}
+    assert other.alerts.claim([first, second], NOW_MS + 20) == {second}
+    assert other.alerts.read_due(9) == []
+    clock.now_ms += 10
+    assert [one.id for one in other.alerts.read_due(9)] == [first]
+
+
+def test_a_failure_that_is_noted_late_undoes_no_delivery(books: AnyBooks, other: AnyBooks) -> None:
+    books.alerts.raise_all([ALERT], ["webhook"])
+    (due,) = books.alerts.read_due(9)
+    other.alerts.note_delivered(due.id)
+    books.alerts.note_failure(due.id, "no answer", NOW_MS)
+    assert books.alerts.read_due(9) == []
+    (seen,) = books.alerts.read_latest(9)
+    assert (seen.attempts, seen.delivered_ms, seen.reason) == (1, NOW_MS, None)
 
 
 def test_a_receiver_with_many_alerts_holds_no_other_up(books: AnyBooks) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger import SYSTEM
+from gateway.ledger import SYSTEM, Actor
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks
@@ -37,6 +37,17 @@ def test_the_last_of_an_action_is_the_last_that_was_written(books: AnyBooks, clo
     assert last.at_ms == NOW_MS + 3
     books.note("other", account=None)
     assert books.events.find_last("test") == last
+
+
+def test_the_last_of_an_action_from_an_address(books: AnyBooks) -> None:
+    for address in ("one", "two"):
+        books.actor = Actor("system", address)
+        books.note("test", account=None)
+    assert books.events.find_last("test", "three") is None
+    for address in ("one", "two"):
+        last = books.events.find_last("test", address)
+        assert last is not None
+        assert last.address == address
 
 
 def test_what_a_process_did_has_its_own_time(books: AnyBooks) -> None:
