@@ -234,15 +234,11 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
     page, month_ms = list(range(1, min(filled.history.accounts, 50) + 1)), (today - 29) * DAY_MS
     return {
         "accounts, a page": lambda: books.accounts.read_standings(page, today=today),
-        **{
-            f"accounts by {by}": partial(books.accounts.rank, by, today=today) for by in _ORDERS
-        },
+        **{f"accounts by {by}": partial(books.accounts.rank, by, today=today) for by in _ORDERS},
         "account names": lambda: books.accounts.find_names("account-1"),
         "latest entries": lambda: books.entries.read_latest(ACCOUNT, 20),
         "entries, an early page": lambda: books.entries.read_run(EntryFilter(account), 9000, 51),
-        **{
-            f"usage of all by {by}, 30 days": partial(_sum, books, by, month_ms) for by in _GROUPS
-        },
+        **{f"usage of all by {by}, 30 days": partial(_sum, books, by, month_ms) for by in _GROUPS},
         "usage of one, all time": lambda: books.usage.sum_by(
             "day", account=ACCOUNT, since_ms=None, until_ms=None
         ),
