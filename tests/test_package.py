@@ -75,10 +75,11 @@ WITHOUT_TESTS: Final = {
     "ledger/observations": "records and protocols: the contract suite's test_observations.py",
     "ledger/serving/rounds": "records and a protocol: test_writer_timing.py and test_store.py use them",
     "ledger/serving/sums": "records that add up: test_observer.py lets them",
-    "ledger/sql/books/books": "the parts together: the contract suite uses all of them",
     "ledger/sql/books/observations": "what it reads is all in that test of the contract",
     "ledger/sql/budgets": "statements: sqlite/test_budgets.py compares and breaks what they sum",
     "ledger/sql/costs": "statements: sqlite/test_costs.py does the same with theirs",
+    "ledger/sql/lookups": "queries: the contract suite's test_changes.py and test_books.py ask them",
+    "ledger/sql/snapshot": "rows as they are in memory: that test_changes.py and test_feed.py",
     "ledger/errors": "classes without code",
     "ledger/books": "a protocol: the contract suite holds its implementations to it",
     "ledger/key_books": "protocols: the contract suite holds their implementations to them",
@@ -97,7 +98,16 @@ CORE: Final = {
     "upstream/http1",
 }
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""
-WORLD: Final = {"asyncio", "aiohttp", "aiosqlite", "sqlite3", "socket", "ssl", "selectors"}
+WORLD: Final = {
+    "asyncio",
+    "aiohttp",
+    "aiosqlite",
+    "psycopg",
+    "sqlite3",
+    "socket",
+    "ssl",
+    "selectors",
+}
 
 
 def find_imports(path: Path) -> set[str]:

@@ -26,9 +26,12 @@ JSON_BORDERS: Final = (
     "config/",  # TOML
     "console/",
     "dialects/",
+    "ledger/postgres/serving/messages",  # rounds as JSON
+    "ledger/postgres/session",  # rows as the driver gives them
     "ledger/sql/books/database",  # rows that come as one JSON array
     "ledger/sql/checks",  # rows as a driver gives them
     "ledger/sql/connection",  # the same
+    "ledger/sql/snapshot",  # the same
     "upstream/demo",
     "usage",
 )

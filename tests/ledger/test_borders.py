@@ -31,6 +31,16 @@ def test_other_folders_name_no_inner_module_and_no_sql(path: Path) -> None:
     assert SQL.search(text) is None
 
 
+def test_the_driver_of_postgresql_stays_in_its_folder() -> None:
+    """It is an extra: a gateway without it must start."""
+    named = {
+        path.relative_to(ROOT).parts[:2]
+        for path in sorted(ROOT.rglob("*.py"))
+        if re.search(r"^\s*(from|import) psycopg\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named == {("ledger", "postgres")}
+
+
 def test_sql_lies_beside_the_ledger() -> None:
     assert [path for path in ROOT.rglob("*.sql") if "ledger" not in path.parts] == []
 
@@ -54,4 +64,6 @@ def test_sql_would_be_found(text: str) -> None:
 @pytest.mark.parametrize("name", ["base", "books"])
 def test_the_contracts_know_no_implementation(name: str) -> None:
     text = (ROOT / "ledger" / f"{name}.py").read_text(encoding="utf-8")
-    assert [word for word in ("sqlite", "Future", "SELECT") if word in text] == []
+    assert [
+        word for word in ("sqlite", "psycopg", "Postgre", "Future", "SELECT") if word in text
+    ] == []

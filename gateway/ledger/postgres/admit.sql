@@ -98,8 +98,8 @@ $$;
 
 -- Admit requests of one node, each after the one before it. The caller has locked their accounts.
 --
--- Returned: the ids that were admitted, and the others with the reason. A request that may have been
--- admitted already (`again`: the answer was lost) is looked up first.
+-- Returned: the ids that were admitted, and the others with the reason and what is spent. A request
+-- that may have been admitted already (`again`: the answer was lost) is looked up first.
 CREATE OR REPLACE FUNCTION admit_requests(node BIGINT, asked JSON, at_ms BIGINT) RETURNS JSON
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -133,15 +133,15 @@ BEGIN
                 THEN of_accounts.requests_full_us END AS account_requests_us,
             CASE of_accounts.tokens_limit WHEN one.account_rate[2]
                 THEN of_accounts.tokens_full_us END AS account_tokens_us,
-            keys.cap_nano - keys.spent_nano AS key_left_nano, keys.held_nano AS key_held_nano,
-            keys.in_flight AS key_flying, one.key_rate,
+            keys.cap_nano - keys.spent_nano AS key_left_nano, keys.spent_nano AS key_spent_nano,
+            keys.held_nano AS key_held_nano, keys.in_flight AS key_flying, one.key_rate,
             CASE of_keys.requests_limit WHEN one.key_rate[1]
                 THEN of_keys.requests_full_us END AS key_requests_us,
             CASE of_keys.tokens_limit WHEN one.key_rate[2]
                 THEN of_keys.tokens_full_us END AS key_tokens_us,
-            budgets.amount_nano - CASE budgets.period_day
-                WHEN first_day(budgets.period, at_ms / 86400000) THEN budgets.spent_nano ELSE 0
-            END AS budget_left_nano,
+            budgets.amount_nano - period.spent_nano AS budget_left_nano,
+            CASE WHEN budgets.id IS NOT NULL
+                THEN json_build_array(period.first, period.spent_nano) END AS budget_spent,
             budgets.held_nano AS budget_held_nano
         FROM json_to_recordset(asked) AS one (
             id TEXT, place BIGINT, again BOOLEAN, account_id BIGINT, key_id TEXT,
@@ -151,6 +151,10 @@ BEGIN
         JOIN accounts ON accounts.id = one.account_id
         JOIN keys ON keys.id = one.key_id
         LEFT JOIN budgets ON budgets.id = one.budget_id
+        CROSS JOIN LATERAL (
+            SELECT first, CASE budgets.period_day WHEN first THEN budgets.spent_nano ELSE 0 END
+            FROM first_day(budgets.period, at_ms / 86400000) AS first
+        ) AS period (first, spent_nano)
         LEFT JOIN rates AS of_accounts
             ON of_accounts.account_id = one.account_id AND of_accounts.key_id = ''
         LEFT JOIN rates AS of_keys
@@ -187,7 +191,9 @@ BEGIN
             )
         END;
         IF reason IS NOT NULL THEN
-            declined := declined || json_build_array(item.id, reason);
+            declined := declined || json_build_array(
+                item.id, reason, item.balance_nano, item.key_spent_nano, item.budget_spent
+            );
             CONTINUE;
         END IF;
         a_count[a] := coalesce(a_count[a], 0) + 1;

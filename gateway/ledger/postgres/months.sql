@@ -20,6 +20,11 @@ BEGIN
         ends_at := (first + INTERVAL '1 month') AT TIME ZONE 'UTC';
         suffix := to_char(first, 'YYYY_MM');
         CONTINUE WHEN to_regclass('requests_' || suffix) IS NOT NULL;
+        PERFORM pg_advisory_xact_lock(4746, 0);
+        CONTINUE WHEN EXISTS (  -- another node did it; `to_regclass` may not know that yet
+            SELECT 1 FROM pg_class WHERE relname = 'requests_' || suffix
+                AND relnamespace = current_schema()::regnamespace
+        );
         BEGIN
             EXECUTE format(
                 'CREATE TABLE %I PARTITION OF requests FOR VALUES FROM (%L) TO (%L)',
@@ -44,8 +49,8 @@ BEGIN
 END
 $$;
 
--- Drop the requests of months that ended so many months before the month of `at`; return how many.
--- Their entries and sums stay.
+-- Keep the requests of so many months, that of `at` included, and drop those of older ones; return how
+-- many months were dropped. Their entries and sums stay.
 CREATE OR REPLACE FUNCTION drop_months(at TIMESTAMPTZ, kept INT) RETURNS INT
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -53,9 +58,10 @@ DECLARE
     old TEXT;
     is_in_use BOOLEAN;
     oldest TEXT := 'requests_' || to_char(
-        date_trunc('month', at AT TIME ZONE 'UTC') - make_interval(months => kept), 'YYYY_MM'
+        date_trunc('month', at AT TIME ZONE 'UTC') - make_interval(months => kept - 1), 'YYYY_MM'
     );
 BEGIN
+    PERFORM pg_advisory_xact_lock(4746, 0);
     FOR old IN
         SELECT relid::regclass::text FROM pg_partition_tree('requests')
         WHERE isleaf AND relid::regclass::text < oldest COLLATE "C"

@@ -43,7 +43,7 @@ class TakenOver(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """This process among those that serve."""
+    """A process among those that serve."""
 
     id: int
     epoch: int

@@ -26,6 +26,7 @@ from gateway.ledger.postgres.dialect import translate
 from gateway.ledger.sql.connection import Values
 
 CONNECT_SECONDS: Final = 5
+"""How long a connection may take to come about."""
 SETTINGS: Final[Mapping[str, str | int]] = {
     "application_name": "gateway",
     "connect_timeout": CONNECT_SECONDS,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.ledger.contract.implementations import find_able
+from tests.ledger.contract.implementations import Implementation, find_able
 from tests.ledger.contract.kit import Place
 
 
@@ -17,5 +18,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path / "gateway.db")
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    implementation: Implementation = request.param
+    with implementation.lend(request, tmp_path) as location:
+        yield Place(implementation, location)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, contextmanager
@@ -12,13 +10,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, cast
 
-import psycopg
+import pytest
 
 from gateway.ledger import Books, Ledger
-from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from tests.ledger.databases import Databases
 from tests.ledger.faults import Faults
 from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
 
@@ -31,6 +28,9 @@ class Needs(Enum):
 
     PROCESSES = "several processes share the ledger, and it outlives each of them"
     BOOKS = "the operator's books are whole, not only the part that a serving ledger is seen by"
+    ONE_SERVER = "one process serves, and any other is refused"
+    NODES = "several processes serve at once"
+    FILES = "its backup is a file that the gateway writes"
 
 
 class Storage(Protocol):
@@ -50,8 +50,8 @@ class Storage(Protocol):
 
 
 class SqliteStorage:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, location: str) -> None:
+        self._path = Path(location)
         self._faults = Faults()
         self.fail_commits = self._faults.fail_commits
 
@@ -68,41 +68,9 @@ class SqliteStorage:
             connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
 
 
-class PostgresStorage:
-    """A database of its own on the server that `GATEWAY_TEST_POSTGRES` names."""
-
-    def __init__(self, path: Path) -> None:
-        name = "gw_" + hashlib.sha256(str(path).encode()).hexdigest()[:20]
-        admin = os.environ["GATEWAY_TEST_POSTGRES"]
-        self._admin = admin
-        self.url = f"{admin.rsplit('/', 1)[0].replace('tester@', 'gateway@')}/{name}"
-        self._name = name
-        with psycopg.connect(admin, autocommit=True) as connection:
-            found = connection.execute(
-                "SELECT 1 FROM pg_database WHERE datname = %s", (name,)
-            ).fetchone()
-            if found is None:
-                connection.execute(f"CREATE DATABASE {name} OWNER gateway".encode())
-
-    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
-        return PostgresLedger.open(self.url, clock=clock, commit_seconds=commit_seconds)
-
-    def open_books(self, *, clock: Clock) -> Books:
-        return PostgresBooks(self.url, create=True, clock=clock)
-
-    @contextmanager
-    def fail_commits(self) -> Iterator[None]:
-        """Let every transaction be read-only, as on a standby."""
-        yield
-
-    def spoil(self) -> None:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
-
-
 class SharedMemory:
-    def __init__(self, path: Path) -> None:
-        del path  # it is not kept anywhere
+    def __init__(self, location: str) -> None:
+        del location  # it is not kept anywhere
         self._storage = MemoryStorage()
         self._disk = Disk()
 
@@ -117,24 +85,55 @@ class SharedMemory:
     @contextmanager
     def fail_commits(self) -> Iterator[None]:
         self._disk.failing = True
-        yield
-        self._disk.failing = False
+        try:
+            yield
+        finally:
+            self._disk.failing = False
 
     def spoil(self) -> None:
         next(iter(self._storage.accounts.values())).balance_nano += 1
 
 
+def open_postgres(location: str) -> Storage:
+    from tests.ledger.contract.postgres_storage import PostgresStorage
+
+    return PostgresStorage(location)
+
+
+@contextmanager
+def lend_file(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    del request
+    yield str(folder / "gateway.db")
+
+
+@contextmanager
+def lend_database(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """Skips the test where there is no server."""
+    del folder
+    databases: Databases = request.getfixturevalue("databases")
+    with databases.lend() as url:
+        yield url
+
+
 @dataclass(frozen=True)
 class Implementation:
     name: str
-    make_storage: Callable[[Path], Storage]
+    make_storage: Callable[[str], Storage]
+    """Opens the ledger at a location, in any process."""
+    lend: Callable[[pytest.FixtureRequest, Path], AbstractContextManager[str]]
+    """Gives the location of a new ledger: in a folder, or on a server."""
     has: frozenset[Needs]
 
 
 IMPLEMENTATIONS: Final = (
-    Implementation("sqlite", SqliteStorage, frozenset(Needs)),
-    Implementation("postgres", PostgresStorage, frozenset(Needs)),
-    Implementation("memory", SharedMemory, frozenset()),
+    Implementation("sqlite", SqliteStorage, lend_file, frozenset(Needs) - {Needs.NODES}),
+    Implementation(
+        "postgres",
+        open_postgres,
+        lend_database,
+        frozenset({Needs.PROCESSES, Needs.BOOKS, Needs.NODES}),
+    ),
+    Implementation("memory", SharedMemory, lend_file, frozenset()),
 )
 
 

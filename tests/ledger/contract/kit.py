@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Final
 
 from gateway.ledger import (
@@ -52,10 +51,10 @@ _numbers = count(1)
 class Place:
     """A ledger of one implementation, with an account `a` as long as no test makes others."""
 
-    def __init__(self, implementation: Implementation, path: Path) -> None:
+    def __init__(self, implementation: Implementation, location: str) -> None:
         self.implementation = implementation
-        self.path = path
-        self.storage = implementation.make_storage(path)
+        self.location = location
+        self.storage = implementation.make_storage(location)
 
     def serve(
         self, *, now_ms: int = NOW_MS, commit_seconds: float = COMMIT_SECONDS
@@ -102,7 +101,7 @@ class Place:
 
         It gets its `place` from the first two arguments.
         """
-        mine = (self.implementation.name, str(self.path))
+        mine = (self.implementation.name, self.location)
         command = [sys.executable, "-c", FIND_PLACE + script, *mine, *arguments]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             try:
@@ -113,9 +112,9 @@ class Place:
                 process.kill()
 
 
-def find_place(name: str, path: str) -> Place:
+def find_place(name: str, location: str) -> Place:
     """Return the place of an implementation's name, for a script."""
-    return Place(next(one for one in IMPLEMENTATIONS if one.name == name), Path(path))
+    return Place(next(one for one in IMPLEMENTATIONS if one.name == name), location)
 
 
 def create_key(books: Books, account: str, terms: KeyTerms = NO_TERMS) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gateway.ledger import LedgerMismatch
@@ -9,31 +11,40 @@ from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place, admission, charge, find_key, void
 
 
-async def write_history(place: Place) -> None:
-    """Ten charges, a void, a pending request, a credit and a correction."""
+async def write_history(place: Place) -> bytes:
+    """Ten charges, a void, a credit and a correction."""
     digest = place.seed(credit_nano=100_000)
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
         for _ in range(10):
             await charge(ledger, key, 70)
         await ledger.settle(ledger.hold(key, admission()), void())
-        await ledger.wait_admitted(ledger.hold(key, admission()))
     with place.open_books() as books:
         books.entries.post("a", "credit", 5, note="")
         books.entries.post("a", "correction", -3, note="n")
+    return digest
 
 
 async def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
-    await write_history(place)
+    """While they are served from, with a request in flight."""
+    digest = await write_history(place)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        await charge(ledger, key, 70)
+        await ledger.wait_admitted(ledger.hold(key, admission()))
+        prove(place)
+    assert place.read_balance() == 100_000 - 770 + 2
+    assert sum(entry.amount_nano for entry in place.read_entries()) == place.read_balance()
+
+
+def prove(place: Place) -> None:
     with place.open_books(now_ms=NOW_MS + 5) as books:
         assert books.find_last_checkpoint_ms() != NOW_MS + 5
         report = books.audit()
         assert (report.ok, report.problems) == (True, ())
-        assert (report.accounts, report.entries, report.pending) == (1, 13, 1)
+        assert (report.accounts, report.entries, report.pending) == (1, 14, 1)
         assert (report.interrupted, report.unsettled, report.to_settle) == (0, 0, ())
         assert books.find_last_checkpoint_ms() == NOW_MS + 5
-    assert place.read_balance() == 100_000 - 700 + 2
-    assert sum(entry.amount_nano for entry in place.read_entries()) == place.read_balance()
 
 
 async def test_each_entry_has_the_balance_after_it(place: Place) -> None:
@@ -59,15 +70,16 @@ async def test_spoiled_books_are_named_and_not_served_from(place: Place) -> None
             pass
 
 
-@needs(Needs.BOOKS)
+@needs(Needs.BOOKS, Needs.FILES)
 async def test_a_backup_is_a_ledger_of_that_moment(place: Place) -> None:
     digest = place.seed(credit_nano=5000)
-    copy = Place(place.implementation, place.path.with_name("copy.db"))
+    target = Path(place.location).with_name("copy.db")
+    copy = Place(place.implementation, str(target))
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
         await charge(ledger, key, 100)
         with place.open_books() as books:
-            assert books.back_up(copy.path) > 0
+            assert books.back_up(target) > 0
             backup = books.events.find_last("ledger.backup")
             assert backup is not None
             assert (backup.at_ms, backup.target) == (NOW_MS, "copy.db")

@@ -133,13 +133,11 @@ async def race(ledger: Ledger, books: Books, key: Key, tasks: Sequence[Sequence[
     assert books.audit().problems == ()
 
 
-async def race_in(implementation: Implementation, tasks: Sequence[Sequence[Step]]) -> None:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        place = Place(implementation, Path(folder) / "gateway.db")
-        digest = place.seed(credit_nano=CREDIT)
-        async with place.serve() as ledger, asyncio.timeout(WAIT_SECONDS):
-            with place.open_books() as books:
-                await race(ledger, books, find_key(ledger, digest), tasks)
+async def race_in(place: Place, tasks: Sequence[Sequence[Step]]) -> None:
+    digest = place.seed(credit_nano=CREDIT)
+    async with place.serve() as ledger, asyncio.timeout(WAIT_SECONDS):
+        with place.open_books() as books:
+            await race(ledger, books, find_key(ledger, digest), tasks)
 
 
 HOLDS = st.integers(100, 700)
@@ -160,10 +158,14 @@ TASKS = st.lists(
 @settings(fuzz(20), phases=[Phase.generate])
 @given(tasks=TASKS)
 def test_no_order_of_tasks_overdraws_the_account(
-    implementation: Implementation, tasks: list[list[Step]]
+    implementation: Implementation, request: pytest.FixtureRequest, tasks: list[list[Step]]
 ) -> None:
     """Entries sum to the balance after each step; nothing is held in the end."""
-    asyncio.run(race_in(implementation, tasks))
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as folder,
+        implementation.lend(request, Path(folder)) as location,
+    ):
+        asyncio.run(race_in(Place(implementation, location), tasks))
 
 
 class TwoStepLedger(MemoryLedger):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.ledger.contract.implementations import IMPLEMENTATIONS, Needs, find_able, needs
 
 
@@ -14,13 +16,18 @@ def test_an_implementation_runs_what_asks_for_nothing_it_lacks() -> None:
     @needs(Needs.PROCESSES, Needs.BOOKS)
     def whole() -> None: ...
 
-    assert find_able(plain) == list(IMPLEMENTATIONS)
-    for test in (shared, whole):
-        assert find_able(test) == [one for one in IMPLEMENTATIONS if one.has]
+    @needs(Needs.NODES)
+    def of_nodes() -> None: ...
+
+    def name(test: Callable[..., object]) -> list[str]:
+        return [one.name for one in find_able(test)]
+
+    assert name(plain) == ["sqlite", "postgres", "memory"]
+    assert name(shared) == name(whole) == ["sqlite", "postgres"]
+    assert name(of_nodes) == ["postgres"]
 
 
 def test_each_capability_is_had_by_what_is_shipped() -> None:
-    assert {one.name: one.has for one in IMPLEMENTATIONS} == {
-        "sqlite": frozenset(Needs),
-        "memory": frozenset(),
-    }
+    shipped = {one.name: one.has for one in IMPLEMENTATIONS if one.has}
+    assert shipped.keys() == {"sqlite", "postgres"}
+    assert frozenset().union(*shipped.values()) == frozenset(Needs)

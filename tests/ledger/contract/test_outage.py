@@ -82,8 +82,8 @@ async def test_admission_and_void_wait_no_longer_than_told(place: Place) -> None
     digest = place.seed()
     async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
         key = find_key(ledger, digest)
-        first, second = ledger.hold(key, admission()), ledger.hold(key, admission())
         with place.storage.fail_commits():
+            first, second = ledger.hold(key, admission()), ledger.hold(key, admission())
             started = time.perf_counter()
             with pytest.raises(LedgerUnavailable):
                 await ledger.wait_admitted(first)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
 from typing import Final
 
 import pytest
 
-from gateway.ledger import LedgerLocked, NotFound
+from gateway.ledger import Ledger, LedgerLocked, NotFound, Receipt
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
+    WAIT_SECONDS,
     Place,
     admission,
     charge,
@@ -48,13 +50,21 @@ def crashed(place: Place) -> bytes:
     return digest
 
 
+async def wait_interrupted(ledger: Ledger, request_id: str) -> Receipt:
+    """Wait until a node that crashed was silent for long; a single server knows when it starts."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (receipt := await read_receipt(ledger, request_id)).state == "pending":  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return receipt
+
+
 @needs(Needs.PROCESSES)
 async def test_what_was_in_flight_is_interrupted_once(place: Place, crashed: bytes) -> None:
     """Charged 0, nothing held, status unknown; a second start changes nothing."""
     async with place.serve(now_ms=LATER_MS) as ledger:
         key = find_key(ledger, crashed)
         assert (key.account.balance_nano, key.account.held_nano, key.held_nano) == (4930, 0, 0)
-        receipt = await read_receipt(ledger, "req_a0")
+        receipt = await wait_interrupted(ledger, "req_a0")
         assert (receipt.state, receipt.outcome, receipt.cost_nano) == ("voided", "interrupted", 0)
         assert (receipt.status, receipt.attempts, receipt.ended_ms) == (None, None, LATER_MS)
         await charge(ledger, key, 30)
@@ -71,7 +81,7 @@ async def test_what_was_in_flight_is_interrupted_once(place: Place, crashed: byt
 async def test_a_clock_set_back_is_no_obstacle(place: Place, crashed: bytes) -> None:
     async with place.serve(now_ms=5) as ledger:
         assert ledger.find_key(crashed) is not None
-        receipt = await read_receipt(ledger, "req_a1")
+        receipt = await wait_interrupted(ledger, "req_a1")
         assert receipt.ended_ms == receipt.started_ms
 
 
@@ -79,6 +89,7 @@ async def test_a_clock_set_back_is_no_obstacle(place: Place, crashed: bytes) -> 
 async def test_the_operator_settles_what_was_interrupted(place: Place, crashed: bytes) -> None:
     """The newest first; a correction that names a request takes it off, and it stays counted."""
     async with place.serve(now_ms=LATER_MS) as ledger:
+        await wait_interrupted(ledger, "req_a2")
         with place.open_books() as books:
             report = books.audit()
             assert [one.request_id for one in report.to_settle] == ["req_a2", "req_a1", "req_a0"]
@@ -95,7 +106,7 @@ async def test_the_operator_settles_what_was_interrupted(place: Place, crashed: 
         assert find_key(ledger, crashed).account.balance_nano == 4930 - 9
 
 
-@needs(Needs.PROCESSES)
+@needs(Needs.PROCESSES, Needs.ONE_SERVER)
 async def test_one_process_serves_and_the_books_interrupt_nothing(place: Place) -> None:
     """A second server is refused while the first one lives, be it killed or closed in the end."""
     digest = place.seed(credit_nano=5000)
@@ -115,3 +126,18 @@ async def test_one_process_serves_and_the_books_interrupt_nothing(place: Place) 
         await ledger.settle(hold, settlement(7))
     async with place.serve():
         assert place.read_balance() == 5000 - 70 - 7
+
+
+@needs(Needs.PROCESSES, Needs.NODES)
+async def test_nobody_interrupts_what_another_node_serves(place: Place) -> None:
+    """Nodes come and go, and the books are opened; what a node that leaves had pending has ended."""
+    digest = place.seed(credit_nano=5000)
+    with place.run_process(SERVER, digest.hex()):
+        async with place.serve() as ledger:
+            await ledger.wait_admitted(ledger.hold(find_key(ledger, digest), admission()))
+            with place.open_books() as books:
+                report = books.audit()
+            assert (report.pending, report.interrupted) == (4, 0)
+        with place.open_books() as books:
+            report = books.audit()
+        assert (report.ok, report.pending, report.interrupted) == (True, 3, 1)

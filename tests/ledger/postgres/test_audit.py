@@ -97,7 +97,7 @@ def find_problems(session: Session, kept_from_ms: int = 0) -> tuple[str, ...]:
 
 def drop_months(session: Session) -> int:
     (dropped,) = session.execute(
-        "SELECT drop_months(to_timestamp(?), 0)", (OVER_MS // 1000,)
+        "SELECT drop_months(to_timestamp(?), 1)", (OVER_MS // 1000,)
     ).fetchone() or (0,)
     return int(dropped)
 

@@ -1,53 +1,125 @@
-"""Months are partitions, and one that cannot be made is no reason to stop."""
+"""Partitions: a month by UTC, whatever the session's zone; and months that are dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
-
-pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
-
 from psycopg import errors
 
-from gateway.ledger.postgres.schema import open_session
-from gateway.ledger.postgres.session import Session
+from gateway.ledger.postgres.session import Session, connect
+from gateway.request_ids import find_first_id
+from gateway.times import DAY_MS, to_unix_ms
 from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.databases import ask
 
-ENTRY = (
+NEW_YEAR_MS = to_unix_ms(datetime(2032, 1, 1, tzinfo=UTC))
+NEW_YEARS_EVE = "2031-12-31 23:30+00"
+ROW = """
+    INSERT INTO requests (
+        id, account_id, key_id, model, provider, stream, hold_nano, state, outcome, started_ms,
+        input_price_nano, output_price_nano, cached_input_price_nano, cache_write_price_nano,
+        request_price_nano
+    ) VALUES (?, 1, 'k', 'm', 'p', 0, 0, 'pending', 'pending', ?, 0, 0, 0, 0, 0)
+    RETURNING tableoid::regclass::text
+"""
+ENTRY = """
+    INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)
+    VALUES (1, 'credit', 1, 1, ?) RETURNING tableoid::regclass::text
+"""
+CHARGE = (
     "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id, created_ms)"
     " VALUES (1, 'charge', 0, 0, 'r', ?)"
 )
+MAKE = "SELECT make_months(to_timestamp(?), 1)"
 MADE = "SELECT to_regclass('entries_' || ?) IS NOT NULL"
+MONTHS = "SELECT array_agg(relid::regclass::text ORDER BY 1) FROM pg_partition_tree(?) WHERE isleaf"
+
+WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
 
 
-@pytest.fixture
-def session(postgres_url: str) -> Iterator[Session]:
-    with closing(open_session(postgres_url, create=True)) as session:
+@pytest.fixture(params=["UTC", "Pacific/Auckland", "America/Los_Angeles"])
+def session(request: pytest.FixtureRequest, ledger_url: str) -> Iterator[Session]:
+    with closing(connect(ledger_url)) as session:
+        session.run(f"SET TimeZone = '{request.param}'")
         yield session
 
 
-def make_months(session: Session) -> int:
-    """Make November and December of 2023."""
-    (made,) = session.execute(
-        "SELECT make_months(to_timestamp(?), 1)", (NOW_MS // 1000,)
-    ).fetchone() or (0,)
-    return int(made)
+def find_month(session: Session, at_ms: int) -> tuple[object, object]:
+    """Return where a request and an entry of that moment are."""
+    return (
+        ask(session, ROW, (find_first_id(at_ms) + "0" * 16, at_ms)),
+        ask(session, ENTRY, (at_ms,)),
+    )
 
 
-def test_a_month_is_made_once_with_the_next(session: Session) -> None:
-    assert (make_months(session), make_months(session)) == (2, 0)
-    for month in ("2023_11", "2023_12"):
-        assert session.execute(MADE, (month,)).fetchone() == (True,)
+def test_a_month_has_its_requests_and_entries_to_the_millisecond(session: Session) -> None:
+    assert ask(session, "SELECT make_months(?, 1)", (NEW_YEARS_EVE,)) == 2
+    for at_ms, month in (
+        (NEW_YEAR_MS - 31 * DAY_MS - 1, "other"),
+        (NEW_YEAR_MS - 31 * DAY_MS, "2031_12"),
+        (NEW_YEAR_MS - 1, "2031_12"),
+        (NEW_YEAR_MS, "2032_01"),
+        (NEW_YEAR_MS + 31 * DAY_MS - 1, "2032_01"),
+        (NEW_YEAR_MS + 31 * DAY_MS, "other"),
+    ):
+        assert find_month(session, at_ms) == (f"requests_{month}", f"entries_{month}")
+
+
+def test_months_are_made_once(session: Session) -> None:
+    assert ask(session, "SELECT make_months(?, 0)", (NEW_YEARS_EVE,)) == 1
+    assert ask(session, "SELECT make_months(?, 2)", (NEW_YEARS_EVE,)) == 2
+    assert ask(session, "SELECT make_months(?, 2)", (NEW_YEARS_EVE,)) == 0
+
+
+def test_a_new_ledger_has_this_month_and_the_next_two(session: Session) -> None:
+    assert ask(session, "SELECT make_months(now(), 2)") == 0
+
+
+def test_requests_of_so_many_months_are_kept(session: Session) -> None:
+    """This month is one of them. Entries stay, and so do requests of no month."""
+    session.execute("SELECT make_months(?, 3)", (NEW_YEARS_EVE,))
+    ask(session, "SELECT drop_months('2032-02-01 00:00+00', 3)")  # those since it was made
+    entries = ask(session, MONTHS, ("entries",))
+    for at_ms in (1, NEW_YEAR_MS - 1, NEW_YEAR_MS):
+        find_month(session, at_ms)
+    dropped = "SELECT drop_months('2032-02-01 00:00+00', ?)"
+    assert ask(session, dropped, (3,)) == 0
+    assert ask(session, dropped, (2,)) == 1
+    assert ask(session, dropped, (2,)) == 0
+    assert session.execute("SELECT started_ms FROM requests ORDER BY 1").fetchall() == [
+        (1,),
+        (NEW_YEAR_MS,),
+    ]
+    assert ask(session, "SELECT count(*) FROM entries") == 3
+    assert ask(session, MONTHS, ("entries",)) == entries
+    kept_from_ms = ask(session, "SELECT kept_from_ms FROM retention")
+    assert kept_from_ms == NEW_YEAR_MS + DAY_MS, (
+        "those over midnight count in hours of the next day"
+    )
+
+
+def test_nodes_that_make_a_month_at_once_make_one(ledger_url: str) -> None:
+    with closing(connect(ledger_url)) as first, closing(connect(ledger_url)) as second:
+        first.run("BEGIN")
+        first.execute("SELECT make_months(?, 0)", (NEW_YEARS_EVE,))
+        with ThreadPoolExecutor(1) as thread:
+            made = thread.submit(ask, second, "SELECT make_months(?, 0)", (NEW_YEARS_EVE,))
+            while not ask(first, WAITS):
+                assert not made.done()
+            first.run("COMMIT")
+            assert made.result(10) == 0
 
 
 def test_rows_that_came_before_their_month_stay_and_the_next_month_is_made(
     session: Session,
 ) -> None:
     """As when no gateway has served for months, and the operator posts a credit."""
-    session.execute(ENTRY, (NOW_MS,))
-    assert make_months(session) == 1
+    session.execute(CHARGE, (NOW_MS,))
+    assert ask(session, MAKE, (NOW_MS // 1000,)) == 1
     assert session.execute(MADE, ("2023_11",)).fetchone() == (False,)
     assert session.execute(MADE, ("2023_12",)).fetchone() == (True,)
 
@@ -55,7 +127,7 @@ def test_rows_that_came_before_their_month_stay_and_the_next_month_is_made(
 @pytest.mark.parametrize("has_month", [True, False])
 def test_a_request_is_charged_once_in_each_month(session: Session, *, has_month: bool) -> None:
     if has_month:
-        make_months(session)
-    session.execute(ENTRY, (NOW_MS,))
+        ask(session, MAKE, (NOW_MS // 1000,))
+    session.execute(CHARGE, (NOW_MS,))
     with pytest.raises(errors.UniqueViolation):
-        session.execute(ENTRY, (NOW_MS + 1,))
+        session.execute(CHARGE, (NOW_MS + 1,))

@@ -1,14 +1,131 @@
-"""What is said of a database that cannot be used."""
+"""A connection: values, transactions, and errors that tell no secret."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
 import pytest
 
-pytest.importorskip("psycopg", reason="no psycopg: pip install 'gateway[postgres]'")
-
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.postgres.session import connect
+from gateway.ledger import LedgerError
+from gateway.ledger.postgres.session import Session, connect, describe, explain, transaction
+from gateway.ledger.sql.connection import Values
+from tests.ledger.databases import ask
 from tests.support.process import free_port
+
+
+@pytest.fixture
+def session(postgres_url: str) -> Iterator[Session]:
+    with closing(connect(postgres_url)) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "expected"),
+    [
+        ("SELECT ? + 1", (True,), 2),
+        ("SELECT ? + 1", (False,), 1),
+        ("SELECT sum(?::bigint) FROM generate_series(1, 3)", (2**62,), 3 * 2**62),
+        ("SELECT CAST(? AS text)", ("a\0b",), "a\N{REPLACEMENT CHARACTER}b"),
+        ("SELECT CAST(? AS text)", (r"it's \ 100 % ? :x",), r"it's \ 100 % ? :x"),
+        ("SELECT length(?)", (b"\0\xff'",), 3),
+        ("SELECT json_build_array(?)", (1,), "[1]"),
+        ("SELECT ? IS NULL OR ? = 1", (None, None), True),
+        ("SELECT 7 % ?", (4,), 3),
+    ],
+)
+def test_values_come_and_go_as_with_sqlite(
+    session: Session, sql: str, values: Values, expected: object
+) -> None:
+    found = ask(session, sql, values)
+    assert (type(found), found) == (type(expected), expected)
+
+
+def test_values_have_names(session: Session) -> None:
+    rows = session.execute("SELECT :b, :a, CAST(:a AS text) || '::x'", {"a": 1, "b": None})
+    assert rows.fetchall() == [(None, 1, "1::x")]
+
+
+def test_many_rows_are_written(session: Session) -> None:
+    session.run("CREATE TABLE t (x bigint, y text)")
+    session.executemany("INSERT INTO t VALUES (?, ?)", [(1, "a"), (True, None)])
+    assert session.execute("SELECT * FROM t").fetchall() == [(1, "a"), (1, None)]
+
+
+def test_a_transaction_is_whole_or_undone(session: Session) -> None:
+    session.run("CREATE TABLE t (x bigint)")
+    with transaction(session):
+        session.execute("INSERT INTO t VALUES (1)")
+        assert session.in_transaction
+    with pytest.raises(psycopg.DataError), transaction(session):
+        session.run("INSERT INTO t VALUES (2); SELECT 1 / 0")
+    with pytest.raises(psycopg.Error), transaction(session):
+        session.execute("INSERT INTO nowhere VALUES (2)")
+    assert not session.in_transaction
+    assert session.execute("SELECT x FROM t").fetchall() == [(1,)]
+
+
+def test_no_round_is_beside_a_change(session: Session, postgres_url: str) -> None:
+    """Nor another change; and one that cannot have the lock leaves no transaction behind."""
+    with closing(connect(postgres_url)) as other:
+        with transaction(session):
+            assert ask(other, "SELECT pg_try_advisory_xact_lock_shared(4743, 0)") is False
+            other.run("SET lock_timeout = 1")
+            with pytest.raises(psycopg.errors.LockNotAvailable), transaction(other):
+                pass
+            assert not other.in_transaction
+        with transaction(other):
+            pass
+
+
+def test_a_statement_that_hangs_is_broken_off(session: Session, postgres_url: str) -> None:
+    failed: list[BaseException] = []
+
+    def hang() -> None:
+        try:
+            session.run("SELECT pg_sleep(60)")
+        except psycopg.OperationalError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=hang)
+    thread.start()
+    with closing(connect(postgres_url)) as other:
+        while not ask(other, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
+            pass
+    session.break_off()
+    thread.join(10)
+    assert len(failed) == 1
+    assert session.is_broken
+    session.close()
+    session.break_off()
+
+
+def test_a_url_may_say_how_to_connect(postgres_url: str) -> None:
+    with closing(connect(f"{postgres_url}?application_name=mine")) as own:
+        assert ask(own, "SHOW application_name") == "mine"
+    with closing(connect(postgres_url)) as usual:
+        assert ask(usual, "SHOW application_name") == "gateway"
+
+
+@pytest.mark.parametrize("parameters", ["", "?password=hush2"])
+def test_no_error_has_the_password(parameters: str) -> None:
+    url = f"postgresql://ann:hush1@127.0.0.1:{free_port()}/books{parameters}"
+    with pytest.raises(LedgerError, match=r"postgresql://ann@127\.0\.0\.1:\d+/books: ") as found:
+        connect(url)
+    assert "hush" not in str(found.value)
+    assert "hush" not in str(explain(url, psycopg.OperationalError()))
+
+
+def test_an_error_quotes_no_values(session: Session) -> None:
+    session.run("CREATE TABLE t (secret text UNIQUE)")
+    session.execute("INSERT INTO t VALUES (?)", ("hush",))
+    with pytest.raises(psycopg.IntegrityError) as found:
+        session.execute("INSERT INTO t VALUES (?)", ("hush",))
+    assert "hush" in str(found.value)
+    assert describe(found.value).startswith("duplicate key value")
+    assert "hush" not in describe(found.value)
 
 
 def test_a_server_that_does_not_run_is_told_by_the_reason() -> None:

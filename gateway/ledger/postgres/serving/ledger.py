@@ -221,11 +221,7 @@ def _load(
     session = open_session(url, create=True)
     try:
         begin("proving the books since the last audit")
-        report = run_audit(session, full=False, now_ms=now_ms)
-        if not report.ok:
-            raise LedgerMismatch(
-                f"{DatabaseUrl(url)}: the books do not add up: {'; '.join(report.problems)}"
-            )
+        _prove(session, url, now_ms)
         node = register(session)
         # What was imported as pending belongs to no node.
         session.execute("SELECT interrupt_requests(NULL, ?)", (now_ms,))
@@ -237,3 +233,11 @@ def _load(
     except BaseException:
         session.close()
         raise
+
+
+def _prove(session: Session, url: str, now_ms: int) -> None:
+    report = run_audit(session, full=False, now_ms=now_ms)
+    if not report.ok:
+        raise LedgerMismatch(
+            f"{DatabaseUrl(url)}: the books do not add up: {'; '.join(report.problems)}"
+        )

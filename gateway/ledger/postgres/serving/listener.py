@@ -21,6 +21,7 @@ log = logging.getLogger("gateway.ledger")
 LOOK_SECONDS: Final = 0.5
 """How often the thread looks whether it is over."""
 RETRY_SECONDS: Final = 1.0
+"""The pause before it connects again: polls find changes meanwhile."""
 
 
 class Listener:

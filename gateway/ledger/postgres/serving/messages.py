@@ -11,7 +11,7 @@ import orjson
 from gateway.errors import GatewayError
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.budget_records import Spending
-from gateway.ledger.periods import find_span
+from gateway.ledger.periods import Period, find_span
 from gateway.ledger.rates import (
     Owner,
     Rate,
@@ -20,12 +20,14 @@ from gateway.ledger.rates import (
     refuse_tokens,
 )
 from gateway.ledger.serving.refusals import Lack, refuse_funds
-from gateway.ledger.serving.rounds import Item
+from gateway.ledger.serving.rounds import Item, Report
 from gateway.money import Price
 from gateway.times import DAY_MS
 
 _NO_RATE: Final = (0, 0, 0)
+"""Requests and tokens per minute, and requests at once: no limit."""
 _US_PER_SECOND: Final = 1_000_000
+"""Microseconds, in which the scripts count waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,17 @@ class Other:
     cost_nano: int
 
 
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A request that was not admitted: why, and what is spent by now."""
+
+    reason: list[Any]
+    balance_nano: int
+    spent_nano: int
+    budget: tuple[int, int] | None
+    """Of the key's budget: the first day of the period, and what is spent."""
+
+
 @dataclass(slots=True)
 class Answer:
     """What a round did, by request id."""
@@ -44,7 +57,7 @@ class Answer:
     others: dict[str, Other] = field(default_factory=dict)
     """Requests to settle that were settled before."""
     admitted: set[str] = field(default_factory=set)
-    declined: dict[str, list[Any]] = field(default_factory=dict)
+    declined: dict[str, Declined] = field(default_factory=dict)
     balances_nano: dict[int, int] = field(default_factory=dict)
     spent_nano: dict[str, int] = field(default_factory=dict)
     budgets: list[tuple[int, int, int]] = field(default_factory=list)
@@ -93,7 +106,7 @@ def read_answer(text: str | bytes) -> Answer:
         settled=set(done.get("settled", ())),
         others={id_: Other(state, cost) for id_, state, cost in done.get("others", ())},
         admitted=set(asked.get("admitted", ())),
-        declined=dict(asked.get("declined", ())),
+        declined={id_: Declined(*rest) for id_, *rest in asked.get("declined", ())},
         balances_nano=dict(done.get("balances", ())),
         spent_nano=dict(done.get("spent", ())),
         budgets=told["budgets"],
@@ -108,9 +121,21 @@ def find_spendings(answer: Answer, items: Iterable[Item]) -> dict[int, Spending]
         if item.hold.budget is not None
     }
     return {
-        id_: Spending(find_span(periods[id_], first_day * DAY_MS), spent_nano)
+        id_: _make_spending(periods[id_], first_day, spent_nano)
         for id_, first_day, spent_nano in answer.budgets
     }
+
+
+def note_spent(item: Item, declined: Declined, report: Report) -> None:
+    """Report what a refusal goes by, so that the next request is refused without a question."""
+    hold = item.hold
+    report.balances_nano[hold.account.id] = declined.balance_nano
+    report.spent_nano[hold.key.id] = declined.spent_nano
+    if hold.budget is not None and declined.budget is not None:
+        first_day, spent_nano = declined.budget
+        report.spendings[hold.budget.id] = _make_spending(
+            hold.budget.allowance.period, first_day, spent_nano
+        )
 
 
 def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
@@ -128,6 +153,10 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
             return refuse_tokens(cast("Owner", owner), limit, expected, wait_us / _US_PER_SECOND)
         case _:
             raise ValueError(reason)
+
+
+def _make_spending(period: Period, first_day: int, spent_nano: int) -> Spending:
+    return Spending(find_span(period, first_day * DAY_MS), spent_nano)
 
 
 def _id(item: Item) -> str:

@@ -56,8 +56,14 @@ class Reader:
             raise LedgerUnavailable from error
 
     def _read(self, read: Callable[[Session], Result]) -> Result:
-        if self._session is None or self._session.is_broken:
-            self._session = connect(self._url)
+        """Read; a connection shows only when it is used that it broke meanwhile."""
+        if self._session is not None and not self._session.is_broken:
+            try:
+                return read(self._session)
+            except psycopg.OperationalError:
+                if not self._session.is_broken:
+                    raise
+        self._session = connect(self._url)
         return read(self._session)
 
     def _close(self) -> None:

@@ -25,6 +25,7 @@ from gateway.ledger.postgres.serving.messages import (
     Answer,
     find_spendings,
     make_refusal,
+    note_spent,
     read_answer,
     write_admissions,
     write_raises,
@@ -191,8 +192,9 @@ class PostgresStore:
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
         for item in asked:
-            if (reason := answer.declined.get(_id(item))) is not None:
-                report.declined.append((item, make_refusal(item, reason)))
+            if (declined := answer.declined.get(_id(item))) is not None:
+                report.declined.append((item, make_refusal(item, declined.reason)))
+                note_spent(item, declined, report)
                 self._in_doubt.discard(_id(item))
             elif item.settlement is None:
                 report.done.append(item)

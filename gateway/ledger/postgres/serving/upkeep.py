@@ -17,7 +17,9 @@ log = logging.getLogger("gateway.ledger")
 LOOK_SECONDS: Final = 1.0
 """How often dead nodes are looked for."""
 HOUR_SECONDS: Final = 3600.0
+"""How often months are made and old rows forgotten."""
 MONTHS_AHEAD: Final = 2
+"""Months that have their partitions before they begin: an upkeep that fails has time."""
 
 _FORGET: Final = (
     "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '1 hour'",

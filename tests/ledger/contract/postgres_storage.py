@@ -1,0 +1,58 @@
+"""A ledger in PostgreSQL, and how it is broken. Imported by the tests that run for it: psycopg is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Final
+
+import psycopg
+
+from gateway.ledger import Books, Ledger
+from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from tests.ledger.databases import CUT_OFF
+from tests.support.postgres import name_of
+
+Clock = Callable[[], int]
+
+SILENCE_SECONDS: Final = 1.0
+"""In place of the five seconds after which a node is dead: longer than a busy machine's pauses."""
+
+
+class PostgresStorage:
+    """Its location is a URL. What it does to the database, the role that owns it may do."""
+
+    def __init__(self, location: str) -> None:
+        self._url = location
+
+    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
+        return PostgresLedger.open(
+            self._url,
+            clock=clock,
+            commit_seconds=commit_seconds,
+            silence_seconds=SILENCE_SECONDS,
+        )
+
+    def open_books(self, *, clock: Clock) -> Books:
+        return PostgresBooks(self._url, create=True, clock=clock)
+
+    @contextmanager
+    def fail_commits(self) -> Iterator[None]:
+        """Let the server vanish, and a standby that is read-only answer in its place."""
+        self._become("default_transaction_read_only = on")
+        try:
+            yield
+        finally:
+            self._become("default_transaction_read_only = off")
+
+    def spoil(self) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
+
+    def _become(self, setting: str) -> None:
+        """Set it for new connections, and end the others."""
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute(f"ALTER DATABASE {name_of(self._url)} SET {setting}".encode())
+            connection.execute(CUT_OFF)

@@ -1,0 +1,273 @@
+"""`confirm`: what other processes spent and hold counts, and is refused in the words of `hold`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pytest
+
+from gateway.errors import GatewayError, InsufficientBalance, LedgerUnavailable, RateLimited
+from gateway.ledger import Allowance, Hold, Key, KeyChanges, KeyTerms, Ledger, Rate
+from gateway.money import Tokens
+from gateway.tasks import spawn
+from tests.ledger.contract.implementations import Needs, needs
+from tests.ledger.contract.kit import (
+    NOW_MS,
+    SHORT_SECONDS,
+    TOKENS,
+    Place,
+    admission,
+    charge,
+    create_key,
+    find_key,
+    key_id_of,
+    settlement,
+    until,
+    void,
+)
+
+USED: Final = TOKENS.input + TOKENS.cached_input + TOKENS.cache_write + TOKENS.output
+
+
+UNUSED: Final = replace(void(), tokens=Tokens())
+
+
+@dataclass(frozen=True)
+class Side:
+    """A key, as one of two processes knows it."""
+
+    ledger: Ledger
+    key: Key
+
+    def hold(
+        self, amount_nano: int = 10, *, key: Rate | None = None, account: Rate | None = None
+    ) -> Hold:
+        asked = replace(
+            admission(amount_nano), key_rate=key, account_rate=account, expected_tokens=60
+        )
+        return self.ledger.hold(self.key, asked)
+
+    async def confirm(
+        self, amount_nano: int = 10, *, key: Rate | None = None, account: Rate | None = None
+    ) -> Hold:
+        hold = self.hold(amount_nano, key=key, account=account)
+        await self.ledger.confirm(hold)
+        return hold
+
+    async def refuse(self, *, key: Rate | None = None, account: Rate | None = None) -> GatewayError:
+        """Return why it is not confirmed; then nothing is held and there is nothing to settle."""
+        held_nano, open_holds = self.key.account.held_nano, self.ledger.open_holds
+        hold = self.hold(key=key, account=account)
+        with pytest.raises(GatewayError) as refusal:
+            await self.ledger.confirm(hold)
+        assert (self.key.account.held_nano, self.key.held_nano) == (held_nano, held_nano)
+        assert (hold.resolved, self.ledger.open_holds) == (True, open_holds)
+        return refusal.value
+
+
+@asynccontextmanager
+async def two_sides(place: Place, digest: bytes) -> AsyncIterator[tuple[Side, Side]]:
+    async with place.serve() as one, place.serve() as two:
+        yield Side(one, find_key(one, digest)), Side(two, find_key(two, digest))
+    place.assert_sound()
+
+
+def seed(place: Place) -> bytes:
+    return place.seed(credit_nano=1000)
+
+
+def seed_cap(place: Place) -> bytes:
+    return place.seed(terms=KeyTerms(cap_nano=1000))
+
+
+def seed_budget(place: Place) -> bytes:
+    place.add_account()
+    with place.open_books() as books:
+        team = books.budgets.create("a", "team", Allowance(1000, "day"))
+        return create_key(books, "a", KeyTerms(budget_id=team.id))
+
+
+SEEDS: Final = {"balance": seed, "cap": seed_cap, "budget": seed_budget}
+
+
+def describe(error: GatewayError) -> tuple[object, ...]:
+    return type(error), str(error), error.status, error.retry_after_seconds
+
+
+def refuse_here(side: Side) -> GatewayError:
+    with pytest.raises(GatewayError) as refusal:
+        side.hold()
+    return refusal.value
+
+
+@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
+@needs(Needs.NODES)
+async def test_what_another_spent_is_spent(place: Place, make: Callable[[Place], bytes]) -> None:
+    async with two_sides(place, make(place)) as (one, two):
+        await charge(one.ledger, one.key, 1000)
+        assert describe(await two.refuse()) == describe(refuse_here(one))
+        with place.open_books() as books:
+            assert books.calls.measure_pending() == (0, 0)
+
+
+@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
+@needs(Needs.NODES)
+async def test_what_another_holds_is_held(place: Place, make: Callable[[Place], bytes]) -> None:
+    """Until it ends there: then it is free here at once."""
+    async with two_sides(place, make(place)) as (one, two):
+        hold = await one.confirm(1000)
+        assert describe(await two.refuse()) == describe(refuse_here(one))
+        await one.ledger.settle(hold, void())
+        await two.ledger.settle(await two.confirm(), void())
+
+
+@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
+@needs(Needs.NODES)
+async def test_a_refusal_goes_by_what_is_in_memory(
+    place: Place, make: Callable[[Place], bytes]
+) -> None:
+    """So the next request is refused without a question."""
+    async with two_sides(place, make(place)) as (one, two):
+        await charge(one.ledger, one.key, 1000)
+        refusal = await two.refuse()
+        assert isinstance(refusal, InsufficientBalance)
+        assert describe(refuse_here(two)) == describe(refusal)
+
+
+@needs(Needs.NODES)
+async def test_terms_count_as_they_are_committed(place: Place) -> None:
+    """A cap that nobody told this process of yet."""
+    digest = place.seed()
+    async with two_sides(place, digest) as (_, two):
+        await charge(two.ledger, two.key, 50)
+        with place.open_books() as books:
+            books.keys.edit(key_id_of(digest), KeyChanges(cap_nano=50))
+        assert two.key.terms.cap_nano is None
+        assert "spending cap is reached" in str(await two.refuse())
+
+
+@needs(Needs.NODES)
+async def test_a_credit_counts_before_this_process_hears_of_it(place: Place) -> None:
+    digest = place.seed(credit_nano=0)
+    async with two_sides(place, digest) as (one, _):
+        with place.open_books() as books:
+            books.entries.post("a", "credit", 5, note="")
+        await one.ledger.refresh()
+        await one.ledger.settle(await one.confirm(), settlement(5))
+        assert one.key.account.balance_nano == 0
+
+
+@needs(Needs.NODES)
+async def test_a_refusal_counts_as_the_end_of_a_request_that_had_ended(place: Place) -> None:
+    async with two_sides(place, seed(place)) as (one, two):
+        await charge(one.ledger, one.key, 1000)
+        hold = two.hold()
+        confirming = spawn(two.ledger.confirm(hold), name="confirm")
+        await two.ledger.settle(hold, settlement(70))
+        with pytest.raises(InsufficientBalance):
+            await confirming
+        assert (two.key.account.held_nano, two.ledger.open_holds) == (0, 0)
+    assert (place.read_balance(), len(place.read_calls())) == (0, 1)
+
+
+@needs(Needs.NODES)
+async def test_a_wait_in_vain_leaves_a_void_behind(place: Place) -> None:
+    """It may be admitted yet, for nobody: so it is ended, and charged nothing."""
+    digest = place.seed()
+    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
+        key = find_key(ledger, digest)
+        with place.storage.fail_commits():
+            hold = ledger.hold(key, admission())
+            with pytest.raises(LedgerUnavailable):
+                await ledger.confirm(hold)
+        await until(lambda: hold.resolved)
+        assert (key.account.held_nano, ledger.open_holds) == (0, 0)
+        with place.open_books() as books:
+            assert books.calls.measure_pending() == (0, 0)
+    assert {call.outcome for call in place.read_calls()} <= {"ledger_error"}
+    assert place.read_balance() == 10**12
+    place.assert_sound()
+
+
+def limit(*, requests: int = 0, tokens: int = 0, concurrency: int = 0) -> Rate:
+    return Rate(requests, tokens, concurrency)
+
+
+@needs(Needs.NODES)
+async def test_requests_of_all_processes_count_together(place: Place) -> None:
+    three = limit(requests=3)
+    async with two_sides(place, place.seed()) as (one, two):
+        for side in (one, two, one):
+            await side.ledger.settle(await side.confirm(key=three), void())
+        for side in (one, two):
+            refusal = await side.refuse(key=three)
+            assert isinstance(refusal, RateLimited)
+            assert str(refusal) == ("This key may make 3 requests per minute. Try again in 20.0 s.")
+            assert refusal.retry_after_seconds == pytest.approx(20)
+
+
+@needs(Needs.NODES)
+async def test_tokens_of_all_processes_count_together(place: Place) -> None:
+    """What was expected, until the end tells what was used."""
+    most = limit(tokens=200)
+    async with two_sides(place, place.seed()) as (one, two):
+        holds = [await side.confirm(key=most) for side in (one, two, one)]
+        refusal = await two.refuse(key=most)
+        assert isinstance(refusal, RateLimited)
+        assert str(refusal) == (
+            "This key may use 200 tokens per minute and this request takes about 60."
+            " Try again in 12.0 s."
+        )
+        await one.ledger.settle(holds[0], UNUSED)
+        assert USED == 175
+        await two.ledger.settle(await two.confirm(key=most), UNUSED)
+        await two.ledger.settle(holds[1], settlement(1))
+        assert (await one.refuse(key=most)).retry_after_seconds == pytest.approx(
+            60 * (60 - (200 - 175 - 60)) / 200
+        )
+
+
+@needs(Needs.NODES)
+async def test_requests_in_flight_of_all_processes_count_together(place: Place) -> None:
+    most = limit(concurrency=2)
+    async with two_sides(place, place.seed()) as (one, two):
+        first, _ = [await side.confirm(key=most) for side in (one, two)]
+        for side in (one, two):
+            refusal = await side.refuse(key=most)
+            assert isinstance(refusal, RateLimited)
+            assert "This key has 2 requests in flight" in str(refusal)
+        await one.ledger.settle(first, void())
+        await two.confirm(key=most)
+
+
+@pytest.mark.parametrize(
+    "rate", [limit(requests=1), limit(tokens=60), limit(concurrency=1)], ids=str
+)
+@needs(Needs.NODES)
+async def test_the_keys_of_an_account_count_together(place: Place, rate: Rate) -> None:
+    """The account refuses what each key may do; another account is not concerned."""
+    digest = place.seed()
+    place.add_account("b")
+    digests = [place.add_key("a"), place.add_key("b")]
+    async with two_sides(place, digest) as (one, two):
+        await one.confirm(account=rate)
+        same, other = (Side(two.ledger, find_key(two.ledger, each)) for each in digests)
+        assert str(await same.refuse(account=rate)).startswith("This account ")
+        await other.confirm(account=rate)
+
+
+@needs(Needs.NODES)
+async def test_rates_refill_with_the_time_of_the_ledger(place: Place) -> None:
+    digest, one_a_minute = place.seed(), limit(requests=1)
+    for minutes, fits in ((0, True), (0.99, False), (1, True)):
+        async with place.serve(now_ms=NOW_MS + int(minutes * 60_000)) as ledger:
+            side = Side(ledger, find_key(ledger, digest))
+            if fits:
+                await side.confirm(key=one_a_minute)
+            else:
+                assert (await side.refuse(key=one_a_minute)).retry_after_seconds == pytest.approx(
+                    0.6
+                )

@@ -1,0 +1,52 @@
+"""Databases with the ledger's tables: copies of one, because to make the tables takes longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from gateway.ledger.sql.connection import Values
+from tests.support.postgres import ROLE, Cluster, name_of
+
+if TYPE_CHECKING:  # psycopg is an extra
+    from gateway.ledger.postgres.session import Session
+
+CUT_OFF: Final = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+"""Ends all other connections to a database, and waits for their ends."""
+
+_numbers: Final = count(1)
+
+
+class Databases:
+    """Made once for each worker."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        from gateway.ledger.postgres.schema import open_session
+
+        self._cluster = cluster
+        self._template = cluster.make_database()
+        open_session(self._template, create=True).close()
+
+    @contextmanager
+    def lend(self) -> Iterator[str]:
+        """Give the URL of a new ledger, which is dropped at the end."""
+        name = f"ledger_{next(_numbers)}"
+        template = name_of(self._template)
+        self._cluster.run_sql(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {ROLE};")
+        url = self._template.removesuffix(template) + name
+        try:
+            yield url
+        finally:
+            self._cluster.drop_database(url)
+
+
+def ask(session: Session, sql: str, values: Values = ()) -> object:
+    """Return the first value that a statement gives."""
+    row = session.execute(sql, values).fetchone()
+    assert row is not None
+    return row[0]

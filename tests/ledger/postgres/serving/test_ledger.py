@@ -1,0 +1,98 @@
+"""Opening a node, and its ends."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+
+import pytest
+
+from gateway.errors import InternalError, LedgerUnavailable
+from gateway.ledger import LedgerError, LedgerMismatch
+from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.nodes import TakenOver
+from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.postgres.session import connect
+from tests.ledger.contract.kit import WAIT_SECONDS, admission, create_key, find_key, void
+from tests.ledger.databases import ask
+
+NODES = "SELECT count(*) FROM nodes WHERE ended_at IS NULL"
+CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+
+
+@pytest.fixture
+def digest(ledger_url: str) -> bytes:
+    with PostgresBooks(ledger_url) as books:
+        books.accounts.create("a", credit_nano=5000, operator=False)
+        return create_key(books, "a")
+
+
+async def test_a_node_comes_and_goes(ledger_url: str) -> None:
+    told: list[str] = []
+    with closing(connect(ledger_url)) as session:
+        async with PostgresLedger.open(ledger_url, tell=told.append) as ledger:
+            assert ask(session, NODES) == 1
+            assert (ledger.writable, ledger.log_bytes) == (True, 0)
+        assert ask(session, NODES) == 0
+        async with asyncio.timeout(WAIT_SECONDS):
+            while ask(session, CONNECTIONS) != 1:  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(0.01)
+
+
+async def test_an_empty_database_becomes_a_ledger(postgres_url: str) -> None:
+    async with PostgresLedger.open(postgres_url) as ledger:
+        assert list(ledger.accounts()) == []
+
+
+async def test_the_time_is_the_databases(ledger_url: str, digest: bytes) -> None:
+    """Unless a test has another."""
+    async with PostgresLedger.open(ledger_url) as ledger:
+        await ledger.settle(ledger.hold(find_key(ledger, digest), admission(id_="req_1")), void())
+        await ledger.wait_admitted(ledger.hold(find_key(ledger, digest), admission(id_="req_2")))
+    with closing(connect(ledger_url)) as session:
+        age = "SELECT now() - to_timestamp(ended_ms / 1000) < INTERVAL '1 minute' FROM requests"
+        assert ask(session, f"{age} WHERE id = 'req_2'") is True
+
+
+async def test_one_that_was_taken_over_ends_with_that(ledger_url: str, digest: bytes) -> None:
+    async with PostgresLedger.open(ledger_url) as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, admission())
+        await ledger.confirm(hold)
+        with closing(connect(ledger_url)) as session:
+            session.run("UPDATE nodes SET epoch = epoch + 1")
+        with pytest.raises(LedgerUnavailable):
+            await ledger.settle(hold, void())
+        with pytest.raises(TakenOver, match="was taken over"):
+            await ledger.wait_ended()
+        assert not ledger.writable
+        with pytest.raises(LedgerUnavailable):
+            ledger.hold(key, admission())
+
+
+async def test_a_hold_that_was_refused_cannot_be_waited_for(ledger_url: str, digest: bytes) -> None:
+    async with PostgresLedger.open(ledger_url) as ledger:
+        key = find_key(ledger, digest)
+        await ledger.confirm(ledger.hold(key, admission(id_="req_1")))
+        again = ledger.hold(key, admission(id_="req_1"))
+        for _ in range(2):
+            with pytest.raises(InternalError):
+                await ledger.confirm(again)
+        assert key.account.held_nano == 1000
+
+
+async def test_books_that_do_not_add_up_are_not_served_from(ledger_url: str, digest: bytes) -> None:
+    assert digest
+    with closing(connect(ledger_url)) as session:
+        session.run("UPDATE accounts SET balance_nano = 1")
+        with pytest.raises(LedgerMismatch, match=r"postgresql://gateway@.*: the books do not"):
+            async with PostgresLedger.open(ledger_url):
+                pass
+        assert ask(session, NODES) == 0
+
+
+async def test_a_server_that_is_not_there_is_named(ledger_url: str) -> None:
+    name = ledger_url.rpartition("/")[2]
+    with pytest.raises(LedgerError, match=f'database "{name}x" does not exist'):
+        async with PostgresLedger.open(f"{ledger_url}x"):
+            pass

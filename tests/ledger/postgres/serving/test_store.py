@@ -1,0 +1,268 @@
+"""One round: in doubt it is looked up, a bad item is refused alone, and an outage loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+
+from gateway.ledger import Account, Hold, Key, KeyTerms, LedgerError, Settlement
+from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.nodes import Node, TakenOver, register
+from gateway.ledger.postgres.serving.feed import ChangeFeed
+from gateway.ledger.postgres.serving.store import NotPendingError, PostgresStore
+from gateway.ledger.postgres.serving.upkeep import Upkeep
+from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.sql.connection import Values
+from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
+from tests.ledger.databases import ask
+
+CREDIT = 5000
+ROUND = "SELECT run_round"
+
+
+class Fault(Session):
+    """Loses a round: before the server has it, or its answer."""
+
+    before: Exception | None = None
+    after: Exception | None = None
+
+    def execute(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+        if sql.startswith(ROUND) and self.before is not None:
+            error, self.before = self.before, None
+            raise error
+        cursor = super().execute(sql, values)
+        if sql.startswith(ROUND) and self.after is not None:
+            error, self.after = self.after, None
+            raise error
+        return cursor
+
+
+@dataclass
+class Desk:
+    """A store with one account `a` and its key."""
+
+    url: str
+    key: Key
+    session: Session
+    node: Node
+    sessions: list[Fault] = field(default_factory=list)
+    stores: list[PostgresStore] = field(default_factory=list)
+
+    def make_store(self, **faults: Exception) -> PostgresStore:
+        fault = Fault(connect(self.url).driver)
+        for name, error in faults.items():
+            setattr(fault, name, error)
+        self.sessions.append(fault)
+        upkeep = Upkeep(self.node, 0, silence_seconds=5, test_clock=lambda: NOW_MS)
+        store = PostgresStore(
+            self.url, fault, self.node, ChangeFeed(), upkeep,
+            clock=lambda: NOW_MS, test_clock=lambda: NOW_MS,
+        )  # fmt: skip
+        self.stores.append(store)
+        return store
+
+    def hold(self, id_: str = "req_1", amount_nano: int = 1000) -> Hold:
+        return Hold(admission(amount_nano, id_=id_), self.key.account, self.key, amount_nano)
+
+    def item(self, id_: str = "req_1", *, end: Settlement | None = None) -> Item:
+        return Item(self.hold(id_), insert=True, settlement=end)
+
+    def read(self) -> tuple[object, ...]:
+        """Return balance, held and in flight of the account."""
+        sql = "SELECT balance_nano, held_nano, in_flight FROM accounts"
+        return tuple(self.session.execute(sql).fetchone() or ())
+
+    def assert_sound(self) -> None:
+        with PostgresBooks(self.url) as books:
+            assert books.audit().problems == ()
+
+
+@pytest.fixture
+def desk(ledger_url: str) -> Iterator[Desk]:
+    with PostgresBooks(ledger_url, clock=lambda: NOW_MS) as books:
+        books.accounts.create("a", credit_nano=CREDIT, operator=False)
+        digest = create_key(books, "a")
+    key = Key(key_id_of(digest), Account(1, "a", False, CREDIT), KeyTerms())
+    with closing(connect(ledger_url)) as session:
+        desk = Desk(ledger_url, key, session, register(session))
+        yield desk
+        for one in (*desk.sessions, *(store._session for store in desk.stores)):
+            one.close()
+        desk.assert_sound()
+
+
+def run(store: PostgresStore, *items: Item) -> Report:
+    return store._work(items, polls=False)
+
+
+def admit(store: PostgresStore, *items: Item) -> None:
+    assert run(store, *items).done == list(items)
+
+
+def lose() -> psycopg.OperationalError:
+    return psycopg.OperationalError("the connection is lost")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_an_admission_without_an_answer_is_admitted_once(desk: Desk, when: str) -> None:
+    store, item = desk.make_store(**{when: lose()}), desk.item()
+    report = run(store, item)
+    assert isinstance(report.unavailable, LedgerError)
+    assert (report.done, report.is_brief) == ([], False)
+    admit(store, item)
+    assert desk.read() == (CREDIT, 1000, 1)
+    admit(store, Item(item.hold, insert=False, settlement=settlement(70)))
+    assert desk.read() == (CREDIT - 70, 0, 0)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("insert", [False, True])
+async def test_a_charge_without_an_answer_is_charged_once(
+    desk: Desk, when: str, *, insert: bool
+) -> None:
+    """Be its request new or not."""
+    store = desk.make_store()
+    item = Item(desk.hold(), insert=insert, settlement=settlement(70))
+    if not insert:
+        admit(store, Item(item.hold, insert=True, settlement=None))
+    setattr(desk.sessions[0], when, lose())
+    assert run(store, item).unavailable is not None
+    report = run(store, item)
+    assert (report.done, report.refused) == ([item], [])
+    assert desk.read() == (CREDIT - 70, 0, 0)
+
+
+async def test_a_charge_that_was_withdrawn_in_doubt_is_taken_back(desk: Desk) -> None:
+    """By a correction, once: its caller was told that nothing is charged."""
+    store, hold = desk.make_store(), desk.hold()
+    admit(store, Item(hold, insert=True, settlement=None))
+    desk.sessions[0].after = lose()
+    assert run(store, Item(hold, insert=False, settlement=settlement(70))).unavailable is not None
+    assert desk.read() == (CREDIT - 70, 0, 0)
+    report = run(store, Item(hold, insert=False, settlement=void()))
+    assert (len(report.done), report.balances_nano) == (1, {1: CREDIT})
+    entries = "SELECT kind, amount_nano FROM entries ORDER BY id"
+    assert desk.session.execute(entries).fetchall() == [
+        ("credit", CREDIT),
+        ("charge", -70),
+        ("correction", 70),
+    ]
+    again = desk.session.execute(
+        "SELECT withdraw_charge(?, ?, 1, 'req_1')", (desk.node.id, desk.node.epoch)
+    )
+    assert again.fetchall() == [(CREDIT,)]
+
+
+async def test_a_second_end_is_refused_where_nothing_is_in_doubt(desk: Desk) -> None:
+    store, hold = desk.make_store(), desk.hold()
+    admit(store, Item(hold, insert=True, settlement=None))
+    ended = Item(hold, insert=False, settlement=settlement(70))
+    admit(store, ended)
+    for item in (ended, Item(desk.hold("req_2"), insert=False, settlement=void())):
+        ((refused, error),) = run(store, item).refused
+        assert refused is item
+        assert isinstance(error, NotPendingError)
+    assert desk.read() == (CREDIT - 70, 0, 0)
+
+
+async def test_a_bad_item_is_refused_alone(desk: Desk) -> None:
+    store = desk.make_store()
+    admit(store, desk.item("req_1"))
+    items = [desk.item("req_2"), desk.item("req_1"), desk.item("req_3", end=settlement(5))]
+    report = run(store, *items)
+    assert report.done == [items[0], items[2]]
+    ((refused, error),) = report.refused
+    assert refused is items[1]
+    assert isinstance(error, psycopg.IntegrityError)
+    assert desk.read() == (CREDIT - 5, 2000, 2)
+
+
+async def test_requests_of_a_batch_are_decided_in_order(desk: Desk) -> None:
+    """What the first ones hold is not there for the last."""
+    store = desk.make_store()
+    items = [desk.item(f"req_{number}") for number in range(7)]
+    report = run(store, *items)
+    assert (report.done, [item for item, _ in report.declined]) == (items[:5], items[5:])
+    assert desk.read() == (CREDIT, CREDIT, 5)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.errors.DeadlockDetected(),
+        psycopg.errors.SerializationFailure(),
+        psycopg.errors.LockNotAvailable(),
+    ],
+)
+async def test_others_in_the_way_are_no_outage(desk: Desk, error: Exception) -> None:
+    """The connection is kept, and the next try may work at once."""
+    store, item = desk.make_store(before=error), desk.item()
+    report = run(store, item)
+    assert (report.is_brief, report.done, report.refused) == (True, [], [])
+    assert not desk.sessions[0].is_broken
+    admit(store, item)
+    assert store._session is desk.sessions[0]
+
+
+async def test_an_outage_ends_with_a_new_connection(desk: Desk) -> None:
+    """It may lead to another server."""
+    store, item = desk.make_store(), desk.item()
+    desk.session.execute("SELECT pg_terminate_backend(?, 5000)", (get_pid(desk.sessions[0]),))
+    assert run(store, item).unavailable is not None
+    assert desk.sessions[0].is_broken
+    admit(store, item)
+    await store.close(lambda session: session.run("SELECT 1"))
+
+
+def get_pid(session: Session) -> int:
+    return session.driver.info.backend_pid
+
+
+async def test_a_node_that_was_taken_over_commits_nothing(desk: Desk) -> None:
+    store, hold = desk.make_store(), desk.hold()
+    admit(store, Item(hold, insert=True, settlement=None))
+    desk.session.run("UPDATE nodes SET epoch = epoch + 1")
+    report = run(store, Item(hold, insert=False, settlement=settlement(70)), desk.item("req_2"))
+    assert isinstance(report.ended, TakenOver)
+    assert (report.done, report.unavailable) == ([], None)
+    assert desk.read() == (CREDIT, 1000, 1)
+
+
+async def test_a_poll_comes_with_what_was_changed(desk: Desk) -> None:
+    store = desk.make_store()
+    store._work((), polls=True)
+    with PostgresBooks(desk.url) as books:
+        books.entries.post("a", "credit", 7, note="")
+    report = store._work((), polls=True)
+    assert report.snapshot is not None
+    assert (report.polled, report.snapshot.accounts[0].balance_nano) == (True, CREDIT + 7)
+
+
+async def test_the_last_word_fails_where_the_server_is_gone(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The stop goes on."""
+    store = desk.make_store()
+
+    def fail(session: Session) -> None:
+        session.run("SELECT gone()")
+
+    await store.close(fail)
+    assert "this node could not say that it ends: function gone() does not exist" in caplog.text
+    assert desk.sessions[0].is_broken
+
+
+async def test_a_bug_is_reported(desk: Desk) -> None:
+    store = desk.make_store(before=ZeroDivisionError())
+    reported: list[object] = []
+    report: Callable[[object], None] = reported.append
+    store.start_round([desk.item()], polls=False, report=report)
+    await store.close(lambda _: None)
+    assert [type(one) for one in reported] == [ZeroDivisionError]
+    assert ask(desk.session, "SELECT count(*) FROM requests") == 0

@@ -1,0 +1,103 @@
+"""What a node does for all: now and then, and not more often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import cast
+
+import pytest
+
+from gateway.ledger.postgres.nodes import Node, register
+from gateway.ledger.postgres.serving import upkeep as module
+from gateway.ledger.postgres.serving.upkeep import Upkeep
+from gateway.ledger.postgres.session import Session, connect
+from tests.ledger.databases import ask
+from tests.ledger.postgres.test_months import ROW
+
+
+@pytest.fixture
+def session(ledger_url: str) -> Iterator[Session]:
+    with closing(connect(ledger_url)) as session:
+        yield session
+
+
+def make_upkeep(session: Session, months: int = 0) -> Upkeep:
+    return Upkeep(
+        register(session), months, silence_seconds=3, test_clock=lambda: 1_700_000_000_000
+    )
+
+
+def make_dead(session: Session) -> Node:
+    """Register a node that is silent, while the others are seen throughout."""
+    node = register(session)
+    session.run("UPDATE nodes SET steady_at = now() - INTERVAL '1 minute'")
+    session.execute("UPDATE nodes SET seen_at = now() - INTERVAL '9 s' WHERE id = ?", (node.id,))
+    return node
+
+
+def test_a_dead_node_is_buried_and_named(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    upkeep, dead = make_upkeep(session), make_dead(session)
+    session.execute(ROW, ("req_1", 1))
+    session.execute("UPDATE requests SET node_id = ?", (dead.id,))
+    upkeep.run(session)
+    assert f"node {dead.id} (process " in caplog.text
+    assert "1 requests in flight are interrupted and charged 0" in caplog.text
+    row = session.execute("SELECT outcome, ended_ms FROM requests").fetchall()
+    assert row == [("interrupted", 1_700_000_000_000)]
+
+
+def test_it_looks_now_and_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep = make_upkeep(session)
+    upkeep.run(session)
+    dead = make_dead(session)
+    upkeep.run(session)
+    ended = "SELECT ended_at IS NOT NULL FROM nodes WHERE id = ?"
+    assert ask(session, ended, (dead.id,)) is False
+    seconds += module.LOOK_SECONDS
+    upkeep.run(session)
+    assert ask(session, ended, (dead.id,)) is True
+
+
+def test_hourly_it_makes_months_and_forgets_what_is_old(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep = make_upkeep(session)
+    last = ask(session, "SELECT max(relid::regclass::text) FROM pg_partition_tree('entries')"
+               " WHERE relid::regclass::text <> 'entries_other'")  # fmt: skip
+    upkeep.run(session)
+    for table in (str(last), str(last).replace("entries", "requests")):
+        session.run(f"DROP TABLE {table}")
+    session.run(
+        "INSERT INTO changes (kind, id, made_at)"
+        " VALUES ('account', 'old', now() - INTERVAL '61 minutes'), ('account', 'new', now());"
+        "INSERT INTO nodes (host, pid, version, ended_at) VALUES"
+        " ('old', 1, '', now() - INTERVAL '31 days'), ('new', 1, '', now())"
+    )
+    upkeep.run(session)
+    assert ask(session, "SELECT count(*) FROM changes") == 2
+    seconds += module.HOUR_SECONDS
+    upkeep.run(session)
+    assert session.execute("SELECT id FROM changes").fetchall() == [("new",)]
+    assert ask(session, "SELECT count(*) FROM nodes WHERE host = 'old'") == 0
+    assert ask(session, "SELECT to_regclass(?) IS NOT NULL", (str(last),)) is True
+
+
+@pytest.mark.parametrize(("months", "kept"), [(0, 2), (2, 1)])
+def test_old_months_are_dropped_where_that_is_configured(
+    session: Session, months: int, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gateway.ledger")
+    session.run("SELECT make_months('2020-02-03', 0)")
+    session.execute(ROW, ("req_1", 1))
+    session.execute(ROW.replace("?,", "find_first_id('2020-02-03') || lpad('', 16, '0'),", 1), (1,))
+    make_upkeep(session, months).run(session)
+    assert cast("int", ask(session, "SELECT count(*) FROM requests")) == kept
+    assert ("requests of 1 months were dropped" in caplog.text) is (months > 0)

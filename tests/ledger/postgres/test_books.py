@@ -1,0 +1,84 @@
+"""What only these books are: one connection, which may break, and a server beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gateway.ledger import LedgerError, LedgerMissing, Refused
+from gateway.ledger.postgres import books as module
+from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.nodes import leave, register
+from gateway.ledger.postgres.session import connect, transaction
+from tests.ledger.databases import CUT_OFF
+
+
+@pytest.fixture
+def books(ledger_url: str) -> Iterator[PostgresBooks]:
+    with PostgresBooks(ledger_url) as books:
+        books.accounts.create("a", credit_nano=5, operator=False)
+        yield books
+
+
+def test_they_are_made_when_told(postgres_url: str) -> None:
+    with pytest.raises(LedgerMissing):
+        PostgresBooks(postgres_url)
+    PostgresBooks(postgres_url, create=True).close()
+    PostgresBooks(postgres_url).close()
+
+
+def test_a_connection_that_broke_is_made_anew(books: PostgresBooks, ledger_url: str) -> None:
+    """The verb that finds it broken says so; the next one works."""
+    with closing(connect(ledger_url)) as session:
+        session.run(CUT_OFF)
+    with pytest.raises(LedgerError, match="the ledger cannot be used: "):
+        books.accounts.read("a")
+    assert books.accounts.read("a").balance_nano == 5
+    books.entries.post("a", "credit", 2, note="")
+    assert books.accounts.read("a").balance_nano == 7
+
+
+def test_who_waits_long_for_another_change_is_told(books: PostgresBooks, ledger_url: str) -> None:
+    books.wait_for_others(1)
+    with closing(connect(ledger_url)) as session, transaction(session):
+        with pytest.raises(LedgerError, match="lock timeout"):
+            books.entries.post("a", "credit", 2, note="")
+        assert books.accounts.read("a").balance_nano == 5
+    books.entries.post("a", "credit", 2, note="")
+
+
+def test_a_backup_is_the_servers_affair(books: PostgresBooks, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="pg_dump"):
+        books.back_up(tmp_path / "copy.db")
+
+
+def test_its_size_is_that_of_the_database(books: PostgresBooks) -> None:
+    size, log_size = books.measure()
+    assert size > 1_000_000
+    assert log_size == 0
+
+
+def test_a_change_is_waited_for_where_somebody_serves(
+    books: PostgresBooks, ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    books.wait_in_force()
+    with closing(connect(ledger_url)) as session:
+        node = register(session)
+        books.wait_in_force()
+        leave(session, node)
+    books.wait_in_force()
+    assert slept == [module.IN_FORCE_SECONDS]
+
+
+def test_a_snapshot_is_one_state(books: PostgresBooks, ledger_url: str) -> None:
+    with PostgresBooks(ledger_url) as other, books.snapshot():
+        assert books.accounts.read("a").balance_nano == 5
+        other.entries.post("a", "credit", 2, note="")
+        assert books.accounts.read("a").balance_nano == 5
+    assert books.accounts.read("a").balance_nano == 7

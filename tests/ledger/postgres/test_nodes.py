@@ -1,0 +1,121 @@
+"""Who serves: nodes come, say that they live, are taken for dead, and leave."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from gateway.ledger.postgres.nodes import (
+    TAKEN_OVER,
+    Dead,
+    Node,
+    find_server,
+    leave,
+    register,
+    take_over,
+)
+from gateway.ledger.postgres.session import Session, connect
+from tests.ledger.databases import ask
+from tests.ledger.postgres.test_months import ROW
+
+AGO = "UPDATE nodes SET {0} = clock_timestamp() - INTERVAL '{1} s' WHERE id = ?"
+ENTER = "SELECT enter_as(?, ?)"
+
+
+@pytest.fixture
+def session(ledger_url: str) -> Iterator[Session]:
+    with closing(connect(ledger_url)) as session:
+        yield session
+
+
+def let(session: Session, node: Node, column: str, seconds: float) -> None:
+    session.execute(AGO.format(column, seconds), (node.id,))
+
+
+def look(session: Session, node: Node) -> list[Dead]:
+    return list(take_over(session, node, 5, 9))
+
+
+def add_pending(session: Session, node: Node | None) -> None:
+    session.execute(ROW, ("req_1", 1))
+    session.execute("UPDATE requests SET node_id = ?", (None if node is None else node.id,))
+
+
+def read_outcome(session: Session) -> object:
+    return ask(session, "SELECT outcome FROM requests")
+
+
+def test_the_server_of_this_host_is_found_while_it_lives(session: Session, ledger_url: str) -> None:
+    assert find_server(ledger_url) is None
+    node = register(session)
+    assert find_server(ledger_url) == os.getpid()
+    let(session, node, "seen_at", 6)
+    assert find_server(ledger_url) is None
+    let(session, node, "seen_at", 0)
+    leave(session, node)
+    assert find_server(ledger_url) is None
+
+
+def test_who_was_silent_is_taken_over_once(session: Session) -> None:
+    mine, other = register(session), register(session)
+    add_pending(session, other)
+    let(session, mine, "steady_at", 60)
+    assert look(session, mine) == []
+    let(session, other, "seen_at", 4.5)
+    assert look(session, mine) == []
+    let(session, other, "seen_at", 5.5)
+    (dead,) = look(session, mine)
+    assert (dead.id, dead.pid, dead.interrupted) == (other.id, os.getpid(), 1)
+    assert read_outcome(session) == "interrupted"
+    assert look(session, mine) == []
+    with pytest.raises(psycopg.Error, match="was taken over") as found:
+        session.execute(ENTER, (other.id, other.epoch))
+    assert found.value.sqlstate == TAKEN_OVER
+
+
+def test_who_was_cut_off_itself_buries_nobody(session: Session) -> None:
+    """After an outage of the server all nodes are old; who comes back first is not the only one."""
+    mine, other = register(session), register(session)
+    for node in (mine, other):
+        let(session, node, "steady_at", 60)
+        let(session, node, "seen_at", 10)
+    assert look(session, mine) == []
+    assert ask(session, "SELECT count(*) FROM nodes WHERE ended_at IS NULL") == 2
+
+
+def test_a_node_says_that_it_lives_by_what_it_does(session: Session) -> None:
+    """Twice a second is enough."""
+    node = register(session)
+    seen = "SELECT seen_at FROM nodes"
+    first = ask(session, seen)
+    session.execute(ENTER, (node.id, node.epoch))
+    assert ask(session, seen) == first
+    let(session, node, "seen_at", 1)
+    session.execute(ENTER, (node.id, node.epoch))
+    assert str(ask(session, seen)) >= str(first)
+
+
+def test_one_node_at_a_time_looks_for_the_dead(session: Session, ledger_url: str) -> None:
+    mine, other = register(session), register(session)
+    let(session, mine, "steady_at", 60)
+    let(session, other, "seen_at", 9)
+    with closing(connect(ledger_url)) as third:
+        third.run("BEGIN; SELECT pg_advisory_xact_lock(4745, 0)")
+        assert look(session, mine) == []
+        third.run("COMMIT")
+    assert len(look(session, mine)) == 1
+
+
+def test_who_leaves_ends_what_it_had(session: Session) -> None:
+    node, other = register(session), register(session)
+    add_pending(session, node)
+    leave(session, other)
+    assert read_outcome(session) == "pending"
+    leave(session, node)
+    assert read_outcome(session) == "interrupted"
+    with pytest.raises(psycopg.Error, match="was taken over"):
+        leave(session, node)
