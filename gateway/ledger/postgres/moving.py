@@ -80,12 +80,9 @@ _HOLDERS: Final = (
     ("budgets", "budget_id", ""),
 )
 ROWS_AT_ONCE: Final = 500
-<<<<<<< HEAD
+"""Rows of one COPY, of millions that need not be in memory together."""
 LATEST_MS: Final = 253_402_300_800_000
 """The end of the year 9999: rows of times beyond it share the partition of all others."""
-=======
-"""Rows of one COPY, of millions that need not be in memory together."""
->>>>>>> main
 
 
 def read_records(session: Session) -> Iterator[MoveRecord]:
@@ -93,14 +90,10 @@ def read_records(session: Session) -> Iterator[MoveRecord]:
     for table in TABLES:
         names = _list_columns(session, table)
         with session.driver.cursor(f"of_{table}") as cursor:  # on the server: rows may be millions
-<<<<<<< HEAD
             cursor.itersize = ROWS_AT_ONCE
             rows = _ROWS.get(table, table)
             sql = f"SELECT {', '.join(names)} FROM {rows} ORDER BY 1"  # noqa: S608 - its own names
             cursor.execute(sql.encode())
-=======
-            cursor.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1".encode())  # noqa: S608 - names of the schema
->>>>>>> main
             for row in cursor:
                 yield MoveRecord(table, dict(zip(names, row, strict=True)))
 

@@ -142,7 +142,9 @@ def test_shapes_are_the_same(postgres_url: str, tmp_path: Path) -> None:
     """A new column of one of them must be one of both, or belong to nodes."""
     assert len(MIGRATIONS) == SHAPE
     with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
-        names = books.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        names = books.connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        )
         shapes = {
             name: {row[1] for row in books.connection.execute(f"PRAGMA table_info({name})")}
             for (name,) in names.fetchall()
@@ -352,7 +354,7 @@ def test_a_ledger_without_its_oldest_months_moves_to_postgresql_alone(
     """A file's entries refer to their requests."""
     rows = [row for row in rows if row.table != "requests" or row.row["state"] != "pending"]
     import_(postgres_url, rows)
-    dropped = count(postgres_url, f"SELECT drop_months(to_timestamp({LATER_MS // 1000}), 0)")
+    dropped = count(postgres_url, f"SELECT drop_months(to_timestamp({LATER_MS // 1000}), 1)")
     assert dropped == 2
     left = read_back(postgres_url)
     assert left[0].table == "retention"
