@@ -24,6 +24,7 @@ class PlayedStore(Store):
     def __init__(self) -> None:
         self.begun: list[tuple[float, list[Item], bool]] = []
         self.reports: list[Callable[[Report | BaseException], None]] = []
+        self.broken_off = 0
 
     def start_round(
         self,
@@ -41,7 +42,7 @@ class PlayedStore(Store):
         raise AssertionError(observed, report)
 
     def break_off(self) -> None:
-        raise AssertionError
+        self.broken_off += 1
 
     def end_round(self) -> None:
         _, items, polls = self.begun[-1]
@@ -129,9 +130,9 @@ def test_a_commit_hangs_after_its_time_and_not_before() -> None:
         await asyncio.sleep(POLL_SECONDS / 3)
         writer.add(make_hold())
         await asyncio.sleep(COMMIT_SECONDS - 0.001)
-        assert writer.health.writable
+        assert (writer.health.writable, store.broken_off) == (True, 0)
         await asyncio.sleep(0.002)
-        assert not writer.health.writable
+        assert (writer.health.writable, store.broken_off) == (False, 1)
         store.end_round()
         assert writer.health.writable
         await asyncio.sleep(POLL_SECONDS + 0.001)

@@ -26,8 +26,8 @@ from gateway.times import DAY_MS
 
 _NO_RATE: Final = (0, 0, 0)
 """Requests and tokens per minute, and requests at once: no limit."""
-_US_PER_SECOND: Final = 1_000_000
-"""Microseconds, in which the scripts count waits."""
+_US_SECONDS: Final = 1e-6
+"""A microsecond, in which the scripts count waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,10 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
         case ["concurrency", owner, limit, _]:
             return refuse_concurrency(cast("Owner", owner), limit)
         case ["requests", owner, limit, wait_us]:
-            return refuse_requests(cast("Owner", owner), limit, wait_us / _US_PER_SECOND)
+            return refuse_requests(cast("Owner", owner), limit, wait_us * _US_SECONDS)
         case [_, owner, limit, wait_us]:
             expected = hold.admission.expected_tokens
-            return refuse_tokens(cast("Owner", owner), limit, expected, wait_us / _US_PER_SECOND)
+            return refuse_tokens(cast("Owner", owner), limit, expected, wait_us * _US_SECONDS)
         case _:
             raise ValueError(reason)
 

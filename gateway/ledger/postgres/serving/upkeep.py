@@ -44,8 +44,8 @@ class Upkeep:
         self._silence_seconds = silence_seconds
         self._test_clock = test_clock
         self._retention_months = retention_months
-        self._look_due = 0.0
-        self._hourly_due = 0.0
+        self._look_due: float = 0
+        self._hourly_due: float = 0
 
     def run(self, session: Session) -> None:
         now = time.monotonic()
