@@ -14,7 +14,7 @@ from gateway.ledger.postgres.serving.messages import (
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.rounds import Item
 
-ROUND = "SELECT run_round(?, ?, ?, ?, ?)"
+ROUND = "SELECT run_round(?, ?, ?, '[]', ?, ?)"
 
 
 def run_round(

@@ -15,7 +15,7 @@ from gateway.ledger.postgres.serving import upkeep as module
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, connect
 from tests.ledger.databases import ask
-from tests.ledger.postgres.test_months import ROW
+from tests.ledger.postgres.test_months import END, ROW
 
 
 @pytest.fixture
@@ -99,6 +99,7 @@ def test_old_months_are_dropped_where_that_is_configured(
     session.run("SELECT make_months('2020-02-03', 0)")
     session.execute(ROW, ("req_1", 1))
     session.execute(ROW.replace("?,", "find_first_id('2020-02-03') || lpad('', 16, '0'),", 1), (1,))
+    session.execute(END)
     make_upkeep(session, months).run(session)
     assert cast("int", ask(session, "SELECT count(*) FROM requests")) == kept
     assert ("requests of 1 months were dropped" in caplog.text) is (months > 0)
