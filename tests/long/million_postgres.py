@@ -19,12 +19,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger import AccountOrder, Books, CallFilter, EntryFilter, UsageGroup
+from gateway.ledger import (
+    AccountOrder,
+    Books,
+    CallFilter,
+    DatabaseUrl,
+    EntryFilter,
+    UsageGroup,
+    open_ledger,
+)
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session
 from gateway.times import DAY_MS
 from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, Busy, History, make_pages
+from tests.support.postgres import find_server, run_cluster
 
 RUNS: Final = 5
 _ORDERS: Final[tuple[AccountOrder, ...]] = ("name", "balance", "held", "spent_today", "spent_7d")
@@ -215,6 +224,38 @@ def _write(session: Session, history: PostgresHistory) -> None:
     }
     for sql in _HISTORY:
         session.execute(sql, known)
+
+
+async def play_million(history: PostgresHistory | None = None) -> dict[str, float]:
+    """Fill a server of its own, audit it, start a gateway's ledger, and measure the pages."""
+    programs = find_server()
+    assert programs is not None, "no PostgreSQL server: apt-get install postgresql"
+    with run_cluster(programs) as cluster:
+        clock = _Watch()
+        filled = fill(cluster.make_database(), history)
+        clock.tell(f"{filled.history.requests} requests are filled")
+        for what in ("the first start, which proves all entries", "the next start"):
+            async with open_ledger(DatabaseUrl(filled.url)):
+                clock.tell(what)
+        with filled.open_books() as books:
+            clock.start()
+            problems = books.audit().problems
+            clock.tell("the audit")
+            assert not problems, "\n".join(problems)
+            return measure_pages(books, filled)
+
+
+class _Watch:
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self._since = time.monotonic()
+
+    def tell(self, what: str) -> None:
+        """Print how long it took, and start anew."""
+        print(f"{time.monotonic() - self._since:6.1f} s   {what}")
+        self.start()
 
 
 def measure_pages(books: PostgresBooks, filled: FilledDatabase) -> dict[str, float]:

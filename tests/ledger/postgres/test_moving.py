@@ -18,6 +18,7 @@ from gateway.ledger import (
     Allowance,
     BadRecord,
     Books,
+    Channel,
     DatabaseUrl,
     Hook,
     LedgerError,
@@ -51,6 +52,7 @@ from tests.support.postgres import Cluster, name_of
 
 LATER_MS = NOW_MS + 70 * DAY_MS
 """Two months later, in the next year."""
+CHANNELS: tuple[Channel, ...] = ("webhook",)
 Rows = list[MoveRecord]
 Edit = Callable[[Rows], object]
 
@@ -70,8 +72,8 @@ async def make_history(path: Path) -> None:
         tokens.add_token(books, TokenTerms("shop", "accounts", None))
         signin.set_password(books, "a", "passphrase-of-a")
         books.alerts.set_hook(1, Hook("https://hooks.example.com/", "whsec_a", NANO))
-        books.alerts.raise_test(1, ("webhook",))
-        books.alerts.follow("old_backup", {"backup": "There is none."}, {}, ("webhook",))
+        books.alerts.raise_test(1, CHANNELS)
+        books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
         books.entries.post("a", "credit", 9, note="ä \\N \t", idempotency_key="again")
     async with open_ledger(path, clock=lambda: NOW_MS) as ledger:
         key = find_key(ledger, own)
@@ -205,15 +207,12 @@ async def test_the_first_node_interrupts_what_came_as_pending(
     assert (report.problems, report.pending, report.interrupted) == ((), 0, 3 + 2)
 
 
-def pick(rows: Rows, table: str) -> MoveRecord:
-    return next(row for row in rows if row.table == table)
-
-
 def put(table: str, **columns: str | int | bytes | None) -> Edit:
     """Return an edit of a table's first row."""
 
     def edit(rows: Rows) -> None:
-        pick(rows, table).row.update(columns)
+        place = next(place for place, row in enumerate(rows) if row.table == table)
+        rows[place] = MoveRecord(table, {**rows[place].row, **columns})
 
     return edit
 
@@ -222,7 +221,7 @@ def double(table: str, **columns: str | int | bytes | None) -> Edit:
     """Return an edit that adds a table's first row again, with some other columns."""
 
     def edit(rows: Rows) -> None:
-        row = pick(rows, table)
+        row = next(row for row in rows if row.table == table)
         rows.append(MoveRecord(table, {**row.row, **columns}))
 
     return edit
