@@ -85,7 +85,6 @@ WITHOUT_TESTS: Final = {
     "ledger/key_books": "protocols: the contract suite holds their implementations to them",
     "ledger/call_books": "a part of that protocol",
     "ledger/signin_books": "a part of that protocol",
-    "ledger/sql/checks": "queries: sqlite/test_audit.py breaks what each of them proves",
     "exit_codes": "a table: test_readme.py compares it with the documents",
 }
 """Modules with nothing to test by themselves, and why. A folder's `__init__` has names alone."""

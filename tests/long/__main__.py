@@ -11,6 +11,10 @@ python -m tests.long reloads --reloads 50           of prices, a provider, a key
 python -m tests.long soak --minutes 5 --seed 1      everything at once
 python -m tests.long backup --minutes 2             copies under 200 requests a second
 python -m tests.long kill --kills 200 --seed 1      killed under load, ~3 min
+python -m tests.long nodes --kills 100 --seed 1     one of three on PostgreSQL is killed, ~6 min
+python -m tests.long outages --restarts 20          PostgreSQL is restarted under three, ~2 min
+python -m tests.long bursts --seed 1                1,000 calls on money for ten, 20 times, ~3 min
+python -m tests.long hot                            one account: charges a second, 1 and 3 nodes
 python -m tests.long growth                         10 to 100,000 keys, 0 to a million rows, ~3 min
 python -m tests.long million                        a million calls: migration, audit, pages, ~1 min
 python -m tests.long million --postgres             the same in PostgreSQL, of 2,000 accounts, ~2 min
@@ -23,6 +27,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import random
 import sys
 import tempfile
 import time
@@ -34,14 +39,18 @@ from tests.api.hostile import play_fuzz
 from tests.api.lives import play_lives
 from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
-from tests.long import killing
+from tests.long import killing, nodes
 from tests.long.backups import TURN_SECONDS, play_backups
+from tests.long.bursts import HELD_AT_ONCE, measure_hot, play_burst
 from tests.long.growth import SIZES, play_growth
 from tests.long.million import fill_first_version, measure_pages
 from tests.long.mutants import play_mutants
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
 from tests.server.reloading import play_reloads
+from tests.support.databases import need_server
+from tests.support.nodes import run_fleet
+from tests.support.postgres import run_cluster
 
 TRANSLATED_STEP: Final = 5
 READERS: Final = 500
@@ -63,6 +72,11 @@ BACKED_UP_REQUESTS: Final = 200_000
 START_SECONDS: Final = 2.0
 GROWTH: Final = 1.1
 GROWTH_ROUNDS: Final = 7
+BURSTS: Final = 20
+RETURN_SECONDS: Final = 1.0
+"""In which all nodes serve again once the database accepts connections."""
+AWAY_SECONDS: Final = 8.0
+"""Longer than the silence after which a node counts as dead."""
 GROWN_MIB: Final = 3.0
 """Growth that is more than the usual variation of resident memory within minutes."""
 
@@ -205,6 +219,46 @@ async def run_backup(options: argparse.Namespace) -> None:
     assert figures.wal_bytes <= WAL_MIB * MIB
 
 
+async def run_nodes(options: argparse.Namespace) -> None:
+    with run_cluster(need_server()) as cluster, tempfile.TemporaryDirectory() as folder:
+        async with run_fleet(Path(folder), cluster.make_database(), (nodes.RICH,)) as fleet:
+            figures = await nodes.play_kills(fleet, kills=options.kills, seed=options.seed)
+    print(figures)
+    assert figures.ok, figures.problems
+
+
+async def run_outages(options: argparse.Namespace) -> None:
+    draw = random.Random(options.seed)
+    away = [draw.uniform(0, 1) for _ in range(options.restarts)] + [AWAY_SECONDS]
+    with run_cluster(need_server()) as cluster, tempfile.TemporaryDirectory() as folder:
+        async with run_fleet(Path(folder), cluster.make_database(), (nodes.RICH,)) as fleet:
+            figures = await nodes.play_outages(
+                fleet, cluster, away_seconds=tuple(away), seed=options.seed
+            )
+            assert fleet.list_alive() == {node.pid for node in fleet.nodes}, "one was taken over"
+    print(figures)
+    assert figures.ok, figures.problems
+    assert figures.slowest_return_seconds < RETURN_SECONDS
+
+
+async def run_bursts(options: argparse.Namespace) -> None:
+    with run_cluster(need_server()) as cluster, tempfile.TemporaryDirectory() as folder:
+        async with run_fleet(Path(folder), cluster.make_database(), (nodes.RICH,)) as fleet:
+            for seed in range(options.seed, options.seed + BURSTS):
+                burst = await play_burst(fleet, seed)
+                print(burst)
+                assert burst.peak <= HELD_AT_ONCE, burst
+                assert burst.is_plain, burst
+
+
+async def run_hot(_: argparse.Namespace) -> None:
+    with run_cluster(need_server()) as cluster:
+        one, three = [await measure_hot(cluster, count) for count in (1, 3)]
+        print(f"one node: {one:.0f} charges a second; three nodes: {three:.0f}")
+        assert "deadlock" not in cluster.log
+    assert three >= one
+
+
 RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "offsets": run_offsets,
     "fuzz": run_fuzz,
@@ -215,6 +269,10 @@ RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "restarts": run_restarts,
     "reloads": run_reloads,
     "soak": run_soak,
+    "nodes": run_nodes,
+    "outages": run_outages,
+    "bursts": run_bursts,
+    "hot": run_hot,
     "growth": run_growth,
     "million": run_million,
     "backup": run_backup,
@@ -230,10 +288,10 @@ def main() -> int:
         "--count", type=int, default=10_000, help="of the fuzz, lives and mutants runs"
     )
     parser.add_argument("--under", default="gateway", help="of the mutants run: where they are")
-    parser.add_argument("--restarts", type=int, default=50, help="of the restarts run")
+    parser.add_argument("--restarts", type=int, default=50, help="of the restarts and outages runs")
     parser.add_argument("--reloads", type=int, default=50, help="of the reloads run")
-    parser.add_argument("--kills", type=int, default=200, help="of the kill run")
     parser.add_argument("--postgres", action="store_true", help="of the million run")
+    parser.add_argument("--kills", type=int, default=200, help="of the kill and nodes runs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")
     options = parser.parse_args()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger import Allowance, Books, KeyTerms, Terms
+from gateway.ledger import Allowance, Books, KeyTerms, Location, Terms
 
 NANO: Final = 10**9
 PICKY_MODEL: Final = "no-usage/5"
@@ -62,7 +61,7 @@ SEEDS: Final = (
 )
 
 
-def seed(path: Path, seeds: Iterable[Seed] = SEEDS) -> dict[str, Caller]:
+def seed(path: Location, seeds: Iterable[Seed] = SEEDS) -> dict[str, Caller]:
     """Write the accounts and return the callers by account name."""
     with accounts.open_books(path, create=True) as books:
         return {one.name: _add(books, one) for one in seeds}

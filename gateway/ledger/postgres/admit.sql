@@ -31,13 +31,14 @@ $$;
 
 -- Write the requests that were admitted, what they hold, and their use of rates. A limit that
 -- changed counts anew.
-CREATE OR REPLACE FUNCTION write_admitted(node BIGINT, asked JSON, admitted TEXT[], at_us BIGINT)
-RETURNS VOID LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION write_admitted(
+    node BIGINT, asked JSON, admitted TEXT[], at_us BIGINT, sent_ms BIGINT
+) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
     WITH item AS MATERIALIZED (
         SELECT * FROM json_to_recordset(asked) AS one (
             id TEXT, place BIGINT, account_id BIGINT, key_id TEXT, budget_id BIGINT, model TEXT,
-            provider TEXT, stream BIGINT, hold_nano BIGINT, started_ms BIGINT, prices BIGINT[],
+            provider TEXT, stream BIGINT, hold_nano BIGINT, started_ago_ms BIGINT, prices BIGINT[],
             key_rate BIGINT[], account_rate BIGINT[], expected_tokens BIGINT
         ) WHERE one.id = ANY (admitted)
     ), written AS (
@@ -48,8 +49,8 @@ BEGIN
             web_search_price_nano, node_id, expected_tokens
         )
         SELECT id, account_id, key_id, budget_id, model, provider, stream, hold_nano, 'pending',
-            'pending', started_ms, prices[1], prices[2], prices[3], prices[4], prices[5], prices[6],
-            prices[7], node,
+            'pending', sent_ms - started_ago_ms, prices[1], prices[2], prices[3], prices[4],
+            prices[5], prices[6], prices[7], node,
             CASE WHEN key_rate[2] > 0 OR account_rate[2] > 0 THEN expected_tokens ELSE 0 END
         FROM item
     ), of_accounts AS (
@@ -100,8 +101,9 @@ $$;
 --
 -- Returned: the ids that were admitted, and the others with the reason and what is spent. A request
 -- that may have been admitted already (`again`: the answer was lost) is looked up first.
-CREATE OR REPLACE FUNCTION admit_requests(node BIGINT, asked JSON, at_ms BIGINT) RETURNS JSON
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION admit_requests(
+    node BIGINT, asked JSON, at_ms BIGINT, sent_ms BIGINT
+) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
     item RECORD;
     reason JSON;
@@ -206,7 +208,7 @@ BEGIN
         fresh := fresh || item.id;
     END LOOP;
     IF fresh <> '{}' THEN
-        PERFORM write_admitted(node, asked, fresh, at_us);
+        PERFORM write_admitted(node, asked, fresh, at_us, sent_ms);
     END IF;
     RETURN json_build_object('admitted', known || fresh, 'declined', to_json(declined));
 END

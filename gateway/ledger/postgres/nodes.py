@@ -22,7 +22,13 @@ SILENCE_SECONDS: Final = 5
 TAKEN_OVER: Final = "GW001"
 """The SQLSTATE of `enter_as`."""
 
-_REGISTER: Final = "INSERT INTO nodes (host, pid, version) VALUES (?, ?, ?) RETURNING id, epoch"
+_REGISTER: Final = (
+    "INSERT INTO nodes (host, pid, version, steady_at) SELECT ?, ?, ?, coalesce(min(steady_at),"
+    " clock_timestamp()) FROM nodes"
+    " WHERE ended_at IS NULL AND seen_at > clock_timestamp() - INTERVAL '2 s' RETURNING id, epoch"
+)
+"""A node that joins others knows from them since when the database could be reached."""
+_RENEW: Final = "SELECT renew_epoch(?, ?)"
 _TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, make_interval(secs => ?), ?)"
 _LEAVE: Final = "SELECT leave(?, ?)"
 _FIND: Final = (
@@ -41,12 +47,13 @@ class TakenOver(LedgerError):
     """Another node has taken this one for dead, and interrupted its requests."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Node:
     """A process among those that serve."""
 
     id: int
     epoch: int
+    """Raised by `renew`, and by whoever takes it over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +72,21 @@ def register(session: Session) -> Node:
     return Node(*row)
 
 
+def renew(session: Session, node: Node) -> None:
+    """Take the next epoch on a new connection, so that nothing sent on the last one is committed late.
+
+    Waits for a round that is under way still. Raises psycopg.Error, of `TAKEN_OVER` too.
+    """
+    node.epoch += 1  # if this has no answer, the next one raises it further
+    session.execute(_RENEW, (node.id, node.epoch))
+
+
 def take_over(
     session: Session, node: Node, silence_seconds: float, now_ms: int | None
 ) -> Iterator[Dead]:
     """Interrupt the requests of nodes that died, for as long as this one was seen without a break."""
-    for row in session.execute(_TAKE_OVER, (node.id, node.epoch, f"{silence_seconds:f}", now_ms)):
+    values = (node.id, node.epoch, f"{silence_seconds:f}", now_ms)
+    for row in session.execute(_TAKE_OVER, values):
         yield Dead(*row)
 
 

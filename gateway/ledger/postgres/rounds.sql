@@ -2,7 +2,8 @@
 --
 -- Locks are always taken in this order, so no two transactions wait for each other: the books (shared;
 -- a change of the operator takes it alone), the node, the accounts by id.
--- `its_time_ms` is the time of a test; all others have the database's.
+-- `its_time_ms` is the time of a test; all others have the database's. A node says how long ago its
+-- requests began and ended, so that its own clock may be wrong.
 CREATE OR REPLACE FUNCTION run_round(
     node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
 ) RETURNS JSON LANGUAGE plpgsql AS $$
@@ -11,6 +12,9 @@ DECLARE
     admitted JSON;
     budgets JSON := '[]';
     at_ms BIGINT;
+    sent_ms BIGINT := coalesce(
+        its_time_ms, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
+    );
 BEGIN
     PERFORM enter_as(node, its_epoch);
     PERFORM 1 FROM accounts WHERE id IN (
@@ -20,7 +24,7 @@ BEGIN
     ) ORDER BY id FOR NO KEY UPDATE;
     at_ms := coalesce(its_time_ms, now_ms());
     IF json_array_length(settled) > 0 THEN
-        done := settle_requests(node, settled, at_ms);
+        done := settle_requests(node, settled, at_ms, sent_ms);
         IF json_typeof(done->'of_budgets') = 'array' THEN
             budgets := charge_budgets(done->'of_budgets', at_ms);
         END IF;
@@ -32,7 +36,7 @@ BEGIN
         PERFORM raise_holds(node, raised);
     END IF;
     IF json_array_length(asked) > 0 THEN
-        admitted := admit_requests(node, asked, at_ms);
+        admitted := admit_requests(node, asked, at_ms, sent_ms);
     END IF;
     RETURN json_build_object('done', done, 'admitted', admitted, 'budgets', budgets);
 END
@@ -47,7 +51,8 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(4743, 0);
     PERFORM pg_advisory_xact_lock_shared(4744, node::int);
-    SELECT seen_at INTO last_seen_at FROM nodes WHERE id = node AND epoch = its_epoch;
+    SELECT seen_at INTO last_seen_at FROM nodes
+    WHERE id = node AND epoch = its_epoch AND ended_at IS NULL;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'node % was taken over', node USING ERRCODE = 'GW001';
     END IF;
@@ -57,6 +62,21 @@ BEGIN
                 THEN clock_timestamp() ELSE steady_at END,
             seen_at = clock_timestamp()
         WHERE id = node;
+    END IF;
+END
+$$;
+
+-- Give a node that connected again its next epoch. A round that it sent before and that had no answer
+-- is over then: it was committed, or it never will be.
+CREATE OR REPLACE FUNCTION renew_epoch(node BIGINT, next_epoch BIGINT) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', '4s', true);
+    PERFORM pg_advisory_xact_lock(4744, node::int);
+    -- One that was sent before another one and comes behind it changes nothing.
+    UPDATE nodes SET epoch = next_epoch WHERE id = node AND ended_at IS NULL AND epoch < next_epoch;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'node % was taken over', node USING ERRCODE = 'GW001';
     END IF;
 END
 $$;

@@ -2,8 +2,9 @@
 --
 -- `settled` has what is known at the end of each; `place` is its order. Returned: the ids that were
 -- settled, the others with how they had ended before, and what changed.
-CREATE OR REPLACE FUNCTION settle_requests(node BIGINT, settled JSON, at_ms BIGINT) RETURNS JSON
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION settle_requests(
+    node BIGINT, settled JSON, at_ms BIGINT, sent_ms BIGINT
+) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
     lowest TEXT;
     highest TEXT;
@@ -17,7 +18,7 @@ BEGIN
             status BIGINT, input_tokens BIGINT, cached_input_tokens BIGINT,
             cache_write_tokens BIGINT, cache_write_1h_tokens BIGINT, output_tokens BIGINT,
             web_searches BIGINT, cost_nano BIGINT, estimated BIGINT, first_byte_ms BIGINT,
-            ended_ms BIGINT, price_rule TEXT, prices BIGINT[], provider_cost_nano BIGINT,
+            ended_ago_ms BIGINT, price_rule TEXT, prices BIGINT[], provider_cost_nano BIGINT,
             reported_cost_nano BIGINT
         )
     ), ended AS (
@@ -29,7 +30,8 @@ BEGIN
             cache_write_1h_tokens = item.cache_write_1h_tokens,
             output_tokens = item.output_tokens, web_searches = item.web_searches,
             cost_nano = item.cost_nano, estimated = item.estimated,
-            first_byte_ms = item.first_byte_ms, ended_ms = item.ended_ms,
+            first_byte_ms = item.first_byte_ms,
+            ended_ms = greatest(started_ms, sent_ms - item.ended_ago_ms),
             price_rule = item.price_rule, input_price_nano = item.prices[1],
             output_price_nano = item.prices[2], cached_input_price_nano = item.prices[3],
             cache_write_price_nano = item.prices[4], request_price_nano = item.prices[5],
@@ -136,7 +138,7 @@ BEGIN
                 requests.id, requests.state, requests.cost_nano
             )), '[]')
             FROM item JOIN requests ON requests.id = item.id
-            WHERE item.id NOT IN (SELECT id FROM ended)
+            WHERE requests.state <> 'pending' AND item.id NOT IN (SELECT id FROM ended)
         ),
         'balances', (SELECT coalesce(json_agg(json_build_array(id, balance_nano)), '[]') FROM charged),
         'spent', (SELECT coalesce(json_agg(json_build_array(id, spent_nano)), '[]') FROM spent),
@@ -236,6 +238,8 @@ BEGIN
             of_account, 'correction', charged_nano, after_nano, of_request,
             'withdrawn: its reply was not delivered', now_ms()
         );
+        -- Others know of a balance that is less.
+        INSERT INTO changes (kind, id) VALUES ('account', of_account::text);
     END IF;
     RETURN (SELECT balance_nano FROM accounts WHERE id = of_account);
 END

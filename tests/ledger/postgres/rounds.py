@@ -13,6 +13,7 @@ from gateway.ledger.postgres.serving.messages import (
 )
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.rounds import Item
+from gateway.times import unix_ms
 
 ROUND = "SELECT run_round(?, ?, ?, '[]', ?, ?)"
 
@@ -26,11 +27,12 @@ def run_round(
     now_ms: int | None = None,
 ) -> Answer:
     """Settle and admit in one round."""
+    clock_ms = unix_ms() if now_ms is None else now_ms
     values = (
         node.id,
         node.epoch,
-        write_settlements(ended).decode(),
-        write_admissions(asked, ()).decode(),
+        write_settlements(ended, clock_ms).decode(),
+        write_admissions(asked, (), clock_ms).decode(),
         now_ms,
     )
     row = session.execute(ROUND, values).fetchone()

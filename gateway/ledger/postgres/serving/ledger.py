@@ -108,7 +108,7 @@ class PostgresLedger:
             writer.close()
             await writer.ended.wait()
             await observer.close()
-            await store.close(partial(leave, node=node))
+            await store.close(leave)
             await reader.close()
 
     async def wait_ended(self) -> None:

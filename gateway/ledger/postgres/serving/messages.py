@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -62,13 +63,15 @@ class Answer:
     spent_nano: dict[str, int] = field(default_factory=dict)
     budgets: list[tuple[int, int, int]] = field(default_factory=list)
     """Id, first day of the period, spent."""
+    doubted: AbstractSet[str] = frozenset()
+    """Requests of an earlier round without an answer, which may have ended them."""
 
 
-def write_settlements(items: Iterable[Item]) -> bytes:
-    """Write the ends of requests that are admitted."""
+def write_settlements(items: Iterable[Item], now_ms: int) -> bytes:
+    """Write the ends of requests that are admitted. Times are said as how long ago that was."""
     return orjson.dumps(
         [
-            _describe_end(place, item.hold, item.settlement)
+            _describe_end(place, item.hold, item.settlement, now_ms)
             for place, item in enumerate(items)
             if item.settlement is not None
         ]
@@ -89,17 +92,17 @@ def write_raises(items: Iterable[Item]) -> bytes:
     )
 
 
-def write_admissions(items: Iterable[Item], in_doubt: Container[str]) -> bytes:
+def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: int) -> bytes:
     """Write requests that want to be admitted; those in doubt may have been, and are looked up."""
     return orjson.dumps(
         [
-            _describe_start(place, item.hold, again=_id(item) in in_doubt)
+            _describe_start(place, item.hold, now_ms, again=_id(item) in in_doubt)
             for place, item in enumerate(items)
         ]
     )
 
 
-def read_answer(text: str | bytes) -> Answer:
+def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -> Answer:
     told = orjson.loads(text)
     done, asked = told["done"] or {}, told["admitted"] or {}
     return Answer(
@@ -110,6 +113,7 @@ def read_answer(text: str | bytes) -> Answer:
         balances_nano=dict(done.get("balances", ())),
         spent_nano=dict(done.get("spent", ())),
         budgets=told["budgets"],
+        doubted=doubted,
     )
 
 
@@ -163,7 +167,7 @@ def _id(item: Item) -> str:
     return item.hold.admission.request_id
 
 
-def _describe_start(place: int, hold: Hold, *, again: bool) -> dict[str, Any]:
+def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict[str, Any]:
     admission = hold.admission
     return {
         "place": place,
@@ -175,7 +179,7 @@ def _describe_start(place: int, hold: Hold, *, again: bool) -> dict[str, Any]:
         "provider": admission.provider,
         "stream": int(admission.stream),
         "hold_nano": admission.hold_nano,
-        "started_ms": admission.started_ms,
+        "started_ago_ms": now_ms - admission.started_ms,
         "prices": _list_prices(admission.price),
         "key_rate": _list_rate(admission.key_rate),
         "account_rate": _list_rate(admission.account_rate),
@@ -184,7 +188,7 @@ def _describe_start(place: int, hold: Hold, *, again: bool) -> dict[str, Any]:
     }
 
 
-def _describe_end(place: int, hold: Hold, end: Settlement) -> dict[str, Any]:
+def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[str, Any]:
     tokens = end.tokens
     return {
         "place": place,
@@ -204,7 +208,7 @@ def _describe_end(place: int, hold: Hold, end: Settlement) -> dict[str, Any]:
         "cost_nano": end.cost_nano,
         "estimated": int(end.estimated),
         "first_byte_ms": end.first_byte_ms,
-        "ended_ms": end.ended_ms,
+        "ended_ago_ms": now_ms - end.ended_ms,
         "price_rule": end.price_rule,
         "prices": _list_prices(end.price),
         "provider_cost_nano": end.provider_cost_nano if end.is_posted else None,

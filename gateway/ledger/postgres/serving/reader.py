@@ -56,13 +56,12 @@ class Reader:
             raise LedgerUnavailable from error
 
     def _read(self, read: Callable[[Session], Result]) -> Result:
-        """Read; a connection shows only when it is used that it broke meanwhile."""
+        """Read; a connection from before may have ended with a server that is back by now."""
         if self._session is not None and not self._session.is_broken:
             try:
                 return read(self._session)
             except psycopg.OperationalError:
-                if not self._session.is_broken:
-                    raise
+                self._session.close()
         self._session = connect(self._url)
         return read(self._session)
 

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import errors
 
 from gateway.ledger.errors import LedgerError
-from gateway.ledger.postgres.nodes import TAKEN_OVER, Node, TakenOver
+from gateway.ledger.postgres.nodes import TAKEN_OVER, Node, TakenOver, renew
 from gateway.ledger.postgres.observing import write_aside
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
@@ -73,7 +73,7 @@ class PostgresStore:
         self._clock = clock
         self._test_clock = test_clock
         self._in_doubt: set[str] = set()
-        """Requests of a round without an answer."""
+        """Requests of a round that is under way, or had no answer."""
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "ledger")
 
@@ -94,7 +94,7 @@ class PostgresStore:
     def break_off(self) -> None:
         self._session.break_off()
 
-    async def close(self, last: Callable[[Session], None]) -> None:
+    async def close(self, last: Callable[[Session, Node], None]) -> None:
         """Do what is last, if the database can be reached, and end the connection."""
         await self._loop.run_in_executor(self._thread, self._close, last)
         self._thread.shutdown()
@@ -114,16 +114,22 @@ class PostgresStore:
             result = error
         self._loop.call_soon_threadsafe(report, result)
 
-    def _close(self, last: Callable[[Session], None]) -> None:
+    def _close(self, last: Callable[[Session, Node], None]) -> None:
         try:
-            last(self._connect())
+            last(self._connect(), self._node)
         except (psycopg.Error, LedgerError) as error:
             log.warning("this node could not say that it ends: %s", describe(error))
         self._session.close()
 
     def _connect(self) -> Session:
         if self._session.is_broken:
-            self._session = open_session(self._url)
+            session = open_session(self._url)
+            try:
+                renew(session, self._node)
+            except BaseException:
+                session.close()
+                raise
+            self._session = session
         return self._session
 
     def _observe(self, observed: Observations) -> None:
@@ -143,29 +149,41 @@ class PostgresStore:
         return report
 
     def _commit_all(self, session: Session, items: Sequence[Item], report: Report) -> None:
+        """Settle and admit; requests that came and ended since the last round take another one."""
+        self._commit(session, items, report)
+        turned_away = {id(item) for item, _ in (*report.declined, *report.refused)}
+        over = [one for one in items if one.insert and one.settlement is not None]
+        admitted = [one for one in over if id(one) not in turned_away]
+        self._commit(session, admitted, report, are_admitted=True)
+
+    def _commit(
+        self,
+        session: Session,
+        items: Sequence[Item],
+        report: Report,
+        *,
+        are_admitted: bool = False,
+    ) -> None:
         """Commit the items together; if one is bad, one by one."""
+        asked = [item for item in items if item.insert and not are_admitted]
+        known = [item for item in items if not item.insert or are_admitted]
+        ended = [item for item in known if item.settlement is not None]
+        raised = [item for item in known if item.settlement is None]
+        if not items:
+            return
         try:
-            self._commit(session, items, report)
+            answer = self._call(session, ended, raised, asked)
         except _BAD_ITEM as error:
             if len(items) == 1:
                 report.refused.append((items[0], error))
+                self._in_doubt.discard(_id(items[0]))
                 return
             for item in items:
-                self._commit_all(session, [item], report)
-
-    def _commit(self, session: Session, items: Sequence[Item], report: Report) -> None:
-        """Settle and admit; requests that came and ended since the last round take another one."""
-        asked = [item for item in items if item.insert]
-        ended = [item for item in items if not item.insert and item.settlement is not None]
-        raised = [item for item in items if not item.insert and item.settlement is None]
-        if items:
-            answer = self._call(session, ended, raised, asked)
+                self._commit(session, [item], report, are_admitted=are_admitted)
+        else:
             report.done.extend(raised)
             self._report_admissions(asked, answer, report)
             self._report_settlements(session, ended, answer, report)
-        declined = {id(item) for item, _ in report.declined}
-        if over := [one for one in asked if one.settlement is not None and id(one) not in declined]:
-            self._report_settlements(session, over, self._call(session, over, [], []), report)
 
     def _call(
         self,
@@ -174,21 +192,26 @@ class PostgresStore:
         raised: Sequence[Item],
         asked: Sequence[Item],
     ) -> Answer:
+        test_ms = self._test_clock()
+        now_ms = self._clock() if test_ms is None else test_ms
         values = (
             self._node.id,
             self._node.epoch,
-            write_settlements(ended).decode(),
+            write_settlements(ended, now_ms).decode(),
             write_raises(raised).decode(),
-            write_admissions(asked, self._in_doubt).decode(),
-            self._test_clock(),
+            write_admissions(asked, self._in_doubt, now_ms).decode(),
+            test_ms,
         )
+        ids = {_id(item) for item in (*ended, *asked)}
+        new = ids - self._in_doubt
+        self._in_doubt |= ids  # until its end is reported: a later step of this round may fail
         try:
             row = session.execute(_ROUND, values).fetchone()
-        except psycopg.OperationalError:
-            self._in_doubt.update(_id(item) for item in (*ended, *asked))
+        except _BAD_ITEM:
+            self._in_doubt -= new
             raise
         assert row is not None
-        return read_answer(row[0])
+        return read_answer(row[0], doubted=ids - new)
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
         for item in asked:
@@ -220,7 +243,7 @@ class PostgresStore:
     def _was_settled(self, session: Session, item: Item, answer: Answer, report: Report) -> bool:
         """Return whether a round without an answer settled it; take back what was withdrawn since."""
         other, end = answer.others.get(_id(item)), item.settlement
-        if other is None or end is None or _id(item) not in self._in_doubt:
+        if other is None or end is None or _id(item) not in answer.doubted:
             return False
         if other.state == "posted" and not end.is_posted:
             account_id = item.hold.account.id
@@ -232,7 +255,10 @@ class PostgresStore:
     def _note_failure(self, error: Exception, report: Report) -> None:
         """Report an outage, or that this node is over; a new connection may lead to another server."""
         if isinstance(error, psycopg.Error) and error.sqlstate == TAKEN_OVER:
-            report.ended = TakenOver(describe(error))
+            report.ended = TakenOver(
+                f"{describe(error)}: the database had not heard of it for some seconds, so another"
+                " gateway has interrupted its requests. It charges nothing more and must be restarted"
+            )
             return
         report.unavailable = LedgerError(describe(error))
         report.is_brief = isinstance(error, _IN_THE_WAY)

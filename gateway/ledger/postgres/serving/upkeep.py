@@ -78,7 +78,9 @@ class Upkeep:
         if self._retention_months:
             sql = "SELECT drop_months(now(), ?)"
             if dropped := self._change_months(session, sql, self._retention_months):
-                log.info("requests of %d months were dropped, as retention_months says", dropped)
+                log.info(
+                    "months whose requests were dropped, as retention_months says: %d", dropped
+                )
 
     def _change_months(self, session: Session, sql: str, months: int) -> int:
         """Change the tables, unless somebody reads them for long: rounds would wait behind this."""

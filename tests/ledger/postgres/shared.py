@@ -1,0 +1,117 @@
+"""A database that several nodes of one process share, with an account and a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from gateway import apikeys
+from gateway.admin import accounts, keys
+from gateway.ledger import (
+    Admission,
+    Books,
+    DatabaseUrl,
+    Key,
+    KeyTerms,
+    Ledger,
+    Settlement,
+    Terms,
+)
+from gateway.ledger.base import COMMIT_SECONDS
+from gateway.ledger.postgres.nodes import SILENCE_SECONDS
+from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.request_ids import make_request_id
+from gateway.times import unix_ms
+from tests.ledger.contract import kit
+
+NO_KEY_TERMS = KeyTerms()
+NO_TERMS = Terms()
+WRONG_SUMS = """
+    SELECT accounts.id, balance_nano, held_nano, in_flight FROM accounts WHERE
+    balance_nano <> (
+        SELECT coalesce(sum(amount_nano), 0) FROM entries WHERE account_id = accounts.id
+    ) OR (held_nano, in_flight) <> (
+        SELECT coalesce(sum(hold_nano), 0), count(*) FROM requests
+        WHERE account_id = accounts.id AND state = 'pending'
+    )
+"""
+"""Accounts whose sums are not those of their rows: there are none at any moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The database, and the key of the account `a`."""
+
+    url: str
+    digest: bytes
+
+    def serve(
+        self,
+        *,
+        url: str | None = None,
+        commit_seconds: float = COMMIT_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
+    ) -> AbstractAsyncContextManager[PostgresLedger]:
+        """Open one node more, by another way if `url` is given."""
+        return PostgresLedger.open(
+            url or self.url, commit_seconds=commit_seconds, silence_seconds=silence_seconds
+        )
+
+    def open_books(self) -> Books:
+        return accounts.open_books(DatabaseUrl(self.url))
+
+    def find_key(self, ledger: Ledger) -> Key:
+        key = ledger.find_key(self.digest)
+        assert key is not None
+        return key
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self.connect() as connection:
+            return connection.execute(sql.encode(), values).fetchall()
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            yield connection
+
+    def read_balance(self) -> int:
+        ((balance_nano,),) = self.query("SELECT balance_nano FROM accounts WHERE name = 'a'")
+        return int(balance_nano)
+
+    def assert_sound(self, *, pending: int = 0) -> None:
+        """Prove the books: the audit, and what is held."""
+        assert self.query(WRONG_SUMS) == []
+        with self.open_books() as books:
+            report = books.audit()
+        assert report.problems == ()
+        assert report.pending == pending
+
+
+def make_shared(
+    url: str,
+    *,
+    credit_nano: int = 10**12,
+    terms: KeyTerms = NO_KEY_TERMS,
+    account: Terms = NO_TERMS,
+) -> Shared:
+    """Make the ledger with the account `a` and its key."""
+    with accounts.open_books(DatabaseUrl(url), create=True) as books:
+        accounts.add_account(books, "a", credit_nano=credit_nano, terms=account)
+        new = keys.add_key(books, "a", terms)
+    return Shared(url, apikeys.digest(new.secret))
+
+
+def admission(hold_nano: int = 1000, *, stream: bool = False) -> Admission:
+    """Describe a request of this moment."""
+    now_ms = unix_ms()
+    id_ = make_request_id(now_ms)
+    return kit.admission(hold_nano, stream=stream, id_=id_, started_ms=now_ms)
+
+
+def settlement(cost_nano: int, *, withdraw_if_late: bool = False) -> Settlement:
+    """Describe its end, now."""
+    return kit.settlement(cost_nano, ended_ms=unix_ms(), withdraw_if_late=withdraw_if_late)

@@ -1,0 +1,318 @@
+"""Several gateways on one PostgreSQL under load: killed at random, or left without their database.
+
+As in `killing`, every request has a number, which the provider reports as its prompt tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import psycopg
+
+from tests.long.killing import CREDIT_NANO, RICH, answer, used
+from tests.support import replies
+from tests.support.chat import say
+from tests.support.client import Cut
+from tests.support.nodes import MODEL, WRONG_SUMS, Fleet, Node
+from tests.support.postgres import Cluster
+from tests.support.waiting import until
+
+__all__ = ["RICH", "Figures", "Load", "judge", "play_kills", "play_outages", "running_load"]
+
+LOOK_SECONDS: Final = 0.2
+RELEASE_SECONDS: Final = 10.0
+"""In which the holds of a dead node must be free."""
+LIFE_SECONDS: Final = (0.1, 1.5)
+PAUSE_SECONDS: Final = 0.02
+"""A caller's pause after a refusal."""
+ROWS: Final = """
+    SELECT requests.id, input_tokens, state, outcome, cost_nano,
+        count(entries.id) FILTER (WHERE kind = 'charge'),
+        coalesce(-sum(amount_nano) FILTER (WHERE kind = 'charge'), 0)::bigint,
+        coalesce(sum(amount_nano) FILTER (WHERE kind = 'correction'), 0)::bigint
+    FROM requests LEFT JOIN entries ON entries.request_id = requests.id GROUP BY requests.id
+"""
+
+
+@dataclass(slots=True)
+class Record:
+    """A request as its caller saw it."""
+
+    number: int
+    stream: bool
+    node: Node
+    request_id: str = ""
+    status: int = 0
+    whole: bool = False
+    """The reply ended as HTTP says."""
+    done: bool = False
+    """A JSON body, or a stream with its last event."""
+    told: bool = False
+    """A stream that had an error event."""
+    seconds: float = 0
+
+    @property
+    def complete(self) -> bool:
+        return self.status == 200 and self.whole and self.done
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The ledger's row of one request."""
+
+    id: str
+    number: int
+    state: str
+    outcome: str
+    cost_nano: int
+    charges: int
+    charged_nano: int
+    corrected_nano: int
+
+
+@dataclass(slots=True)
+class Figures:
+    """The results of a run. The lists must be empty."""
+
+    faults: int = 0
+    requests: int = 0
+    complete: int = 0
+    refused: int = 0
+    cut: int = 0
+    interrupted: int = 0
+    withdrawn: int = 0
+    looks: int = 0
+    slowest_release_seconds: float = 0
+    slowest_return_seconds: float = 0
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.faults} faults, {self.requests} requests: {self.complete} complete,"
+            f" {self.refused} refused, {self.cut} cut, {self.interrupted} interrupted,"
+            f" {self.withdrawn} withdrawn; lost {len(self.lost)}, doubled {len(self.doubled)}, wrong"
+            f" {len(self.wrong)} in {self.looks} looks; slowest release"
+            f" {self.slowest_release_seconds:.1f} s, slowest return"
+            f" {self.slowest_return_seconds:.2f} s"
+        )
+
+    @property
+    def problems(self) -> str:
+        return "\n".join((*self.lost, *self.doubled, *self.wrong)[:50])
+
+
+class Load:
+    """Callers that never stop, on all nodes that are alive, and their records."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.records: list[Record] = []
+        self.is_on = True
+        self._fleet = fleet
+        self._key = fleet.callers["rich"].key
+
+    async def call_on(self, draw: random.Random, *, stream: bool) -> None:
+        while self.is_on:
+            record = await self.call(draw.choice(self._fleet.alive), stream=stream)
+            if record.status != 200:
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def call(self, node: Node, *, stream: bool) -> Record:
+        record = Record(len(self.records) + 1, stream, node)
+        self.records.append(record)
+        started = time.monotonic()
+        with contextlib.suppress(Cut, OSError):
+            await self._call(record)
+        record.seconds = time.monotonic() - started
+        return record
+
+    async def _call(self, record: Record) -> None:
+        body = say(MODEL, f"number {record.number}", stream=record.stream)
+        async with record.node.chatting(self._key, body) as call:
+            await call.read_head()
+            record.status, record.request_id = call.status, call.headers["x-request-id"]
+            seen = b""
+            while piece := await call.read_piece():
+                seen += piece
+                record.done = not record.stream or seen.endswith(replies.DONE)
+                record.told = record.stream and b'"error"' in seen
+            record.whole = True
+
+
+@contextlib.asynccontextmanager
+async def running_load(
+    fleet: Fleet, figures: Figures, seed: int, *, streams: int, others: int
+) -> AsyncIterator[Load]:
+    """Call on while the body runs, looking at the sums all the time; then let the calls end."""
+    draw, load = random.Random(seed), Load(fleet)
+    fleet.upstream.always(lambda exchange: answer(exchange, draw))
+    async with asyncio.TaskGroup() as group:
+        for number in range(streams + others):
+            group.create_task(load.call_on(draw, stream=number < streams))
+        looking = group.create_task(_look_on(fleet, figures))
+        try:
+            yield load
+        finally:
+            load.is_on = False
+            looking.cancel()
+
+
+async def _look_on(fleet: Fleet, figures: Figures) -> None:
+    """Compare balances with entries, and holds with requests, at every moment."""
+    while True:
+        with contextlib.suppress(psycopg.OperationalError):
+            figures.wrong += [f"{row}" for row in await asyncio.to_thread(fleet.query, WRONG_SUMS)]
+            figures.looks += 1
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def judge(fleet: Fleet, load: Load, figures: Figures, *, refusals: bool) -> None:
+    """Compare what callers and the provider saw with the ledger. `refusals`: 503 is no wrong."""
+    rows = [Row(*row) for row in fleet.query(ROWS)]
+    by_id = {row.id: row for row in rows}
+    figures.requests = len(load.records)
+    figures.interrupted = sum(row.outcome == "interrupted" for row in rows)
+    for record in load.records:
+        _judge_record(record, by_id.get(record.request_id), figures, refusals=refusals)
+    for row in rows:
+        _judge_row(row, figures)
+    posted = [row for row in rows if row.state == "posted"]
+    kept = Counter(row.number for row in posted if not row.corrected_nano)
+    figures.doubled += [f"number {number}" for number, count in kept.items() if count > 1]
+    figures.withdrawn = sum(row.corrected_nano > 0 for row in posted)
+    _judge_calls(fleet, rows, figures)
+    expected_nano = CREDIT_NANO - sum(one.charged_nano - one.corrected_nano for one in rows)
+    ((balance_nano,),) = fleet.query("SELECT balance_nano FROM accounts WHERE name = 'rich'")
+    if balance_nano != expected_nano:
+        figures.wrong.append(f"balance {balance_nano}, expected {expected_nano}")
+
+
+def _judge_record(record: Record, row: Row | None, figures: Figures, *, refusals: bool) -> None:
+    figures.complete += record.complete
+    figures.cut += record.status == 200 and not record.complete
+    is_free = row is None or row.state == "voided" or row.corrected_nano == row.cost_nano
+    if record.complete:
+        if row is None or is_free or row.number != record.number:
+            figures.lost.append(f"{record} is {row}")
+    elif record.status == 200:
+        if row is None or (row.state != "posted" and row.outcome != "interrupted"):
+            figures.wrong.append(f"{record} is {row}")
+        if not record.node.dead and not (refusals and record.told):
+            figures.wrong.append(f"{record} of a node that served on is {row}")
+    elif record.status:
+        figures.refused += 1
+        if record.status != 503 or not (refusals or record.node.dead) or not is_free:
+            figures.wrong.append(f"{record} is {row}")
+    elif not record.node.dead:
+        figures.wrong.append(f"{record} had no reply of a node that served on")
+
+
+def _judge_row(row: Row, figures: Figures) -> None:
+    """Check a row: posted at its exact cost with one charge, or voided with none."""
+    if row.charges > 1:
+        figures.doubled.append(f"{row}")
+    elif row.state == "posted":
+        cost_nano = used(row.number).cost_nano
+        is_exact = (row.cost_nano, row.charged_nano) == (cost_nano, cost_nano)
+        if not is_exact or row.corrected_nano not in {0, cost_nano}:
+            figures.wrong.append(f"{row} should cost {cost_nano}")
+    elif (row.state, row.charges, row.corrected_nano) != ("voided", 0, 0):
+        figures.wrong.append(f"{row}")
+
+
+def _judge_calls(fleet: Fleet, rows: list[Row], figures: Figures) -> None:
+    """Every call of the provider is charged once, or its row says why not."""
+    texts = [one.json["messages"][0]["content"] for one in fleet.upstream.exchanges]
+    called = Counter(int(text.split()[-1]) for text in texts)
+    posted = {row.number for row in rows if row.state == "posted"}
+    figures.wrong += [f"number {one} was charged, not called" for one in posted - called.keys()]
+    figures.doubled += [f"number {one} was called twice" for one in called if called[one] > 1]
+    voided = sum(row.state == "voided" for row in rows)
+    if len(called.keys() - posted) > voided:
+        figures.lost.append(f"{len(called.keys() - posted)} calls without a charge, {voided} voids")
+
+
+async def play_kills(
+    fleet: Fleet, *, kills: int, seed: int, streams: int = 15, others: int = 15
+) -> Figures:
+    """Kill a random node again and again, each time starting another one."""
+    draw, figures = random.Random(seed), Figures()
+    async with (
+        asyncio.TaskGroup() as group,
+        running_load(fleet, figures, seed, streams=streams, others=others) as load,
+    ):
+        for _ in range(kills):
+            await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
+            victim = draw.choice(fleet.alive)
+            victim.kill()
+            figures.faults += 1
+            group.create_task(_wait_for_release(fleet, victim, figures))
+            await fleet.start_node()
+    judge(fleet, load, figures, refusals=False)
+    return figures
+
+
+async def _wait_for_release(fleet: Fleet, node: Node, figures: Figures) -> None:
+    began = time.monotonic()
+    while await asyncio.to_thread(fleet.count_pending, node):  # noqa: ASYNC110 - of another process
+        await asyncio.sleep(LOOK_SECONDS)
+    seconds = time.monotonic() - began
+    figures.slowest_release_seconds = max(figures.slowest_release_seconds, seconds)
+    if seconds > RELEASE_SECONDS:
+        figures.wrong.append(f"the holds of a dead node were kept for {seconds:.1f} s")
+
+
+async def play_outages(
+    fleet: Fleet,
+    cluster: Cluster,
+    *,
+    away_seconds: tuple[float, ...],
+    seed: int,
+    streams: int = 10,
+    others: int = 10,
+) -> Figures:
+    """Stop the database for so long each time, in either way in turn."""
+    draw, figures = random.Random(seed), Figures()
+    modes = itertools.cycle(("fast", "immediate"))
+    async with running_load(fleet, figures, seed, streams=streams, others=others) as load:
+        for seconds, mode in zip(away_seconds, modes, strict=False):
+            await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
+            await asyncio.to_thread(cluster.stop, "fast" if mode == "fast" else "immediate")
+            figures.faults += 1
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(cluster.start)
+            back = time.monotonic()
+            await asyncio.gather(*(_wait_for_service(load, node) for node in fleet.alive))
+            figures.slowest_return_seconds = max(
+                figures.slowest_return_seconds, time.monotonic() - back
+            )
+    await _wait_for_charges(fleet)
+    judge(fleet, load, figures, refusals=True)
+    return figures
+
+
+async def _wait_for_service(load: Load, node: Node) -> None:
+    while not (await load.call(node, stream=False)).complete:  # noqa: ASYNC110 - of another process
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _wait_for_charges(fleet: Fleet) -> None:
+    """Return when the charges are written that waited for the database."""
+
+    def count() -> int:
+        return len(fleet.query("SELECT 1 FROM requests WHERE state = 'pending'"))
+
+    await until(lambda: not count(), "the queued charges to be written")
