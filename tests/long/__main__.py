@@ -17,6 +17,7 @@ python -m tests.long bursts --seed 1                1,000 calls on money for ten
 python -m tests.long hot                            one account: charges a second, 1 and 3 nodes
 python -m tests.long growth                         10 to 100,000 keys, 0 to a million rows, ~3 min
 python -m tests.long million                        a million calls: migration, audit, pages, ~1 min
+python -m tests.long million --postgres             the same in PostgreSQL, of 2,000 accounts, ~2 min
 
 Each prints its figures and exits with 1 if a promise is broken.
 """
@@ -172,7 +173,12 @@ async def run_reloads(options: argparse.Namespace) -> None:
     figures.check()
 
 
-async def run_million(_: argparse.Namespace) -> None:
+async def run_million(options: argparse.Namespace) -> None:
+    if options.postgres:
+        from tests.long.million_postgres import play_million  # it needs the driver
+
+        show_pages(await play_million())
+        return
     with tempfile.TemporaryDirectory() as folder:
         filled = fill_first_version(Path(folder) / "gateway.db")
         started = time.monotonic()
@@ -185,6 +191,10 @@ async def run_million(_: argparse.Namespace) -> None:
             print(f"audited in {time.monotonic() - started:.1f} s")
             assert not problems, "\n".join(problems)
             figures = measure_pages(books, filled)
+    show_pages(figures)
+
+
+def show_pages(figures: dict[str, float]) -> None:
     print("\n".join(f"{ms:6.1f} ms  {page}" for page, ms in figures.items()))
     slow = [page for page, ms in figures.items() if ms > PAGE_MS]
     assert not slow, f"slower than {PAGE_MS} ms: {slow}"
@@ -280,6 +290,7 @@ def main() -> int:
     parser.add_argument("--under", default="gateway", help="of the mutants run: where they are")
     parser.add_argument("--restarts", type=int, default=50, help="of the restarts and outages runs")
     parser.add_argument("--reloads", type=int, default=50, help="of the reloads run")
+    parser.add_argument("--postgres", action="store_true", help="of the million run")
     parser.add_argument("--kills", type=int, default=200, help="of the kill and nodes runs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")

@@ -10,7 +10,11 @@ from gateway.ledger.sql.audit import prove, read_checkpoint, read_last_entry, wr
 from gateway.ledger.sql.checks import COST, COSTS_MESSAGE, Check
 from gateway.money import TOKENS_PER_PRICE
 
-BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_SNAPSHOT: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+    " SET LOCAL work_mem = '32MB'; SET LOCAL jit = off"
+)
+"""Sums over a month are sorted in memory, and need no compiler. A pool hands the settings to nobody."""
 
 _HELD: Final = """
     SELECT {table}.id, {table}.held_nano, coalesce(pending.held_nano, 0), {counts}

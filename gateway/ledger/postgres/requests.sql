@@ -118,6 +118,9 @@ CREATE TABLE daily (
     PRIMARY KEY (account_id, day, model, key_id)
 ) WITH (fillfactor = 80);
 
+-- Sums of all accounts over some days read those days alone. Rows come in the order of days.
+CREATE INDEX daily_by_day ON daily USING brin (day);
+
 CREATE TABLE hourly (
     account_id BIGINT NOT NULL,
     hour BIGINT NOT NULL,

@@ -1,126 +1,365 @@
-"""Rows of a ledger make another one, whole or not at all."""
+"""A ledger moves from a file into PostgreSQL and back, whole, or nothing is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from gateway.ledger import Allowance, BadRecord, KeyTerms, LedgerError, MoveRecord
-from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.moving import TABLES, make_ledger
-from gateway.ledger.postgres.schema import SHAPE
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
-from gateway.ledger.postgres.session import connect
-from tests.ledger.contract.kit import NOW_MS, admission, charge, create_key, find_key
-from tests.ledger.databases import Databases, ask
+pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+
+from gateway.admin import accounts, budgets, codes, keys, signin, tokens
+from gateway.ledger import (
+    Allowance,
+    BadRecord,
+    Books,
+    Channel,
+    DatabaseUrl,
+    Hook,
+    LedgerError,
+    MoveRecord,
+    TokenTerms,
+    UpstreamFailure,
+    make_ledger,
+    open_books,
+    open_ledger,
+)
+from gateway.ledger.postgres.moving import OF_NODES, TABLES
+from gateway.ledger.postgres.nodes import register
+from gateway.ledger.postgres.schema import SHAPE, open_session
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.schema import MIGRATIONS
+from gateway.ledger.sqlite.serving.recovery import interrupt_pending
+from gateway.money import NANO
+from gateway.times import DAY_MS
+from tests.ledger.contract.kit import (
+    NOW_MS,
+    admission,
+    charge,
+    create_key,
+    find_key,
+    key_id_of,
+    settlement,
+    void,
+)
+from tests.ledger.sql.requests import add_requests, make_item
+from tests.support.postgres import Cluster, name_of
+
+LATER_MS = NOW_MS + 70 * DAY_MS
+"""Two months later, in the next year."""
+CHANNELS: tuple[Channel, ...] = ("webhook",)
+Rows = list[MoveRecord]
+Edit = Callable[[Rows], object]
+
+
+async def make_history(path: Path) -> None:
+    """Make a ledger with rows in every table, of three months; two requests are still pending."""
+    with SqliteBooks(path, create=True, clock=lambda: NOW_MS) as books:
+        accounts.add_account(books, "a", credit_nano=1000 * NANO)
+        accounts.add_account(books, "b'; --", credit_nano=5, operator=True)
+        rotated, own = keys.add_key(books, "a"), create_key(books, "a")
+        team = budgets.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
+        keys.edit_key(books, key_id_of(own), {"budget_id": team.id})
+        keys.rotate_key(books, rotated.key.id)
+        redeemed, _ = codes.make_codes(books, NANO, 2).codes
+        codes.redeem(books, "a", redeemed)
+        books.codes.void_batch(codes.make_codes(books, 7, 2).batch)
+        tokens.add_token(books, TokenTerms("shop", "accounts", None))
+        signin.set_password(books, "a", "passphrase-of-a")
+        books.alerts.set_hook(1, Hook("https://hooks.example.com/", "whsec_a", NANO))
+        books.alerts.raise_test(1, CHANNELS)
+        books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
+        books.entries.post("a", "credit", 9, note="ä \\N \t", idempotency_key="again")
+    async with open_ledger(path, clock=lambda: NOW_MS) as ledger:
+        key = find_key(ledger, own)
+        charged = await charge(ledger, key, NANO)
+        billed = settlement(7, provider_cost_nano=4, reported_cost_nano=5)
+        await ledger.settle(ledger.hold(key, admission()), billed)
+        await ledger.settle(ledger.hold(key, replace(admission(), model="other")), void())
+        ledger.note_refusal(1, "model_not_allowed", "m", "req_3")
+        ledger.note_upstream_call(
+            "p", "m", UpstreamFailure(NOW_MS, "req_1", None, "no", "https://x")
+        )
+    with SqliteBooks(path, clock=lambda: LATER_MS) as books:
+        key_id, times = key_id_of(own), (NOW_MS, NOW_MS + 30 * DAY_MS, LATER_MS)
+        add_requests(books.connection, [make_item(1, key_id, at) for at in times], NOW_MS)
+        interrupt_pending(books.connection, NOW_MS + 9)
+        for at in times:
+            ended = make_item(1, key_id, at, settlement(70, ended_ms=at + 9))
+            add_requests(books.connection, [ended], at + 9)
+        pending = [make_item(1, key_id, at) for at in times[:2]]
+        add_requests(books.connection, pending, LATER_MS)
+        request_id = charged.admission.request_id
+        accounts.correct(books, "a", -5, note="a correction", request_id=request_id)
+        assert books.audit().problems == ()
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("history") / "gateway.db"
+    asyncio.run(make_history(path))
+    return path
 
 
 @pytest.fixture
-async def records(ledger_url: str) -> list[MoveRecord]:
-    """Those of a ledger with charges and a request in flight."""
-    with PostgresBooks(ledger_url, clock=lambda: NOW_MS) as books:
-        books.accounts.create("a", credit_nano=5000, operator=False)
-        team = books.budgets.create("a", "team", Allowance(1000, "day"))
-        digest = create_key(books, "a", KeyTerms(budget_id=team.id))
-        async with PostgresLedger.open(ledger_url, clock=lambda: NOW_MS) as ledger:
-            await charge(ledger, find_key(ledger, digest), 70)
-            await ledger.wait_admitted(ledger.hold(find_key(ledger, digest), admission()))
-            with books.snapshot():
-                version, rows = books.read_records()
-                assert version == SHAPE
-                return list(rows)
+def rows(history: Path) -> Rows:
+    with open_books(history) as books:
+        return read(books)
 
 
-@pytest.fixture
-def target(databases: Databases) -> Iterator[str]:
-    with databases.lend() as url:
-        yield url
+def read(books: Books) -> Rows:
+    with books.snapshot():
+        version, records = books.read_records()
+        assert version == SHAPE
+        return list(records)
 
 
-def test_every_row_moves(records: list[MoveRecord], target: str, ledger_url: str) -> None:
-    report = make_ledger(target, SHAPE, records, NOW_MS)
-    assert (report.ok, report.pending) == (True, 1)
-    with PostgresBooks(target) as books, books.snapshot():
-        assert list(books.read_records()[1]) == records
-    with closing(connect(target)) as session:
-        held = "SELECT held_nano FROM {0}"
-        for table in ("accounts", "keys", "budgets"):
-            assert ask(session, held.format(table)) == 1000
-        where = "SELECT count(*) FROM requests_other"
-        assert ask(session, where) == 2, "their ids name no month"
-        assert ask(session, "SELECT count(*) FROM entries_2023_11") == 2
-    assert ledger_url != target
+def sort(rows: Rows) -> list[str]:
+    """Order rows, which come in the order of their database's tables."""
+    return sorted(f"{row.table} {sorted(row.row.items())}" for row in rows)
 
 
-def test_numbers_go_on_where_they_were(records: list[MoveRecord], target: str) -> None:
-    make_ledger(target, SHAPE, records, NOW_MS)
-    with PostgresBooks(target) as books:
-        assert books.accounts.create("b", credit_nano=1, operator=False).id == 2
-        assert books.audit().ok
+def import_(url: str, rows: Rows) -> None:
+    report = make_ledger(DatabaseUrl(url), SHAPE, rows, clock=lambda: LATER_MS)
+    assert report.problems == ()
 
 
-async def test_what_moved_in_flight_is_interrupted_when_it_is_served(
-    records: list[MoveRecord], target: str
+def read_back(url: str) -> Rows:
+    with open_books(DatabaseUrl(url)) as books:
+        return read(books)
+
+
+def count(url: str, sql: str) -> int:
+    with closing(open_session(url)) as session:
+        (number,) = session.execute(sql).fetchone() or (-1,)
+        return int(number)
+
+
+def test_shapes_are_the_same(postgres_url: str, tmp_path: Path) -> None:
+    """A new column of one of them must be one of both, or belong to nodes."""
+    assert len(MIGRATIONS) == SHAPE
+    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
+        names = books.connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        )
+        shapes = {
+            name: {row[1] for row in books.connection.execute(f"PRAGMA table_info({name})")}
+            for (name,) in names.fetchall()
+        }
+    with closing(open_session(postgres_url, create=True)) as session:
+        for table in TABLES[1:]:
+            found = session.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_name = ?", (table,)
+            )
+            assert {name for (name,) in found} - OF_NODES == shapes.pop(table), table
+    assert set(shapes) == {
+        "changes", "checkpoints", "sessions", "signin_links", "replays",
+    }  # fmt: skip
+
+
+def test_a_ledger_goes_there_and_back(rows: Rows, postgres_url: str, tmp_path: Path) -> None:
+    assert Counter(row.table for row in rows).keys() == set(TABLES[1:]), "each table has rows"
+    import_(postgres_url, rows)
+    there = read_back(postgres_url)
+    assert sort(there) == sort(rows)
+    with open_books(DatabaseUrl(postgres_url)) as books:
+        assert books.audit().problems == ()
+    report = make_ledger(tmp_path / "new.db", SHAPE, there, clock=lambda: LATER_MS)
+    assert report.problems == ()
+    with open_books(tmp_path / "new.db") as books:
+        assert sort(read(books)) == sort(rows)
+
+
+def test_requests_are_in_the_partitions_of_their_months(rows: Rows, postgres_url: str) -> None:
+    import_(postgres_url, rows)
+    by_time = "SELECT count(*) FROM requests_{0} WHERE id LIKE 'req_018%'"
+    for month, requests in (("2023_11", 3), ("2023_12", 3), ("2024_01", 2), ("other", 0)):
+        assert count(postgres_url, by_time.format(month)) == requests, month
+    assert count(postgres_url, "SELECT count(*) FROM entries_other") == 0
+
+
+def test_numbers_go_on_behind_those_that_came(rows: Rows, postgres_url: str) -> None:
+    import_(postgres_url, rows)
+    last = max(int(str(row.row["id"])) for row in rows if row.table == "entries")
+    with open_books(DatabaseUrl(postgres_url)) as books:
+        assert accounts.add_account(books, "c", credit_nano=1).id == 3
+        assert books.entries.read_latest("c", 1)[0].id == last + 1
+        assert budgets.add_budget(books, "c", "more", Allowance(1, "day")).id == 2
+        assert books.audit().problems == ()
+
+
+async def test_the_first_node_interrupts_what_came_as_pending(
+    rows: Rows, postgres_url: str
 ) -> None:
-    make_ledger(target, SHAPE, records, NOW_MS)
-    async with PostgresLedger.open(target, clock=lambda: NOW_MS + 9):
-        with PostgresBooks(target) as books:
-            report = books.audit()
-    assert (report.ok, report.pending, report.interrupted) == (True, 0, 1)
+    """Until then it holds what it held."""
+    import_(postgres_url, rows)
+    held = "SELECT sum(held_nano + in_flight) FROM accounts"
+    assert count(postgres_url, held) == 2 * 1000 + 2
+    async with open_ledger(DatabaseUrl(postgres_url), clock=lambda: LATER_MS):
+        assert count(postgres_url, held) == 0
+    with open_books(DatabaseUrl(postgres_url)) as books:
+        report = books.audit()
+    assert (report.problems, report.pending, report.interrupted) == ((), 0, 3 + 2)
 
 
-def test_a_ledger_that_is_there_is_not_added_to(records: list[MoveRecord], target: str) -> None:
-    make_ledger(target, SHAPE, records, NOW_MS)
-    with pytest.raises(LedgerError, match="an import needs a database without accounts"):
-        make_ledger(target, SHAPE, records, NOW_MS)
+def put(table: str, **columns: str | int | bytes | None) -> Edit:
+    """Return an edit of a table's first row."""
+
+    def edit(rows: Rows) -> None:
+        place = next(place for place, row in enumerate(rows) if row.table == table)
+        rows[place] = MoveRecord(table, {**rows[place].row, **columns})
+
+    return edit
 
 
-def test_what_does_not_add_up_is_not_kept(records: list[MoveRecord], target: str) -> None:
-    spoiled = [
-        replace(one, row={**one.row, "balance_nano": 1}) if one.table == "accounts" else one
-        for one in records
-    ]
-    report = make_ledger(target, SHAPE, spoiled, NOW_MS)
-    assert not report.ok
-    with closing(connect(target)) as session:
-        for table in TABLES:
-            assert ask(session, f"SELECT count(*) FROM {table}") == 0
+def double(table: str, **columns: str | int | bytes | None) -> Edit:
+    """Return an edit that adds a table's first row again, with some other columns."""
+
+    def edit(rows: Rows) -> None:
+        row = next(row for row in rows if row.table == table)
+        rows.append(MoveRecord(table, {**row.row, **columns}))
+
+    return edit
+
+
+def double_idempotency_key(rows: Rows) -> None:
+    row = next(row for row in rows if row.row.get("idempotency_key"))
+    rows.append(MoveRecord("entries", {**row.row, "id": 1000, "created_ms": LATER_MS}))
+
+
+WRONG: dict[str, tuple[Edit, str]] = {
+    "table": (lambda rows: rows.append(MoveRecord("nodes", {"id": 1})), "no table 'nodes'"),
+    "column": (put("accounts", held_nano=5), "no table 'accounts' with such columns"),
+    "statement": (put("accounts", **{"id) VALUES (1); --": 1}), "no table 'accounts' with such"),
+    "empty": (lambda rows: rows.append(MoveRecord("accounts", {})), "with such columns"),
+    "no account": (put("keys", account_id=77), "foreign key constraint"),
+    "no key": (put("keys", replaced_by="key_x"), "foreign key constraint"),
+    "account twice": (double("accounts", name="c"), "accounts: duplicate key"),
+    "request twice": (double("requests"), "requests: duplicate key"),
+    "entry twice": (double("entries"), "entries: duplicate key"),
+    "entry in two months": (double("entries", created_ms=LATER_MS), "two have the id '1'"),
+    "idempotency key": (double_idempotency_key, "two have an account's idempotency key 'again'"),
+    "no flag": (put("accounts", suspended=2), "accounts: .*check constraint"),
+    "a word": (put("accounts", suspended="no"), "accounts: invalid input syntax"),
+    "much": (put("accounts", balance_nano=2**63), "accounts: .*out of range"),
+    "long ago": (put("requests", started_ms=-1), "requests: .*check constraint"),
+    "no time": (put("requests", started_ms=None), "requests: null value"),
+    "no JSON": (put("accounts", models="["), "accounts: invalid input syntax for type json"),
+    "short digest": (put("keys", digest=b"x"), "keys: .*check constraint"),
+    "state": (put("requests", state="lost"), "requests: .*check constraint"),
+}
+
+
+@pytest.fixture(scope="module")
+def empty_url(postgres: Cluster) -> Iterator[str]:
+    """A database that every wrong file finds empty, and leaves so."""
+    url = postgres.make_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.mark.parametrize(("edit", "refusal"), WRONG.values(), ids=WRONG)
+def test_wrong_rows_are_refused(rows: Rows, empty_url: str, edit: Edit, refusal: str) -> None:
+    edit(rows)
+    with pytest.raises(BadRecord, match=refusal) as caught:
+        make_ledger(DatabaseUrl(empty_url), SHAPE, rows)
+    assert "whsec" not in str(caught.value)
+    assert read_back(empty_url) == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (put("entries", account_id=77), "it has no account"),
+        (put("requests", account_id=77), "it has no key of its account"),
+        (put("accounts", balance_nano=1), "balance is 1"),
+        (put("hourly", requests=9), "the hour's sums differ"),
+    ],
+)
+def test_books_that_do_not_add_up_are_not_kept(
+    rows: Rows, empty_url: str, edit: Edit, problem: str
+) -> None:
+    edit(rows)
+    report = make_ledger(DatabaseUrl(empty_url), SHAPE, rows)
+    assert any(problem in one for one in report.problems), report.problems
+    assert read_back(empty_url) == []
+
+
+def test_an_import_that_breaks_off_keeps_nothing(rows: Rows, empty_url: str) -> None:
+    def read_half() -> Iterator[MoveRecord]:
+        yield from rows[: len(rows) // 2]
+        raise BadRecord("the file ends too early")
+
+    with pytest.raises(BadRecord, match="ends too early"):
+        make_ledger(DatabaseUrl(empty_url), SHAPE, read_half())
+    assert read_back(empty_url) == []
 
 
 @pytest.mark.parametrize("version", [0, SHAPE - 1, SHAPE + 1])
-def test_another_version_is_refused(target: str, version: int) -> None:
-    with pytest.raises(BadRecord, match=f"version {version} is not {SHAPE}"):
-        make_ledger(target, version, [], NOW_MS)
+def test_another_version_is_refused(empty_url: str, version: int) -> None:
+    with pytest.raises(BadRecord, match=f"schema version {version} is not {SHAPE}"):
+        make_ledger(DatabaseUrl(empty_url), version, [])
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        MoveRecord("accounts; DROP TABLE keys", {"id": 1}),
-        MoveRecord("accounts", {"id) VALUES (1); --": 1}),
-        MoveRecord("accounts", {"held_nano": 1}),
-        MoveRecord("nodes", {"id": 1}),
-        MoveRecord("accounts", {}),
-    ],
-)
-def test_no_name_reaches_the_statement(target: str, record: MoveRecord) -> None:
-    with pytest.raises(BadRecord, match=r"no table .* with such columns"):
-        make_ledger(target, SHAPE, [record], NOW_MS)
+def test_a_ledger_that_is_there_stays(rows: Rows, postgres_url: str) -> None:
+    import_(postgres_url, rows)
+    with pytest.raises(LedgerError, match="has a ledger already"):
+        make_ledger(DatabaseUrl(postgres_url), SHAPE, [])
+    assert sort(read_back(postgres_url)) == sort(rows)
 
 
-@pytest.mark.parametrize(
-    ("row", "error"),
-    [
-        ({"id": 1, "name": "a", "created_ms": 1, "operator": 7}, BadRecord),
-        ({"id": 1, "name": "a"}, BadRecord),
-        ({"id": 2**64, "name": "a", "created_ms": 1}, (BadRecord, LedgerError)),
-    ],
-)
-def test_a_row_that_breaks_a_rule_is_refused(
-    target: str, row: dict[str, str | int | bytes | None], error: type[Exception]
+def test_a_token_without_accounts_is_a_ledger(postgres_url: str) -> None:
+    with open_books(DatabaseUrl(postgres_url), create=True) as books:
+        tokens.add_token(books, TokenTerms("shop", "accounts", None))
+    with pytest.raises(LedgerError, match="has a ledger already"):
+        make_ledger(DatabaseUrl(postgres_url), SHAPE, [])
+
+
+def test_a_gateway_that_serves_is_told_of(rows: Rows, postgres_url: str) -> None:
+    with closing(open_session(postgres_url, create=True)) as session:
+        register(session)
+    with pytest.raises(LedgerError, match="a gateway serves from it; stop it"):
+        make_ledger(DatabaseUrl(postgres_url), SHAPE, rows)
+    assert read_back(postgres_url) == []
+
+
+def test_no_database_and_no_permission_are_told(postgres: Cluster, postgres_url: str) -> None:
+    """The URL's password is in no text."""
+    nowhere = postgres_url.replace("gateway@", "gateway:secret@") + "_none"
+    with pytest.raises(LedgerError, match="does not exist") as caught:
+        make_ledger(DatabaseUrl(nowhere), SHAPE, [])
+    assert "secret" not in str(caught.value)
+    postgres.run_sql("CREATE ROLE stranger LOGIN;")
+    postgres.run_sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC;", name_of(postgres_url))
+    stranger = DatabaseUrl(postgres_url.replace("gateway@", "stranger@"))
+    try:
+        with pytest.raises(LedgerError, match="permission denied for schema public"):
+            make_ledger(stranger, SHAPE, [])
+        open_session(postgres_url, create=True).close()
+        with pytest.raises(LedgerError, match="permission denied for table"):
+            make_ledger(stranger, SHAPE, [])
+    finally:
+        postgres.run_sql("DROP ROLE stranger;")
+
+
+def test_a_ledger_without_its_oldest_months_moves_to_postgresql_alone(
+    rows: Rows, postgres: Cluster, postgres_url: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(error, match=r"\w"):
-        make_ledger(target, SHAPE, [MoveRecord("accounts", row)], NOW_MS)
+    """A file's entries refer to their requests."""
+    rows = [row for row in rows if row.table != "requests" or row.row["state"] != "pending"]
+    import_(postgres_url, rows)
+    dropped = count(postgres_url, f"SELECT drop_months(to_timestamp({LATER_MS // 1000}), 1)")
+    assert dropped == 2
+    left = read_back(postgres_url)
+    assert left[0].table == "retention"
+    other_url = postgres.make_database()
+    import_(other_url, left)
+    assert sort(read_back(other_url)) == sort(left)
+    with pytest.raises(BadRecord, match="no table 'retention'"):
+        make_ledger(tmp_path / "new.db", SHAPE, left)
+    postgres.drop_database(other_url)

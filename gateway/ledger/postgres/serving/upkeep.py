@@ -19,6 +19,8 @@ LOOK_SECONDS: Final = 1.0
 HOUR_SECONDS: Final = 3600.0
 """How often months are made and old rows forgotten."""
 MONTHS_AHEAD: Final = 2
+WAIT_MS: Final = 300
+"""How long months wait for a lock: less than the second after which a server looks for deadlocks."""
 """Months that have their partitions before they begin: an upkeep that fails has time."""
 
 _FORGET: Final = (
@@ -53,6 +55,7 @@ class Upkeep:
         if now >= self._hourly_due:
             self._hourly_due = now + HOUR_SECONDS
             try:
+                self._forget(session)
                 self._keep_months(session)
             except psycopg.Error as error:
                 if session.is_broken:
@@ -71,14 +74,25 @@ class Upkeep:
             )
 
     def _keep_months(self, session: Session) -> None:
-        session.execute("SELECT make_months(now(), ?)", (MONTHS_AHEAD,))
+        self._change_months(session, "SELECT make_months(now(), ?)", MONTHS_AHEAD)
         if self._retention_months:
-            (dropped,) = session.execute(
-                "SELECT drop_months(now(), ?)", (self._retention_months,)
-            ).fetchone() or (0,)
-            if dropped:
+            sql = "SELECT drop_months(now(), ?)"
+            if dropped := self._change_months(session, sql, self._retention_months):
                 log.info(
                     "months whose requests were dropped, as retention_months says: %d", dropped
                 )
+
+    def _change_months(self, session: Session, sql: str, months: int) -> int:
+        """Change the tables, unless somebody reads them for long: rounds would wait behind this."""
+        session.run(f"BEGIN; SET LOCAL lock_timeout = {WAIT_MS}")
+        try:
+            (changed,) = session.execute(sql, (months,)).fetchone() or (0,)
+            session.run("COMMIT")
+        finally:
+            if not session.is_broken and session.in_transaction:
+                session.run("ROLLBACK")
+        return int(changed)
+
+    def _forget(self, session: Session) -> None:
         for statement in _FORGET:
             session.execute(statement)

@@ -23,7 +23,7 @@ from gateway.ledger.sql.books.database import (
     view_account,
 )
 from gateway.ledger.sql.books.signins import end_sessions
-from gateway.ledger.sql.connection import Connection, Value, insert_numbered
+from gateway.ledger.sql.connection import Connection, Value, insert_numbered, read_rows
 from gateway.ledger.sql.posting import Draft, post_entry
 from gateway.ledger.sql.terms import SET_TERMS, write_terms
 from gateway.ledger.usage_records import Spent
@@ -97,7 +97,8 @@ class AccountBook:
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
         ranked = f"SELECT json_group_array(json_array(id, {_AMOUNTS[by]})) FROM accounts"  # noqa: S608
-        return dict(self._database.read_rows(ranked, {"today": today}))
+        with self._database.snapshot() as connection:
+            return dict(read_rows(connection, ranked, {"today": today}))
 
     def read_standing(self, account_id: int, *, today: int) -> StandingView:
         found = self.read_standings((account_id,), today=today)

@@ -42,10 +42,10 @@ _ENTRIES: Final = """
         entries.created_ms
     FROM entries JOIN accounts ON accounts.id = entries.account_id
 """
-_LATEST_ENTRIES: Final = f"""
+LATEST_ENTRIES: Final = f"""
     {_ENTRIES} WHERE account_id = (SELECT id FROM accounts WHERE name = ?)
     ORDER BY entries.id DESC LIMIT ?
-"""
+"""  # noqa: S608 - built from constants
 """The account is known before entries are looked at, so that an index has them in order."""
 _IDEMPOTENT_ENTRY: Final = _ENTRIES + " WHERE account_id = ? AND idempotency_key = ?"
 
@@ -163,7 +163,7 @@ def _read_run(
 
 
 def _read_latest(connection: Connection, account: str, limit: int) -> list[EntryView]:
-    return [EntryView(*row) for row in connection.execute(_LATEST_ENTRIES, (account, limit))]
+    return [EntryView(*row) for row in connection.execute(LATEST_ENTRIES, (account, limit))]
 
 
 def _find_by_idempotency_key(

@@ -44,14 +44,14 @@ _CALLS: Final = """
 """
 _FAILURES: Final = """
     SELECT json_group_array(json_array(
-        provider, upstream_model, failed_ms, failed_request_id, failed_status, reason, url
+        sums.provider, sums.upstream_model, failed_ms, failed_request_id, failed_status, reason, url
     ))
     FROM (
-        SELECT *, row_number() OVER (
-            PARTITION BY provider, upstream_model ORDER BY failed_ms DESC, slot DESC
-        ) AS place
-        FROM upstream_calls WHERE failed_ms IS NOT NULL
-    ) AS ranked WHERE place = 1
+        SELECT provider, upstream_model, max(slot) AS latest FROM upstream_calls
+        WHERE failed_ms IS NOT NULL GROUP BY provider, upstream_model
+    ) AS sums CROSS JOIN upstream_calls ON slot = latest
+        AND upstream_calls.provider = sums.provider
+        AND upstream_calls.upstream_model = sums.upstream_model
 """
 
 

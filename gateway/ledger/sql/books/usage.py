@@ -161,7 +161,7 @@ class UsageBook:
         else:
             sql = of_days.format(_GROUPS[by].format("day"), _ORDERS[by])
         values = {"account": account, "since": since_ms, "until": until_ms}
-        with self._database.reading() as connection:
+        with self._database.snapshot() as connection:
             if account is not None:
                 read_account(connection, account)
             return connection.execute(sql, values).fetchall()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import cast
 
@@ -98,9 +99,63 @@ def test_old_months_are_dropped_where_that_is_configured(
     session.run("SELECT make_months('2020-02-03', 0)")
     session.execute(ROW, ("req_1", 1))
     session.execute(ROW.replace("?,", "find_first_id('2020-02-03') || lpad('', 16, '0'),", 1), (1,))
-    session.run(END)
+    session.execute(END)
     make_upkeep(session, months).run(session)
     assert cast("int", ask(session, "SELECT count(*) FROM requests")) == kept
-    assert ("months whose requests were dropped, as retention_months says: 1" in caplog.text) is (
-        months > 0
-    )
+    assert ("were dropped, as retention_months says: 1" in caplog.text) is (months > 0)
+
+
+LAST = (
+    "SELECT max(relid::regclass::text) FROM pg_partition_tree('requests')"
+    " WHERE isleaf AND relid::regclass::text <> 'requests_other'"
+)
+WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+MADE = "SELECT to_regclass(?) IS NOT NULL"
+
+
+def drop_last(session: Session) -> str:
+    """Drop the last month, so that an upkeep has to make it again; return its name."""
+    last = str(ask(session, LAST))
+    session.run(f"DROP TABLE {last}, {last.replace('requests', 'entries')}")
+    return last
+
+
+def test_months_wait_an_hour_for_one_who_reads_for_long(
+    session: Session,
+    ledger_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As `audit`, `export` and `pg_dump` do. Rounds would wait for it, too."""
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep, last = make_upkeep(session, months=1), drop_last(session)
+    with closing(connect(ledger_url)) as reader:
+        reader.run("BEGIN; SELECT count(*) FROM requests")
+        upkeep.run(session)
+        assert "months could not be made or dropped: canceling statement" in caplog.text
+        assert not session.in_transaction
+        reader.run("ROLLBACK")
+    seconds += module.HOUR_SECONDS
+    upkeep.run(session)
+    assert ask(session, MADE, (last,)) is True
+
+
+def test_a_round_is_no_victim_of_months(session: Session, ledger_url: str) -> None:
+    """It has entries when a month takes all requests and waits for entries: the month gives way."""
+    upkeep, last = make_upkeep(session), drop_last(session)
+    with closing(connect(ledger_url)) as round_, closing(connect(ledger_url)) as looker:
+        round_.run("BEGIN")
+        round_.execute(
+            "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)"
+            " VALUES (1, 'credit', 1, 1, 1)"
+        )
+        with ThreadPoolExecutor(1) as thread:
+            kept = thread.submit(upkeep.run, session)
+            while not ask(looker, WAITS):
+                assert not kept.done()
+            round_.execute(ROW, ("req_1", 1))
+            round_.run("COMMIT")
+            kept.result(10)
+    assert ask(session, "SELECT count(*) FROM requests") == 1
+    assert ask(session, MADE, (last,)) is False, "it is made an hour later"

@@ -1,0 +1,66 @@
+"""The latest calls and entries are read from indexes, whatever else a ledger has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.ledger import CallFilter
+from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.sql.books.call_search import LATEST, Index, choose_index, select
+from gateway.ledger.sql.books.entries import LATEST_ENTRIES
+from gateway.ledger.sql.connection import Values
+from tests.long.million import ACCOUNT, KEY, MODEL
+from tests.long.million_postgres import FilledDatabase, PostgresHistory, fill, measure_pages
+from tests.support.postgres import Cluster
+
+HISTORY = PostgresHistory(requests=30_000, days=70, accounts=50, events=100, failures=10)
+CHOSEN = (
+    CallFilter(),
+    CallFilter(1),
+    CallFilter(1, key_id=KEY),
+    CallFilter(1, outcome="complete"),
+    CallFilter(model=MODEL),
+    CallFilter(provider="vendor"),
+    CallFilter(outcome="failed"),
+)
+
+
+@pytest.fixture(scope="module")
+def filled(postgres: Cluster) -> Iterator[FilledDatabase]:
+    url = postgres.make_database()
+    yield fill(url, HISTORY)
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def books(filled: FilledDatabase) -> Iterator[PostgresBooks]:
+    with filled.open_books() as books:
+        yield books
+
+
+def explain(books: PostgresBooks, sql: str, values: Values) -> str:
+    return "\n".join(row[0] for row in books.connection.execute(f"EXPLAIN {sql}", values))
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_the_latest_calls_are_not_sorted(books: PostgresBooks, chosen: CallFilter) -> None:
+    """A condition that is none must not look to the planner like one that few rows meet."""
+    index: Index = choose_index(chosen)
+    values = {**select(chosen), "low": "req_0", "high": "req_g", "limit": 51}
+    plan = explain(books, LATEST[index], values)
+    assert "Sort  (" not in plan, plan
+    assert "coalesce" not in plan.lower(), plan
+
+
+def test_the_latest_entries_are_not_sorted(books: PostgresBooks) -> None:
+    plan = explain(books, LATEST_ENTRIES, (ACCOUNT, 20))
+    assert "Sort  (" not in plan, plan
+
+
+def test_the_history_is_sound_and_every_page_can_be_read(
+    books: PostgresBooks, filled: FilledDatabase
+) -> None:
+    assert books.audit().problems == ()
+    assert measure_pages(books, filled)
