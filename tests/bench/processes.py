@@ -19,10 +19,10 @@ from typing import Final
 from tests import ROOT
 from tests.support.process import free_port
 
-_CORES: Final = sorted(os.sched_getaffinity(0))
-TARGET_CORES: Final = _CORES[:1]
+ALL_CORES: Final = sorted(os.sched_getaffinity(0))
+TARGET_CORES: Final = ALL_CORES[:1]
 """Where each measured process runs. The provider and the callers have the other cores."""
-OTHER_CORES: Final = _CORES[1:] or _CORES
+OTHER_CORES: Final = ALL_CORES[1:] or ALL_CORES
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
 NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
@@ -95,12 +95,14 @@ def run_script(name: str, *words: str, cores: Sequence[int] = OTHER_CORES) -> It
 
 
 @contextlib.contextmanager
-def run_gateway(config: Path, port: int, module: str = "gateway") -> Iterator[Target]:
+def run_gateway(
+    config: Path, port: int, module: str = "gateway", cores: Sequence[int] = TARGET_CORES
+) -> Iterator[Target]:
     """Start the gateway like an operator does, or another module that runs it."""
     log = config.with_name("gateway.log")
     with log.open("wb") as err:
         command = [sys.executable, "-m", module, "--config", str(config)]
-        with _run(command, TARGET_CORES, err.fileno()) as process:
+        with _run(command, cores, err.fileno()) as process:
             _wait(process, port, log)
             yield Target("gateway", process.pid, port)
 
