@@ -19,10 +19,9 @@ LOOK_SECONDS: Final = 1.0
 HOUR_SECONDS: Final = 3600.0
 """How often months are made and old rows forgotten."""
 MONTHS_AHEAD: Final = 2
-"""The number of months made before they begin: a node may not run for one of them."""
+"""Months that have their partitions before they begin: an upkeep that fails has time."""
 WAIT_MS: Final = 300
 """How long months wait for a lock: less than the second after which a server looks for deadlocks."""
-"""Months that have their partitions before they begin: an upkeep that fails has time."""
 
 _FORGET: Final = (
     "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '1 hour'",
