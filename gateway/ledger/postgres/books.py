@@ -11,11 +11,11 @@ from typing import Final, Self
 import psycopg
 
 from gateway.ledger.errors import LedgerError
-from gateway.ledger.postgres.audit import BEGIN_SNAPSHOT, run_audit
+from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.moving import read_records
 from gateway.ledger.postgres.nodes import list_nodes
 from gateway.ledger.postgres.schema import SHAPE, open_session
-from gateway.ledger.postgres.session import describe, transaction
+from gateway.ledger.postgres.session import BEGIN_SNAPSHOT, describe, transaction
 from gateway.ledger.records import AuditReport, MoveRecord, NodeView, Refused
 from gateway.ledger.sql.books.books import SqlBooks
 from gateway.ledger.sql.connection import Connection

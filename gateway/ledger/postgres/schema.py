@@ -10,7 +10,7 @@ import psycopg
 
 from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.postgres.session import Session, connect, explain
+from gateway.ledger.postgres.session import Session, commit_at_end, connect, explain
 
 MIGRATIONS: Final = (("tables.sql", "requests.sql", "rules.sql", "nodes.sql"),)
 """Scripts n migrate version n to version n + 1."""
@@ -106,9 +106,7 @@ def _read_version(session: Session, url: str) -> int:
 
 def _migrate(session: Session, url: str, *, create: bool) -> None:
     """Run the missing scripts in one transaction; a second node then finds it done."""
-    session.run("BEGIN")
-    try:
-        session.run(_SCHEMA_LOCK)
+    with commit_at_end(session, f"BEGIN; {_SCHEMA_LOCK}"):
         version = _read_version(session, url)
         if version == 0 and not create:
             raise LedgerMissing(
@@ -126,10 +124,6 @@ def _migrate(session: Session, url: str, *, create: bool) -> None:
                 (len(MIGRATIONS), WORKS_SINCE),
             )
             session.execute("SELECT make_months(now(), 2)")
-        session.run("COMMIT")
-    finally:
-        if not session.is_broken and session.in_transaction:
-            session.run("ROLLBACK")
 
 
 def _read_script(name: str) -> str:

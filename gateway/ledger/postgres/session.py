@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, Final
 
 import psycopg
@@ -41,6 +41,11 @@ BOOKS_LOCK: Final = "(4743, 0)"
 """Rounds take it shared, a change of the books alone."""
 IDLE_MS: Final = 2000
 """How long a change of the books may pause, before the server ends it: rounds wait meanwhile."""
+BEGIN_SNAPSHOT: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+    " SET LOCAL work_mem = '32MB'; SET LOCAL jit = off"
+)
+"""Sums over a month are sorted in memory, and need no compiler. A pool hands the settings to nobody."""
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
@@ -141,18 +146,35 @@ def describe(error: Exception) -> str:
     return [line for line in lines if not line.startswith("\t")][-1]
 
 
+def transaction(session: Session) -> AbstractContextManager[None]:
+    """Change the books: no round and no other change runs meanwhile."""
+    return commit_at_end(
+        session,
+        f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
+        f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}",
+    )
+
+
 @contextmanager
-def transaction(session: Session) -> Iterator[None]:
-    """Change the books: no round and no other change is beside it. COMMIT, or ROLLBACK on an error."""
+def commit_at_end(session: Session, begin: str) -> Iterator[None]:
+    """Run a transaction that these statements begin: COMMIT at the end, ROLLBACK on an error."""
     try:
-        session.run(
-            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
-            f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}"
-        )
+        session.run(begin)
         yield
         session.run("COMMIT")
     finally:
         if not session.is_broken and session.in_transaction:
+            session.run("ROLLBACK")
+
+
+@contextmanager
+def snapshot(session: Session) -> Iterator[None]:
+    """Read with several statements that see one state of the database."""
+    session.run(BEGIN_SNAPSHOT)
+    try:
+        yield
+    finally:
+        if not session.is_broken:
             session.run("ROLLBACK")
 
 
