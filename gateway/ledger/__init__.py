@@ -56,12 +56,9 @@ from gateway.ledger.alert_records import write_alert as write_alert
 from gateway.ledger.base import COMMIT_SECONDS as COMMIT_SECONDS
 from gateway.ledger.base import Account as Account
 from gateway.ledger.base import Admission as Admission
-from gateway.ledger.base import Correction as Correction
 from gateway.ledger.base import Hold as Hold
 from gateway.ledger.base import Key as Key
 from gateway.ledger.base import Ledger as Ledger
-from gateway.ledger.base import Outcome as Outcome
-from gateway.ledger.base import Receipt as Receipt
 from gateway.ledger.base import Settlement as Settlement
 from gateway.ledger.books import Books as Books
 from gateway.ledger.budget_records import Allowance as Allowance
@@ -109,6 +106,9 @@ from gateway.ledger.rates import refuse_concurrency as refuse_concurrency
 from gateway.ledger.rates import refuse_requests as refuse_requests
 from gateway.ledger.rates import refuse_tokens as refuse_tokens
 from gateway.ledger.receipts import ENDINGS as ENDINGS
+from gateway.ledger.receipts import Correction as Correction
+from gateway.ledger.receipts import Outcome as Outcome
+from gateway.ledger.receipts import Receipt as Receipt
 from gateway.ledger.receipts import describe_receipt as describe_receipt
 from gateway.ledger.records import CLI as CLI
 from gateway.ledger.records import FIRST_START as FIRST_START

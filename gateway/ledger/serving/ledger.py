@@ -6,8 +6,9 @@ import asyncio
 from typing import Protocol
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.base import Hold, Key, Receipt, Settlement
+from gateway.ledger.base import Hold, Key, Settlement
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.receipts import Receipt
 from gateway.ledger.serving.memory import (
     Memory,
     QueuedHold,

@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from gateway.ledger.base import Key, Receipt
+from gateway.ledger.base import Key
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.receipts import Receipt
 from gateway.ledger.sql.connection import Connection, Value
 from gateway.ledger.sql.receipts import read_receipt
 from gateway.ledger.usage_records import Spent
