@@ -8,15 +8,17 @@
     key_records  budget_records  code_records  call_records  token_records  usage_records
                      those of one part each
     alert_records    alerts, which are queued until they are delivered
-    receipts         receipts as JSON, and the words for how a request ended
+    receipts         the receipt of a request, its JSON, and the words for how it ended
     observations     refusals and calls to providers, which are counted beside the books
     periods          days, weeks and months, for budgets
     rates            the limits of a request, and the refusals of what exceeds them
     locations        where a ledger is: a file, or the address of a database
     serving/         decisions in memory and one writer, whichever database there is
     sql/             statements that databases share, and the operator's books made of them
-    sqlite/          the implementation in one SQLite file; README.md has its rules
-    postgres/        the implementation in PostgreSQL, for several gateways
+    sqlite/          a ledger in one SQLite file, for one serving process
+    postgres/        a ledger in PostgreSQL, for several
+
+README.md has the rules of both, their tables, and what is done in which order.
 
 The life of money:
 
@@ -192,18 +194,20 @@ def open_ledger(
 
     Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
     on, `tell` is called every few seconds. After each commit `note_commit` gets the number of its
-    requests and its seconds, on the event loop. PostgreSQL keeps requests for `retention_months`
-    months, this one included, or for ever if it is 0.
+    requests and its seconds, on the event loop. PostgreSQL keeps the requests of this
+    month and of the `retention_months` - 1 before it, or all if that is 0.
 
     Raises:
-        LedgerLocked: another process serves from it.
+        LedgerLocked: another process serves from the file.
         LedgerMismatch: the audit failed.
         LedgerError: it cannot be used; the text says why.
     """
     opening: Callable[..., AbstractAsyncContextManager[Ledger]]
     match location:
         case Path():
-            from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
+            from gateway.ledger.sqlite.serving.ledger import (
+                SqliteLedger,
+            )  # most commands do not serve
 
             opening = partial(SqliteLedger.open, location, create=create)
         case DatabaseUrl(url):
@@ -218,7 +222,8 @@ def check_ledger(location: Location) -> bool:
     """Return whether a gateway on this machine serves from the database; nothing is made or changed.
 
     Raises:
-        LedgerError: it could not be opened, or not be made.
+        LedgerError: it could not be opened, or not be made; or a setting of PostgreSQL, such as
+            `fsync = off`, can lose what was committed.
     """
     match location:
         case Path():
@@ -235,7 +240,7 @@ def check_ledger(location: Location) -> bool:
 def open_books(
     location: Location, *, create: bool = False, clock: Callable[[], int] = unix_ms
 ) -> Books:
-    """Open the operator's books, whether or not a server runs.
+    """Open the operator's books, whether or not a gateway serves.
 
     Raises:
         LedgerError: there is no ledger at `location`, or it cannot be used.

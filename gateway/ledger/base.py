@@ -31,7 +31,7 @@ from gateway.money import Price, Tokens
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """An account as the server knows it; only the ledger writes to it, but for `rates`."""
+    """An account in the memory of a serving process; only the ledger writes to it, but for `rates`."""
 
     id: int
     name: str
@@ -50,7 +50,7 @@ class Account:
 
 @dataclass(slots=True, eq=False)
 class Key:
-    """A key as the server knows it, without the secret; only the ledger writes to it, but for `rates`."""
+    """A key in that memory, without the secret; only the ledger writes to it, but for `rates`."""
 
     id: str
     account: Account
@@ -90,9 +90,9 @@ class Admission:
     started_ms: int
     """Wall clock, Unix milliseconds."""
     key_rate: Rate | None = None
-    """The limits of the key; None: there are none."""
+    """The limits of the key; None if it has none."""
     account_rate: Rate | None = None
-    """Those of the account."""
+    """The limits of the account; None if it has none."""
     expected_tokens: int = 0
     """The count for the rates until the settlement tells the true one, which is 0 for a void."""
 
@@ -143,7 +143,7 @@ class Hold:
     resolved: bool = False
     """True when nothing is held any more: the settlement is committed, or it failed for good."""
     budget: Budget | None = None
-    """That of the key when the hold was taken; it is charged."""
+    """The key's budget when the hold was taken; this one is charged."""
 
 
 class Ledger(Counts, Protocol):
@@ -159,7 +159,7 @@ class Ledger(Counts, Protocol):
 
     @property
     def log_bytes(self) -> int:
-        """Return the size of SQLite's write-ahead log, as it was a moment ago; 0 with PostgreSQL."""
+        """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
 
     def find_key(self, digest: bytes) -> Key | None:
         """Look a live key up in memory; one that ended is found for a while, see `Key.is_live`."""

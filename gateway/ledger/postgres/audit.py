@@ -60,7 +60,7 @@ _COUNT_MESSAGE: Final = _HELD_MESSAGE + "; it has {{3}} in flight, and {{4}} pen
 
 
 def _compare_holds(what: str) -> Check:
-    """Make the check of the holds of accounts or keys, which have also the number of them."""
+    """Make the check of what accounts or keys hold, and of how many requests they have in flight."""
     table, column = f"{what}s", f"{what}_id"
     sql = _HELD.format(table=table, column=column, counts=_COUNTS, more=_IN_FLIGHT)
     return Check(sql, _COUNT_MESSAGE.format(what=what))

@@ -1,4 +1,4 @@
-"""Who serves: each process has a row, whose epoch it names in every transaction."""
+"""Nodes: each process that serves has a row, whose epoch it names in every transaction."""
 
 from __future__ import annotations
 

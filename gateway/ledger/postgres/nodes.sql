@@ -1,4 +1,4 @@
--- What several nodes need: who serves, what was changed beside them, the rates that they share.
+-- Tables that only several nodes need: the nodes, changes that others commit, the use of rates.
 
 -- One row for each process that ever served. Times are the database's.
 CREATE TABLE nodes (

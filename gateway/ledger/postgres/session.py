@@ -36,7 +36,7 @@ SETTINGS: Final[Mapping[str, str | int]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 5000,
 }
-"""What a URL may say otherwise; see "Parameter Key Words" in PostgreSQL's documentation of libpq."""
+"""Defaults, which the parameters of a URL override; see "Parameter Key Words" in PostgreSQL's documentation of libpq."""
 BOOKS_LOCK: Final = "(4743, 0)"
 """Rounds take it shared, a change of the books alone."""
 IDLE_MS: Final = 2000
@@ -61,7 +61,7 @@ class _TruthDumper(Dumper):
 
 
 class _TextDumper(StrDumperUnknown):
-    """PostgreSQL has no text with NUL, and so no text is equal to one that has it."""
+    """Replaces NUL, which PostgreSQL's text cannot have; no stored text is equal to the result."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))

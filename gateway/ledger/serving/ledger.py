@@ -1,4 +1,4 @@
-"""What serving ledgers have in common: reads from memory, settlements and waits in the queue."""
+"""The part of a serving ledger that is the same with each database: memory, queue and waits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reader(Protocol):
 
 
 class ServingLedger:
-    """Implements `base.Ledger`, but for `hold`, `confirm` and `log_bytes`, which each database has."""
+    """Implements `base.Ledger`, but for `hold`, `confirm` and `log_bytes`, which subclasses add."""
 
     def __init__(self, memory: Memory, writer: Writer, reader: Reader, observer: Observer) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""What a serving process looks up beside its rounds: receipts, spending, and keys that ended."""
+"""Lookups of a serving process beside its rounds: receipts, spending, and keys that ended."""
 
 from __future__ import annotations
 

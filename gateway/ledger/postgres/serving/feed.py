@@ -1,4 +1,4 @@
-"""What others changed: rows of `changes` that became visible since the last look.
+"""Changes that others commit: rows of `changes` that became visible since the last look.
 
 Transactions become visible in another order than their rows were numbered in. So a look goes back to
 the oldest transaction that was under way at the look before, and leaves out what it has seen.
