@@ -146,11 +146,16 @@ def describe(error: Exception) -> str:
     return [line for line in lines if not line.startswith("\t")][-1]
 
 
-def transaction(session: Session) -> AbstractContextManager[None]:
-    """Change the books: no round and no other change runs meanwhile."""
+def transaction(session: Session, wait_ms: int | None = None) -> AbstractContextManager[None]:
+    """Change the books: no round and no other change runs meanwhile.
+
+    If `wait_ms` is given, waiting longer than that for a lock raises psycopg.Error. The setting is the
+    transaction's, as a pool may give the connection to somebody else afterwards.
+    """
+    limit = "" if wait_ms is None else f" SET LOCAL lock_timeout = {wait_ms};"
     return commit_at_end(
         session,
-        f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
+        f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};{limit}"
         f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}",
     )
 
