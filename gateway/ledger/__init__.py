@@ -13,6 +13,7 @@
     periods          days, weeks and months, for budgets
     rates            the limits of a request, and the refusals of what exceeds them
     locations        where a ledger is: a file, or the address of a database
+    opening          opens, checks and makes the ledger of a location
     serving/         decisions in memory and one writer, whichever database there is
     sql/             statements that databases share, and the operator's books made of them
     sqlite/          a ledger in one SQLite file, for one serving process
@@ -40,12 +41,6 @@ Other folders import from here, never from the modules. May import: the leaves.
 """
 
 from __future__ import annotations
-
-import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
-from functools import partial
-from pathlib import Path
 
 from gateway.ledger.alert_records import Alert as Alert
 from gateway.ledger.alert_records import AlertState as AlertState
@@ -100,6 +95,11 @@ from gateway.ledger.observations import CallSums as CallSums
 from gateway.ledger.observations import RefusalView as RefusalView
 from gateway.ledger.observations import UpstreamFailure as UpstreamFailure
 from gateway.ledger.observations import UpstreamView as UpstreamView
+from gateway.ledger.opening import check_ledger as check_ledger
+from gateway.ledger.opening import find_server as find_server
+from gateway.ledger.opening import make_ledger as make_ledger
+from gateway.ledger.opening import open_books as open_books
+from gateway.ledger.opening import open_ledger as open_ledger
 from gateway.ledger.periods import Period as Period
 from gateway.ledger.periods import Span as Span
 from gateway.ledger.periods import find_span as find_span
@@ -162,135 +162,3 @@ from gateway.ledger.usage_records import UsagePoint as UsagePoint
 from gateway.ledger.usage_records import UsageReport as UsageReport
 from gateway.ledger.usage_records import sum_costs as sum_costs
 from gateway.ledger.usage_records import sum_usage as sum_usage
-from gateway.times import unix_ms
-
-log = logging.getLogger("gateway.ledger")
-
-
-@contextmanager
-def _need_driver() -> Iterator[None]:
-    """Say how to install PostgreSQL's driver, which is an extra, where an import lacks it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
-            raise
-        raise LedgerError(
-            "[storage] url needs PostgreSQL's driver: pip install 'gateway[postgres]'"
-        ) from error
-
-
-def open_ledger(
-    location: Location,
-    *,
-    create: bool = True,
-    clock: Callable[[], int] = unix_ms,
-    commit_seconds: float = COMMIT_SECONDS,
-    tell: Callable[[str], None] = log.info,
-    note_commit: Callable[[int, float], None] | None = None,
-    retention_months: int = 0,
-) -> AbstractAsyncContextManager[Ledger]:
-    """Open the ledger of a serving process; leaving it commits what is queued.
-
-    Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
-    on, `tell` is called every few seconds. After each commit `note_commit` gets the number of its
-    requests and its seconds, on the event loop. PostgreSQL keeps the requests of this
-    month and of the `retention_months` - 1 before it, or all if that is 0.
-
-    Raises:
-        LedgerLocked: another process serves from the file.
-        LedgerMismatch: the audit failed.
-        LedgerError: it cannot be used; the text says why.
-    """
-    opening: Callable[..., AbstractAsyncContextManager[Ledger]]
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.serving.ledger import (
-                SqliteLedger,
-            )  # most commands do not serve
-
-            opening = partial(SqliteLedger.open, location, create=create)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.serving.ledger import PostgresLedger
-
-            opening = partial(PostgresLedger.open, url, retention_months=retention_months)
-    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)
-
-
-def check_ledger(location: Location) -> bool:
-    """Return whether a gateway on this machine serves from the database; nothing is made or changed.
-
-    Raises:
-        LedgerError: it could not be opened, or not be made; or a setting of PostgreSQL, such as
-            `fsync = off`, can lose what was committed.
-    """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.schema import check_file
-
-            return check_file(location)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.schema import check_database
-
-            return check_database(url) and find_server(location) is not None
-
-
-def open_books(
-    location: Location, *, create: bool = False, clock: Callable[[], int] = unix_ms
-) -> Books:
-    """Open the operator's books, whether or not a gateway serves.
-
-    Raises:
-        LedgerError: there is no ledger at `location`, or it cannot be used.
-    """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.books import SqliteBooks  # only the opener needs SQLite
-
-            return SqliteBooks(location, create=create, clock=clock)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.books import PostgresBooks
-
-            return PostgresBooks(url, create=create, clock=clock)
-
-
-def make_ledger(
-    location: Location,
-    version: int,
-    records: Iterable[MoveRecord],
-    *,
-    clock: Callable[[], int] = unix_ms,
-) -> AuditReport:
-    """Make a new ledger of the records of another, of this version of the schema, if they add up.
-
-    Raises:
-        BadRecord: the version is unknown, or a record has no place in a ledger of it.
-        LedgerError: the ledger cannot be made.
-    """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite import moving  # only a move needs it
-
-            return moving.make_ledger(location, version, records, clock())
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres import moving as postgres_moving
-
-            return postgres_moving.make_ledger(url, version, records, clock())
-
-
-def find_server(location: Location) -> int | None:
-    """Return the id of the process of this machine that serves from it; None if there is none."""
-    match location:
-        case Path():
-            from gateway.ledger.sqlite import files
-
-            return files.find_server(location)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres import nodes
-
-            return nodes.find_server(url)
