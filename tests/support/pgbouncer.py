@@ -78,4 +78,6 @@ def run_bouncer(
         bouncer.start()
         yield bouncer
     finally:
+        if daemon.process is not None:
+            bouncer.stop()
         daemon.remove()

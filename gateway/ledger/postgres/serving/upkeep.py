@@ -19,7 +19,7 @@ LOOK_SECONDS: Final = 1.0
 HOUR_SECONDS: Final = 3600.0
 """How often months are made and old rows forgotten."""
 MONTHS_AHEAD: Final = 2
-"""Months whose partitions are made before they begin: an upkeep that fails has time."""
+"""The number of months made before they begin: a node may not run for one of them."""
 WAIT_MS: Final = 300
 """How long months wait for a lock: less than the second after which a server looks for deadlocks."""
 

@@ -36,7 +36,13 @@ def keys(books: AnyBooks) -> list[str]:
         (1, void()),
     ]
     items = [
-        Item(Hold(admission(), account, Key(ids[n], account, KeyTerms()), 9), True, end)
+        Item(
+            Hold(
+                admission(started_ms=NOW_MS - DAY_MS), account, Key(ids[n], account, KeyTerms()), 9
+            ),
+            True,
+            end,
+        )
         for n, end in ends
     ]
     add_requests(books.connection, items, NOW_MS)
