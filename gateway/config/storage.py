@@ -13,7 +13,7 @@ from gateway.ledger import DatabaseUrl, read_database_url
 LookUp = Callable[[str], tuple[str, str | None]]
 
 LEAST_MONTHS: Final = 2
-"""Budgets and sums need the requests of the present month and of the last one."""
+"""The least `retention_months` but 0: budgets and sums need the requests of two months."""
 
 
 def read_storage(
@@ -50,7 +50,7 @@ def read_storage(
 
 
 def _find_url(place: Place, url: str, look_up: LookUp) -> DatabaseUrl:
-    """Unlike a provider, the ledger is not off without its secret."""
+    """Read the address. Without it nothing can start, while a provider without its key is just off."""
     try:
         address, reason = look_up(url)
         if reason is None:

@@ -8,15 +8,18 @@
     key_records  budget_records  code_records  call_records  token_records  usage_records
                      those of one part each
     alert_records    alerts, which are queued until they are delivered
-    receipts         receipts as JSON, and the words for how a request ended
+    receipts         the receipt of a request, its JSON, and the words for how it ended
     observations     refusals and calls to providers, which are counted beside the books
     periods          days, weeks and months, for budgets
     rates            the limits of a request, and the refusals of what exceeds them
     locations        where a ledger is: a file, or the address of a database
+    opening          opens, checks and makes the ledger of a location
     serving/         decisions in memory and one writer, whichever database there is
     sql/             statements that databases share, and the operator's books made of them
-    sqlite/          the implementation in one SQLite file; README.md has its rules
-    postgres/        the implementation in PostgreSQL, for several gateways
+    sqlite/          a ledger in one SQLite file, for one serving process
+    postgres/        a ledger in PostgreSQL, for several
+
+README.md has the rules of both, their tables, and what is done in which order.
 
 The life of money:
 
@@ -39,12 +42,6 @@ Other folders import from here, never from the modules. May import: the leaves.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
-from functools import partial
-from pathlib import Path
-
 from gateway.ledger.alert_records import Alert as Alert
 from gateway.ledger.alert_records import AlertState as AlertState
 from gateway.ledger.alert_records import AlertView as AlertView
@@ -56,12 +53,9 @@ from gateway.ledger.alert_records import write_alert as write_alert
 from gateway.ledger.base import COMMIT_SECONDS as COMMIT_SECONDS
 from gateway.ledger.base import Account as Account
 from gateway.ledger.base import Admission as Admission
-from gateway.ledger.base import Correction as Correction
 from gateway.ledger.base import Hold as Hold
 from gateway.ledger.base import Key as Key
 from gateway.ledger.base import Ledger as Ledger
-from gateway.ledger.base import Outcome as Outcome
-from gateway.ledger.base import Receipt as Receipt
 from gateway.ledger.base import Settlement as Settlement
 from gateway.ledger.books import Books as Books
 from gateway.ledger.budget_records import Allowance as Allowance
@@ -101,6 +95,11 @@ from gateway.ledger.observations import CallSums as CallSums
 from gateway.ledger.observations import RefusalView as RefusalView
 from gateway.ledger.observations import UpstreamFailure as UpstreamFailure
 from gateway.ledger.observations import UpstreamView as UpstreamView
+from gateway.ledger.opening import check_ledger as check_ledger
+from gateway.ledger.opening import find_server as find_server
+from gateway.ledger.opening import make_ledger as make_ledger
+from gateway.ledger.opening import open_books as open_books
+from gateway.ledger.opening import open_ledger as open_ledger
 from gateway.ledger.periods import Period as Period
 from gateway.ledger.periods import Span as Span
 from gateway.ledger.periods import find_span as find_span
@@ -109,6 +108,9 @@ from gateway.ledger.rates import refuse_concurrency as refuse_concurrency
 from gateway.ledger.rates import refuse_requests as refuse_requests
 from gateway.ledger.rates import refuse_tokens as refuse_tokens
 from gateway.ledger.receipts import ENDINGS as ENDINGS
+from gateway.ledger.receipts import Correction as Correction
+from gateway.ledger.receipts import Outcome as Outcome
+from gateway.ledger.receipts import Receipt as Receipt
 from gateway.ledger.receipts import describe_receipt as describe_receipt
 from gateway.ledger.records import CLI as CLI
 from gateway.ledger.records import FIRST_START as FIRST_START
@@ -160,132 +162,3 @@ from gateway.ledger.usage_records import UsagePoint as UsagePoint
 from gateway.ledger.usage_records import UsageReport as UsageReport
 from gateway.ledger.usage_records import sum_costs as sum_costs
 from gateway.ledger.usage_records import sum_usage as sum_usage
-from gateway.times import unix_ms
-
-log = logging.getLogger("gateway.ledger")
-
-
-@contextmanager
-def _need_driver() -> Iterator[None]:
-    """Say how to install PostgreSQL's driver, which is an extra, where an import lacks it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
-            raise
-        raise LedgerError(
-            "[storage] url needs PostgreSQL's driver: pip install 'gateway[postgres]'"
-        ) from error
-
-
-def open_ledger(
-    location: Location,
-    *,
-    create: bool = True,
-    clock: Callable[[], int] = unix_ms,
-    commit_seconds: float = COMMIT_SECONDS,
-    tell: Callable[[str], None] = log.info,
-    note_commit: Callable[[int, float], None] | None = None,
-    retention_months: int = 0,
-) -> AbstractAsyncContextManager[Ledger]:
-    """Open the ledger of a serving process; leaving it commits what is queued.
-
-    Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
-    on, `tell` is called every few seconds. After each commit `note_commit` gets the number of its
-    requests and its seconds, on the event loop. PostgreSQL keeps requests for `retention_months`
-    months, this one included, or for ever if it is 0.
-
-    Raises:
-        LedgerLocked: another process serves from it.
-        LedgerMismatch: the audit failed.
-        LedgerError: it cannot be used; the text says why.
-    """
-    opening: Callable[..., AbstractAsyncContextManager[Ledger]]
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.serving.ledger import SqliteLedger  # the CLI needs no server
-
-            opening = partial(SqliteLedger.open, location, create=create)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.serving.ledger import PostgresLedger
-
-            opening = partial(PostgresLedger.open, url, retention_months=retention_months)
-    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)
-
-
-def check_ledger(location: Location) -> bool:
-    """Return whether a gateway on this machine serves from the database; nothing is made or changed.
-
-    Raises:
-        LedgerError: it could not be opened, or not be made.
-    """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.schema import check_file
-
-            return check_file(location)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.schema import check_database
-
-            return check_database(url) and find_server(location) is not None
-
-
-def open_books(
-    location: Location, *, create: bool = False, clock: Callable[[], int] = unix_ms
-) -> Books:
-    """Open the operator's books, whether or not a server runs.
-
-    Raises:
-        LedgerError: there is no ledger at `location`, or it cannot be used.
-    """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.books import SqliteBooks  # only the opener needs SQLite
-
-            return SqliteBooks(location, create=create, clock=clock)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.books import PostgresBooks
-
-            return PostgresBooks(url, create=create, clock=clock)
-
-
-def make_ledger(
-    location: Location,
-    version: int,
-    records: Iterable[MoveRecord],
-    *,
-    clock: Callable[[], int] = unix_ms,
-) -> AuditReport:
-    """Make a new ledger of the records of another, of this version of the schema, if they add up.
-
-    Raises:
-        BadRecord: the version is unknown, or a record has no place in a ledger of it.
-        LedgerError: the ledger cannot be made.
-    """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite import moving  # only a move needs it
-
-            return moving.make_ledger(location, version, records, clock())
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres import moving as postgres_moving
-
-            return postgres_moving.make_ledger(url, version, records, clock())
-
-
-def find_server(location: Location) -> int | None:
-    """Return the id of the process of this machine that serves from it; None if there is none."""
-    match location:
-        case Path():
-            from gateway.ledger.sqlite import files
-
-            return files.find_server(location)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres import nodes
-
-            return nodes.find_server(url)

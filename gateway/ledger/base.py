@@ -1,9 +1,10 @@
 """The contract of a serving ledger: its protocol and records.
 
-Hold, confirm, settle. `hold` is one synchronous step with its check, so no two requests of a process
-pass on the same money: it decides by what this process knows. `confirm` decides by what is known to
-all processes that serve from the ledger, before the request goes to a provider. `settle` queues the charge (or the void) synchronously and returns an awaitable that
-ends once it is committed; the caller's last bytes wait for it. Both are at most once per hold.
+Hold, confirm, settle. `hold` checks and reserves in one synchronous step, so no two requests of a
+process pass on the same money; it decides by what this process knows. `confirm` decides by what is
+known to all processes that serve from the ledger, before the request goes to a provider. `settle`
+queues the charge (or the void) synchronously and returns an awaitable that ends once it is committed;
+the caller's last bytes wait for it. Confirm and settle are done at most once per hold.
 
     pending ── settle(a cost) ──> posted    (one charge entry, unique per request)
             ── settle(no cost) ─> voided    (no entry)
@@ -17,32 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from gateway.ledger.budget_records import Budget
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.observations import Counts
 from gateway.ledger.rates import Rate
+from gateway.ledger.receipts import Outcome, Receipt
 from gateway.ledger.usage_records import Spent
 from gateway.money import Price, Tokens
-
-Outcome = Literal[
-    "pending",  # in flight
-    "complete",  # the reply is complete
-    "caller_left",  # the caller went away
-    "upstream_error",  # the provider failed, refused or broke off
-    "upstream_timeout",  # a deadline of the gateway passed
-    "rejected",  # the upstream rejected the caller's request
-    "ledger_error",  # the charge could not be written
-    "shutdown",  # the gateway was stopped
-    "internal_error",  # a fault of the gateway
-    "interrupted",  # the gateway died; noticed at the next start
-]
 
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """An account as the server knows it; only the ledger writes to it, but for `rates`."""
+    """An account in the memory of a serving process; only the ledger writes to it, but for `rates`."""
 
     id: int
     name: str
@@ -61,7 +50,7 @@ class Account:
 
 @dataclass(slots=True, eq=False)
 class Key:
-    """A key as the server knows it, without the secret; only the ledger writes to it, but for `rates`."""
+    """A key in that memory, without the secret; only the ledger writes to it, but for `rates`."""
 
     id: str
     account: Account
@@ -101,9 +90,9 @@ class Admission:
     started_ms: int
     """Wall clock, Unix milliseconds."""
     key_rate: Rate | None = None
-    """The limits of the key; None: there are none."""
+    """The limits of the key; None if it has none."""
     account_rate: Rate | None = None
-    """Those of the account."""
+    """The limits of the account; None if it has none."""
     expected_tokens: int = 0
     """The count for the rates until the settlement tells the true one, which is 0 for a void."""
 
@@ -154,49 +143,7 @@ class Hold:
     resolved: bool = False
     """True when nothing is held any more: the settlement is committed, or it failed for good."""
     budget: Budget | None = None
-    """That of the key when the hold was taken; it is charged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """A correction that the operator made to a request's charge."""
-
-    amount_nano: int
-    """Positive amounts were added to the balance."""
-    note: str
-    created_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The ledger's record of one request, for its caller."""
-
-    request_id: str
-    key_id: str
-    state: Literal["pending", "posted", "voided"]
-    outcome: Outcome
-    model: str
-    provider: str
-    stream: bool
-    price: Price
-    hold_nano: int
-    started_ms: int
-    attempts: int | None = None
-    """How many routes were tried; None if the request is pending or interrupted."""
-    status: int | None = None
-    """None if the request is pending or interrupted."""
-    tokens: Tokens = field(default_factory=Tokens)
-    web_searches: int = 0
-    price_rule: str = ""
-    """The conditions that chose `price`; "" for the model's base price."""
-    cost_nano: int = 0
-    estimated: bool = False
-    first_byte_ms: int | None = None
-    """Time from admission to the caller's first byte."""
-    ended_ms: int | None = None
-    """For interrupted requests, the time of the recovery."""
-    corrections: tuple[Correction, ...] = ()
-    """Oldest first."""
+    """The key's budget when the hold was taken; this one is charged."""
 
 
 class Ledger(Counts, Protocol):
@@ -212,7 +159,7 @@ class Ledger(Counts, Protocol):
 
     @property
     def log_bytes(self) -> int:
-        """Return the size of the log of recent commits, as it was a moment ago."""
+        """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
 
     def find_key(self, digest: bytes) -> Key | None:
         """Look a live key up in memory; one that ended is found for a while, see `Key.is_live`."""
@@ -251,7 +198,7 @@ class Ledger(Counts, Protocol):
         """
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
-        """Hold more, in memory: the request has used more than was expected."""
+        """Hold more, as the request has used more than was expected; less changes nothing."""
 
     async def wait_admitted(self, hold: Hold) -> None:
         """Return once the request's row is committed. Await it before the caller's first byte.

@@ -65,7 +65,7 @@ class BudgetView(BudgetStanding):
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Budget:
-    """A budget as the server knows it, shared by its keys; only the ledger writes to it."""
+    """A budget in the memory of a serving process, shared by its keys; only the ledger writes to it."""
 
     id: int
     account_id: int

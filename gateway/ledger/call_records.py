@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.ledger.base import Outcome, Receipt
 from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.receipts import Outcome, Receipt
 from gateway.ledger.usage_records import KeyLabel
 from gateway.money import Tokens
 

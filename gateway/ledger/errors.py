@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LedgerError(Exception):
-    """The ledger cannot be opened or used; the text names the file and what to do."""
+    """The ledger cannot be opened or used; the text names the file or database and what to do."""
 
 
 class LedgerMissing(LedgerError):

@@ -1,4 +1,4 @@
-"""Receipts as JSON, and the words for how a request ended and who ended it.
+"""The receipt of a request, its JSON, and the words for how it ended and who ended it.
 
 The API, the console and the command line show the same receipt and the same words.
 """
@@ -6,13 +6,74 @@ The API, the console and the command line show the same receipt and the same wor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
-from gateway.ledger.base import Correction, Outcome, Receipt
-from gateway.money import describe_amount, describe_price, describe_tokens, format_tokens
+from gateway.money import (
+    Price,
+    Tokens,
+    describe_amount,
+    describe_price,
+    describe_tokens,
+    format_tokens,
+)
 from gateway.times import format_iso
+
+Outcome = Literal[
+    "pending",  # in flight
+    "complete",  # the reply is complete
+    "caller_left",  # the caller went away
+    "upstream_error",  # the provider failed, refused or broke off
+    "upstream_timeout",  # a deadline of the gateway passed
+    "rejected",  # the upstream rejected the caller's request
+    "ledger_error",  # the charge could not be written
+    "shutdown",  # the gateway was stopped
+    "internal_error",  # a fault of the gateway
+    "interrupted",  # the gateway died; its next start, or another node, noticed it
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A correction that the operator made to a request's charge."""
+
+    amount_nano: int
+    """Positive amounts were added to the balance."""
+    note: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The ledger's record of one request, for its caller."""
+
+    request_id: str
+    key_id: str
+    state: Literal["pending", "posted", "voided"]
+    outcome: Outcome
+    model: str
+    provider: str
+    stream: bool
+    price: Price
+    hold_nano: int
+    started_ms: int
+    attempts: int | None = None
+    """How many routes were tried; None if the request is pending or interrupted."""
+    status: int | None = None
+    """None if the request is pending or interrupted."""
+    tokens: Tokens = field(default_factory=Tokens)
+    web_searches: int = 0
+    price_rule: str = ""
+    """The conditions that chose `price`; "" for the model's base price."""
+    cost_nano: int = 0
+    estimated: bool = False
+    first_byte_ms: int | None = None
+    """Time from admission to the caller's first byte."""
+    ended_ms: int | None = None
+    """For interrupted requests, the time of the recovery or the take-over."""
+    corrections: tuple[Correction, ...] = ()
+    """Oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ schema    tables and functions: made, checked, migrated. The scripts have the ru
 audit     the proof of the books
 moving    every row as records, and a ledger made of them
 books     implements `Books`
-nodes     who serves
+nodes     the processes that serve
+observations  sums of refusals and of calls to providers, written beside the books
 serving/  implements `Ledger`
 
 A request's way through it:

@@ -1,4 +1,4 @@
--- Why one request more does not fit the rates of a key or an account; NULL if it does. `terms` are
+-- Return why one more request exceeds the rates of a key or an account; NULL if it fits. `terms` are
 -- requests and tokens per minute, and requests at once; 0 is no limit. `more` requests with so many
 -- tokens were admitted in this batch. A bucket holds the amount of one minute and refills evenly; it is
 -- kept as the time at which it will be full, in microseconds. A full one takes any amount.

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.postgres.session import Session, transaction
+from gateway.ledger.postgres.session import Session, snapshot, transaction
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.audit import prove, read_checkpoint, read_last_entry, write_checkpoint
 from gateway.ledger.sql.checks import COST, COSTS_MESSAGE, Check
 from gateway.money import TOKENS_PER_PRICE
-
-BEGIN_SNAPSHOT: Final = (
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
-    " SET LOCAL work_mem = '32MB'; SET LOCAL jit = off"
-)
-"""Sums over a month are sorted in memory, and need no compiler. A pool hands the settings to nobody."""
 
 _HELD: Final = """
     SELECT {table}.id, {table}.held_nano, coalesce(pending.held_nano, 0), {counts}
@@ -66,7 +60,7 @@ _COUNT_MESSAGE: Final = _HELD_MESSAGE + "; it has {{3}} in flight, and {{4}} pen
 
 
 def _compare_holds(what: str) -> Check:
-    """Make the check of the holds of accounts or keys, which have also the number of them."""
+    """Make the check of what accounts or keys hold, and of how many requests they have in flight."""
     table, column = f"{what}s", f"{what}_id"
     sql = _HELD.format(table=table, column=column, counts=_COUNTS, more=_IN_FLIGHT)
     return Check(sql, _COUNT_MESSAGE.format(what=what))
@@ -95,16 +89,12 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
     """
     with transaction(session):  # no round is under way: later entries have later numbers
         last = read_last_entry(session)
-    session.run(BEGIN_SNAPSHOT)  # one state for all checks
-    try:
+    with snapshot(session):
         (kept_from_ms,) = session.execute("SELECT kept_from_ms FROM retention").fetchone() or (0,)
         since = 0 if full else read_checkpoint(session)
         report = prove(
             session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS
         )
-    finally:
-        if not session.is_broken:
-            session.run("ROLLBACK")
     if report.ok:
         with transaction(session):
             write_checkpoint(session, last, now_ms)

@@ -1,4 +1,4 @@
-"""How statements of `ledger.sql` are said to PostgreSQL.
+"""Translate statements of `ledger.sql` for PostgreSQL.
 
 They are written for SQLite's parser where the two differ in words alone; see `sql.connection`.
 """

@@ -64,7 +64,7 @@ _DOUBLED: Final = {
         GROUP BY account_id, idempotency_key HAVING count(*) > 1 LIMIT 1
     """,
 }
-"""What no index of a partitioned table can forbid."""
+"""Doubles that no index of a partitioned table can forbid."""
 _NUMBERED: Final = ("accounts", "budgets", "entries", "events", "upstream_failures")
 _KEEP_NUMBER: Final = (
     "SELECT setval(pg_get_serial_sequence('{0}', 'id'), max(id)) FROM {0} HAVING max(id) > 0"

@@ -1,4 +1,4 @@
-"""Who serves: each process has a row, whose epoch it names in every transaction."""
+"""Nodes: each process that serves has a row, whose epoch it names in every transaction."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class DeadNode:
     """A node whose requests were interrupted."""
 
     id: int
@@ -83,11 +83,11 @@ def renew(session: Session, node: Node) -> None:
 
 def take_over(
     session: Session, node: Node, silence_seconds: float, now_ms: int | None
-) -> Iterator[Dead]:
+) -> Iterator[DeadNode]:
     """Interrupt the requests of nodes that died, for as long as this one was seen without a break."""
     values = (node.id, node.epoch, f"{silence_seconds:f}", now_ms)
     for row in session.execute(_TAKE_OVER, values):
-        yield Dead(*row)
+        yield DeadNode(*row)
 
 
 def leave(session: Session, node: Node) -> None:

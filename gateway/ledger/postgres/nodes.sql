@@ -1,4 +1,4 @@
--- What several nodes need: who serves, what was changed beside them, the rates that they share.
+-- Tables that only several nodes need: the nodes, changes that others commit, the use of rates.
 
 -- One row for each process that ever served. Times are the database's.
 CREATE TABLE nodes (
@@ -19,7 +19,7 @@ CREATE INDEX nodes_alive ON nodes (seen_at) WHERE ended_at IS NULL;
 
 CREATE TABLE changes (
     seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- Rows become visible in another order than they were numbered in; see `read_changes`.
+    -- Rows become visible in another order than they were numbered in; see `serving/feed.py`.
     xid XID8 NOT NULL DEFAULT pg_current_xact_id(),
     made_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
     kind TEXT NOT NULL CHECK (kind IN ('account', 'key', 'budget')),

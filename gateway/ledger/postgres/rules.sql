@@ -1,4 +1,4 @@
--- What no program may do, whatever it believes.
+-- Triggers against what no program may do: change history, or end something twice.
 
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

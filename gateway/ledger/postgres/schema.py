@@ -10,7 +10,7 @@ import psycopg
 
 from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.postgres.session import Session, connect, explain
+from gateway.ledger.postgres.session import Session, commit_at_end, connect, explain
 
 MIGRATIONS: Final = (("tables.sql", "requests.sql", "rules.sql", "nodes.sql"),)
 """Scripts n migrate version n to version n + 1."""
@@ -52,7 +52,7 @@ def _check_server(session: Session, url: str) -> None:
 
 
 def check_database(url: str) -> bool:
-    """Return whether a node serves from the database; nothing is made or changed.
+    """Return whether the database has a ledger of the present schema; nothing is made or changed.
 
     Raises:
         LedgerError: it cannot be used, or one of its settings can lose what was committed.
@@ -60,15 +60,9 @@ def check_database(url: str) -> bool:
     with closing(connect(url)) as session:
         try:
             _check_settings(session, url)
-            if _read_version(session, url) < len(MIGRATIONS):
-                return False
-            (serves,) = session.execute(
-                "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
-                " AND seen_at > clock_timestamp() - INTERVAL '5 s')"
-            ).fetchone() or (False,)
+            return _read_version(session, url) >= len(MIGRATIONS)
         except psycopg.Error as error:
             raise explain(url, error) from error
-    return bool(serves)
 
 
 def _check_settings(session: Session, url: str) -> None:
@@ -106,9 +100,7 @@ def _read_version(session: Session, url: str) -> int:
 
 def _migrate(session: Session, url: str, *, create: bool) -> None:
     """Run the missing scripts in one transaction; a second node then finds it done."""
-    session.run("BEGIN")
-    try:
-        session.run(_SCHEMA_LOCK)
+    with commit_at_end(session, f"BEGIN; {_SCHEMA_LOCK}"):
         version = _read_version(session, url)
         if version == 0 and not create:
             raise LedgerMissing(
@@ -126,10 +118,6 @@ def _migrate(session: Session, url: str, *, create: bool) -> None:
                 (len(MIGRATIONS), WORKS_SINCE),
             )
             session.execute("SELECT make_months(now(), 2)")
-        session.run("COMMIT")
-    finally:
-        if not session.is_broken and session.in_transaction:
-            session.run("ROLLBACK")
 
 
 def _read_script(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, Final
 
 import psycopg
@@ -36,11 +36,16 @@ SETTINGS: Final[Mapping[str, str | int]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 5000,
 }
-"""What a URL may say otherwise; see "Parameter Key Words" in PostgreSQL's documentation of libpq."""
+"""Defaults, which the parameters of a URL override; see "Parameter Key Words" in PostgreSQL's documentation of libpq."""
 BOOKS_LOCK: Final = "(4743, 0)"
 """Rounds take it shared, a change of the books alone."""
 IDLE_MS: Final = 2000
 """How long a change of the books may pause, before the server ends it: rounds wait meanwhile."""
+BEGIN_SNAPSHOT: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+    " SET LOCAL work_mem = '32MB'; SET LOCAL jit = off"
+)
+"""Sums over a month are sorted in memory, and need no compiler. A pool hands the settings to nobody."""
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
@@ -56,7 +61,7 @@ class _TruthDumper(Dumper):
 
 
 class _TextDumper(StrDumperUnknown):
-    """PostgreSQL has no text with NUL, and so no text is equal to one that has it."""
+    """Replaces NUL, which PostgreSQL's text cannot have; no stored text is equal to the result."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
@@ -141,18 +146,40 @@ def describe(error: Exception) -> str:
     return [line for line in lines if not line.startswith("\t")][-1]
 
 
+def transaction(session: Session, wait_ms: int | None = None) -> AbstractContextManager[None]:
+    """Change the books: no round and no other change runs meanwhile.
+
+    If `wait_ms` is given, waiting longer than that for a lock raises psycopg.Error. The setting is the
+    transaction's, as a pool may give the connection to somebody else afterwards.
+    """
+    limit = "" if wait_ms is None else f" SET LOCAL lock_timeout = {wait_ms};"
+    return commit_at_end(
+        session,
+        f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};{limit}"
+        f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}",
+    )
+
+
 @contextmanager
-def transaction(session: Session) -> Iterator[None]:
-    """Change the books: no round and no other change is beside it. COMMIT, or ROLLBACK on an error."""
+def commit_at_end(session: Session, begin: str) -> Iterator[None]:
+    """Run a transaction that these statements begin: COMMIT at the end, ROLLBACK on an error."""
     try:
-        session.run(
-            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
-            f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}"
-        )
+        session.run(begin)
         yield
         session.run("COMMIT")
     finally:
         if not session.is_broken and session.in_transaction:
+            session.run("ROLLBACK")
+
+
+@contextmanager
+def snapshot(session: Session) -> Iterator[None]:
+    """Read with several statements that see one state of the database."""
+    session.run(BEGIN_SNAPSHOT)
+    try:
+        yield
+    finally:
+        if not session.is_broken:
             session.run("ROLLBACK")
 
 

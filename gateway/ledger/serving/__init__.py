@@ -1,5 +1,6 @@
 """The ledger of a serving process, whichever database it has: decisions in memory, one writer.
 
+ledger    the part of `Ledger` that is the same with each database
 memory    accounts, keys and holds; a request reads no row
 writer    rounds: commit a batch, put what was committed into memory
 queue     holds and settlements that are not committed, and who waits for them

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
 
-from gateway.ledger.base import Account, Admission, Hold, Key, Receipt, Settlement
+from gateway.ledger.base import Account, Admission, Hold, Key, Settlement
 from gateway.ledger.budget_records import Budget, Spending
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.receipts import Receipt
 from gateway.ledger.serving.refusals import refuse_funds
 
 KEYS_BEFORE_SWEEP: Final = 1024

@@ -1,12 +1,19 @@
-"""What a serving process looks up beside its rounds: spending, and keys that ended."""
+"""Lookups of a serving process beside its rounds: receipts, spending, and keys that ended."""
 
 from __future__ import annotations
 
-from typing import Final
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final, TypeVar
 
+from gateway.ledger.base import Key
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.receipts import Receipt
 from gateway.ledger.sql.connection import Connection, Value
+from gateway.ledger.sql.receipts import read_receipt
 from gateway.ledger.usage_records import Spent
+
+Result = TypeVar("Result")
 
 _SPENT: Final = """
     SELECT
@@ -18,11 +25,24 @@ _SPENT: Final = """
 _ENDED_KEY: Final = "SELECT revoked_ms, expires_ms FROM keys WHERE digest = ?"
 
 
-def read_ended_key(connection: Connection, *, digest: bytes) -> EndedKey | None:
-    row = connection.execute(_ENDED_KEY, (digest,)).fetchone()
-    return None if row is None else EndedKey(*row)
+class Lookups(ABC):
+    """Implements `serving.ledger.Reader`; each database has its own connection and thread for it."""
 
+    async def read_receipt(self, request_id: str) -> Receipt | None:
+        return await self._run(lambda connection: read_receipt(connection, request_id=request_id))
 
-def read_spent(connection: Connection, *, account_id: int, key_id: str, today: int) -> Spent:
-    wanted: dict[str, Value] = {"account": account_id, "key": key_id, "today": today}
-    return Spent(*connection.execute(_SPENT, wanted).fetchone())
+    async def read_spent(self, key: Key, today: int) -> Spent:
+        values: dict[str, Value] = {"account": key.account.id, "key": key.id, "today": today}
+        return Spent(
+            *await self._run(lambda connection: connection.execute(_SPENT, values).fetchone())
+        )
+
+    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
+        row = await self._run(
+            lambda connection: connection.execute(_ENDED_KEY, (digest,)).fetchone()
+        )
+        return None if row is None else EndedKey(*row)
+
+    @abstractmethod
+    async def _run(self, read: Callable[[Connection], Result]) -> Result:
+        """Read on the connection's thread. Raises LedgerUnavailable."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from gateway.ledger.base import Correction, Outcome, Receipt
+from gateway.ledger.receipts import Correction, Outcome, Receipt
 from gateway.ledger.sql.connection import Connection
 from gateway.money import Price, Tokens
 

@@ -51,6 +51,21 @@ def test_who_waits_long_for_another_change_is_told(books: PostgresBooks, ledger_
     books.entries.post("a", "credit", 2, note="")
 
 
+def test_the_wait_for_other_changes_is_no_setting_of_the_connection(
+    books: PostgresBooks, ledger_url: str
+) -> None:
+    """A pool gives the connection to others, and one that breaks is made anew."""
+    books.wait_for_others(1)
+    books.entries.post("a", "credit", 2, note="")
+    assert books.read_rows("SELECT json_agg(current_setting('lock_timeout'))", ()) == ["0"]
+    with closing(connect(ledger_url)) as session:
+        session.run(CUT_OFF)
+        with pytest.raises(LedgerError):
+            books.accounts.read("a")
+        with transaction(session), pytest.raises(LedgerError, match="lock timeout"):
+            books.entries.post("a", "credit", 2, note="")
+
+
 def test_a_backup_is_the_servers_affair(books: PostgresBooks, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="pg_dump"):
         books.back_up(tmp_path / "copy.db")

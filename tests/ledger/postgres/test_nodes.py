@@ -11,7 +11,7 @@ import pytest
 
 from gateway.ledger.postgres.nodes import (
     TAKEN_OVER,
-    Dead,
+    DeadNode,
     Node,
     find_server,
     leave,
@@ -36,7 +36,7 @@ def let(session: Session, node: Node, column: str, seconds: float) -> None:
     session.execute(AGO.format(column, seconds), (node.id,))
 
 
-def look(session: Session, node: Node) -> list[Dead]:
+def look(session: Session, node: Node) -> list[DeadNode]:
     return list(take_over(session, node, 5, 9))
 
 

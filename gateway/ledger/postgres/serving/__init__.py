@@ -2,9 +2,9 @@
 
 ledger    opens the rest, and implements `Ledger`
 store     carries out rounds on a thread of its own; connects again when the database was away
-messages  a round's items as JSON, and what it tells
+messages  a round's items as JSON, and its answer
 feed      what others changed: read when told, and every quarter of a second
 listener  hears of changes, on a connection of its own
 reader    receipts and spending
-upkeep    what one node does now and then: takes over dead ones, makes and drops months
+upkeep    takes over dead nodes; makes and drops months
 """

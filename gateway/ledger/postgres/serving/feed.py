@@ -1,4 +1,4 @@
-"""What others changed: rows of `changes` that became visible since the last look.
+"""Changes that others commit: rows of `changes` that became visible since the last look.
 
 Transactions become visible in another order than their rows were numbered in. So a look goes back to
 the oldest transaction that was under way at the look before, and leaves out what it has seen.
@@ -10,8 +10,7 @@ from typing import Final
 
 import orjson
 
-from gateway.ledger.postgres.audit import BEGIN_SNAPSHOT
-from gateway.ledger.postgres.session import Session
+from gateway.ledger.postgres.session import Session, snapshot
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.snapshot import read_all, read_changed
 
@@ -35,11 +34,8 @@ class ChangeFeed:
         """Read all accounts and live keys."""
         (oldest,) = session.execute(_OLDEST).fetchone() or ("0",)
         self._oldest, self._seen = oldest, frozenset()
-        session.run(BEGIN_SNAPSHOT)
-        try:
+        with snapshot(session):
             return read_all(session, now_ms)
-        finally:
-            session.run("ROLLBACK")
 
     def poll(self, session: Session) -> Snapshot | None:
         """Return what was changed since the last look, if anything was."""

@@ -10,8 +10,8 @@ from functools import partial
 
 import psycopg
 
-from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Receipt, Settlement
+from gateway.errors import LedgerUnavailable
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.errors import LedgerMismatch
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
@@ -19,21 +19,14 @@ from gateway.ledger.postgres.nodes import SILENCE_SECONDS, Node, leave, register
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.listener import Listener
-from gateway.ledger.postgres.serving.reader import Reader
+from gateway.ledger.postgres.serving.reader import PostgresReader
 from gateway.ledger.postgres.serving.store import PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, explain
-from gateway.ledger.serving.memory import (
-    Memory,
-    QueuedHold,
-    Snapshot,
-    make_pending_receipt,
-    raise_hold,
-    take_hold,
-)
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.progress import Progress
-from gateway.ledger.serving.queue import fail_wait
 from gateway.ledger.serving.writer import Writer
 from gateway.money import Tokens
 from gateway.times import unix_ms
@@ -41,26 +34,11 @@ from gateway.times import unix_ms
 log = logging.getLogger("gateway.ledger")
 
 
-class PostgresLedger:
+class PostgresLedger(ServingLedger):
     """Implements `base.Ledger`; made by `open`."""
 
     log_bytes = 0
-    """The log is the server's affair."""
-
-    def __init__(self, memory: Memory, writer: Writer, reader: Reader, observer: Observer) -> None:
-        self._writer = writer
-        self._queue = writer.queue
-        self._health = writer.health
-        self._reader = reader
-        self._loop = asyncio.get_running_loop()
-        self.find_key = memory.find_key
-        self.accounts = memory.accounts
-        self.budgets = memory.budgets
-        self.refresh = writer.refresh
-        self.read_spent = reader.read_spent
-        self.read_ended_key = reader.read_ended_key
-        self.note_refusal = observer.note_refusal
-        self.note_upstream_call = observer.note_upstream_call
+    """PostgreSQL looks after its log itself."""
 
     @classmethod
     @asynccontextmanager
@@ -99,7 +77,7 @@ class PostgresLedger:
         )
         store = PostgresStore(url, session, node, feed, upkeep, clock=clock, test_clock=test_clock)
         writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
-        observer, reader = Observer(store, clock), Reader(url)
+        observer, reader = Observer(store, clock), PostgresReader(url)
         listener = Listener(url, partial(_tell, loop, writer))
         try:
             yield cls(memory, writer, reader, observer)
@@ -110,20 +88,6 @@ class PostgresLedger:
             await observer.close()
             await store.close(leave)
             await reader.close()
-
-    async def wait_ended(self) -> None:
-        """Return when nothing will be committed any more. Raises TakenOver if another node did so."""
-        await self._writer.ended.wait()
-        if self._writer.failure is not None:
-            raise self._writer.failure
-
-    @property
-    def writable(self) -> bool:
-        return self._health.writable
-
-    @property
-    def open_holds(self) -> int:
-        return self._queue.open_holds
 
     def hold(self, key: Key, admission: Admission) -> QueuedHold:
         """Decide by what this node knows; its memory of a balance is never less than the balance."""
@@ -142,33 +106,6 @@ class PostgresLedger:
             _ = self.settle(hold, _void(hold.admission))  # it may be admitted yet
             raise
 
-    async def wait_admitted(self, hold: Hold) -> None:
-        assert isinstance(hold, QueuedHold)
-        if hold.recorded:
-            return
-        if hold.resolved:
-            raise InternalError
-        if self._writer.ended.is_set():
-            raise LedgerUnavailable(should_retry=False)
-        if hold.admitted is None or hold.admitted.cancelled():
-            hold.admitted = self._loop.create_future()
-        hold.waiting_since_seconds = self._loop.time()
-        self._writer.add(hold)
-        await hold.admitted
-
-    def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
-        assert isinstance(hold, QueuedHold)
-        if hold.settled is None:
-            hold.settled = self._loop.create_future()
-            hold.settlement = settlement
-            hold.waiting_since_seconds = self._loop.time()
-            raise_hold(hold, settlement.cost_nano)
-            if self._writer.ended.is_set():
-                fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
-            else:
-                self._writer.add(hold)
-        return hold.settled
-
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
         assert isinstance(hold, QueuedHold)
         if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
@@ -177,14 +114,6 @@ class PostgresLedger:
         hold.raised = True
         if not self._writer.ended.is_set():
             self._writer.add(hold)
-
-    async def read_receipt(self, request_id: str) -> Receipt | None:
-        hold = self._queue.find(request_id)
-        if hold is not None and hold.settled is not None:
-            await asyncio.wait((hold.settled,))
-        if hold is not None and not hold.resolved:
-            return make_pending_receipt(hold)
-        return await self._reader.read_receipt(request_id)
 
 
 def _know_no_time() -> None:

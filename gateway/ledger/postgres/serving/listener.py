@@ -1,4 +1,4 @@
-"""Hears of changes that others commit, on a connection of its own.
+"""Listen for changes that others commit, on a connection of its own.
 
 LISTEN needs a session that lasts, which PgBouncer does not give in transaction mode. Where nothing
 is heard, the node's polls find the changes all the same.

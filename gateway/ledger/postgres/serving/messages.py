@@ -47,12 +47,12 @@ class Declined:
     balance_nano: int
     spent_nano: int
     budget: tuple[int, int] | None
-    """Of the key's budget: the first day of the period, and what is spent."""
+    """The first day of the period of the key's budget, and what is spent of it."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """What a round did, by request id."""
+    """The result of a round, by request id."""
 
     settled: set[str] = field(default_factory=set)
     others: dict[str, Other] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Answer:
 
 
 def write_settlements(items: Iterable[Item], now_ms: int) -> bytes:
-    """Write the ends of requests that are admitted. Times are said as how long ago that was."""
+    """Write the ends of requests that are admitted. Times are sent as milliseconds ago."""
     return orjson.dumps(
         [
             _describe_end(place, item.hold, item.settlement, now_ms)
@@ -93,7 +93,7 @@ def write_raises(items: Iterable[Item]) -> bytes:
 
 
 def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: int) -> bytes:
-    """Write requests that want to be admitted; those in doubt may have been, and are looked up."""
+    """Write requests to admit; those in doubt may have been admitted, so they are looked up."""
     return orjson.dumps(
         [
             _describe_start(place, item.hold, now_ms, again=_id(item) in in_doubt)

@@ -18,7 +18,7 @@ from psycopg import errors
 
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.nodes import TAKEN_OVER, Node, TakenOver, renew
-from gateway.ledger.postgres.observing import write_aside
+from gateway.ledger.postgres.observations import write_aside
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.messages import (

@@ -1,4 +1,4 @@
-"""What a node does now and then, for all: take over dead ones, make and drop months, forget changes."""
+"""What each node does now and then: take over dead nodes, make and drop months, delete old changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import psycopg
 
 from gateway.ledger.postgres.nodes import Node, take_over
-from gateway.ledger.postgres.session import Session, describe
+from gateway.ledger.postgres.session import Session, commit_at_end, describe
 
 log = logging.getLogger("gateway.ledger")
 
@@ -30,7 +30,11 @@ _FORGET: Final = (
 
 
 class Upkeep:
-    """Only the writer's thread touches it. Raises psycopg.Error; what fails by the hour waits an hour."""
+    """Only the writer's thread touches it.
+
+    A failure to take over raises psycopg.Error. A failure of the hourly work is logged, unless the
+    connection broke, and tried again an hour later.
+    """
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class Upkeep:
         now = time.monotonic()
         if now >= self._look_due:
             self._look_due = now + LOOK_SECONDS
-            self._bury(session)
+            self._take_over_dead(session)
         if now >= self._hourly_due:
             self._hourly_due = now + HOUR_SECONDS
             try:
@@ -62,7 +66,7 @@ class Upkeep:
                     raise
                 log.warning("months could not be made or dropped: %s", describe(error))
 
-    def _bury(self, session: Session) -> None:
+    def _take_over_dead(self, session: Session) -> None:
         for dead in take_over(session, self._node, self._silence_seconds, self._test_clock()):
             log.warning(
                 "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"
@@ -84,13 +88,8 @@ class Upkeep:
 
     def _change_months(self, session: Session, sql: str, months: int) -> int:
         """Change the tables, unless somebody reads them for long: rounds would wait behind this."""
-        session.run(f"BEGIN; SET LOCAL lock_timeout = {WAIT_MS}")
-        try:
+        with commit_at_end(session, f"BEGIN; SET LOCAL lock_timeout = {WAIT_MS}"):
             (changed,) = session.execute(sql, (months,)).fetchone() or (0,)
-            session.run("COMMIT")
-        finally:
-            if not session.is_broken and session.in_transaction:
-                session.run("ROLLBACK")
         return int(changed)
 
     def _forget(self, session: Session) -> None:

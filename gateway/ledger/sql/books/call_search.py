@@ -37,7 +37,7 @@ _INDEXES: Final[dict[Index, tuple[str, str]]] = {
     "failed": ("INDEXED BY requests_failed", "outcome NOT IN ('pending', 'complete')"),
     "pending": ("INDEXED BY requests_pending", "state = 'pending'"),
 }
-"""How SQLite is told to use an index, and the condition by which it can."""
+"""SQLite's hint to use an index, which PostgreSQL does not get, and the condition that allows it."""
 
 _USED: Final = "key_id = coalesce(:key, key_id) AND model = coalesce(:model, model)"
 _CHOSEN: Final = f"""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from gateway import apikeys
-from gateway.ledger.base import Outcome
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView
 from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.receipts import Outcome
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books.call_search import (
     COUNT,

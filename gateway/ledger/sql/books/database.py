@@ -1,8 +1,8 @@
 """The connection that all parts of the books share, and the statements that several use.
 
-It is synchronous, and each change is a short transaction of its own. The command line uses it while
-a server runs and the console uses it inside the server, so every change is also appended to
-`changes`, for the server's memory, and to `events`.
+It is synchronous, and each change is a short transaction of its own. The command line uses it
+beside the gateways that serve, and the console uses it inside one. So every change is also appended
+to `changes`, for the memory of serving processes, and to `events`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refusals and calls to providers. Rows come as one JSON array (see `rows`)."""
+"""Refusals and calls to providers. Rows come as one JSON array (see `connection.read_rows`)."""
 
 from __future__ import annotations
 

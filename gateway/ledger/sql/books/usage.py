@@ -1,7 +1,7 @@
 """Sums of usage and costs, read from the sums by hour and day.
 
 Requests are read only for periods that are not whole days. Rows come as one JSON array (see
-`rows`).
+`connection.read_rows`).
 """
 
 from __future__ import annotations

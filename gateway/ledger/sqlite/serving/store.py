@@ -54,8 +54,8 @@ ITEM_ERRORS: Final = (
 bug of ours that only this item brings out."""
 
 
-class Store:
-    """One connection with what is watched beside it; only its thread touches them."""
+class SqliteStore:
+    """Implements `rounds.Store`. Only its thread touches the connection and what is watched beside it."""
 
     def __init__(
         self,

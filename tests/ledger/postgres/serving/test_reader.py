@@ -8,19 +8,21 @@ from contextlib import closing
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.postgres.serving.reader import Reader
+from gateway.ledger.postgres.serving.reader import PostgresReader
 from gateway.ledger.postgres.session import connect
 from tests.ledger.databases import CUT_OFF
 
 
 @pytest.fixture
-async def reader(ledger_url: str) -> AsyncIterator[Reader]:
-    reader = Reader(ledger_url)
+async def reader(ledger_url: str) -> AsyncIterator[PostgresReader]:
+    reader = PostgresReader(ledger_url)
     yield reader
     await reader.close()
 
 
-async def test_a_connection_that_broke_is_made_anew(reader: Reader, ledger_url: str) -> None:
+async def test_a_connection_that_broke_is_made_anew(
+    reader: PostgresReader, ledger_url: str
+) -> None:
     assert await reader.read_receipt("req_1") is None
     with closing(connect(ledger_url)) as session:
         session.run(CUT_OFF)
@@ -29,7 +31,7 @@ async def test_a_connection_that_broke_is_made_anew(reader: Reader, ledger_url: 
 
 
 async def test_what_cannot_be_read_is_an_outage_until_it_can(
-    reader: Reader, ledger_url: str
+    reader: PostgresReader, ledger_url: str
 ) -> None:
     with closing(connect(ledger_url)) as session:
         session.run("ALTER TABLE requests RENAME TO gone")
@@ -40,7 +42,7 @@ async def test_what_cannot_be_read_is_an_outage_until_it_can(
 
 
 async def test_a_server_that_is_not_there_is_an_outage() -> None:
-    reader = Reader("postgresql://gateway@127.0.0.1:1/gateway")
+    reader = PostgresReader("postgresql://gateway@127.0.0.1:1/gateway")
     with pytest.raises(LedgerUnavailable):
         await reader.read_receipt("req_1")
     await reader.close()

@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.serving.memory import make_pending_receipt, take_hold
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.reader import ReceiptReader
+from gateway.ledger.sqlite.serving.reader import SqliteReader
 from tests.ledger.kit import admission, charge, find_key, make_place, query
 
 
@@ -19,7 +19,7 @@ async def test_it_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> No
     async with SqliteLedger.open(place.path) as ledger:
         key = find_key(ledger, place)
         hold = await charge(ledger, key, 70)
-        async with ReceiptReader.open(place.path) as reader:
+        async with SqliteReader.open(place.path) as reader:
             receipt = await reader.read_receipt(hold.admission.request_id)
             assert receipt is not None
             assert (receipt.cost_nano, receipt.price.request) == (70, 70)
@@ -31,7 +31,7 @@ async def test_it_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> No
 async def test_a_table_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     async with SqliteLedger.open(place.path) as ledger:
-        async with ReceiptReader.open(place.path) as reader:
+        async with SqliteReader.open(place.path) as reader:
             query(place.path, "ALTER TABLE requests RENAME TO gone")
             with pytest.raises(LedgerUnavailable) as refusal:
                 await reader.read_receipt("req_1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.ledger.postgres.session import Session
+from gateway.ledger.postgres.session import Session, commit_at_end
 from gateway.ledger.serving.sums import Observations
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.observations import Insert, Row, write_observations
@@ -12,13 +12,8 @@ from gateway.ledger.sql.observations import Insert, Row, write_observations
 
 def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
     """Add the sums to what is stored; a crash of the server may lose the last of them."""
-    session.run("BEGIN; SET LOCAL synchronous_commit = off")
-    try:
+    with commit_at_end(session, "BEGIN; SET LOCAL synchronous_commit = off"):
         write_observations(session, observed, now_ms, _insert_rows)
-        session.run("COMMIT")
-    finally:
-        if not session.is_broken and session.in_transaction:
-            session.run("ROLLBACK")
 
 
 def _insert_rows(connection: Connection, insert: Insert, rows: Sequence[Row]) -> None:

@@ -9,7 +9,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from gateway.ledger.postgres.observing import write_aside
+from gateway.ledger.postgres.observations import write_aside
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
 from tests.ledger.contract.kit import NOW_MS

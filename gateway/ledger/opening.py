@@ -1,0 +1,149 @@
+"""Open, check and make the ledger of a location: a path leads to SQLite, an address to PostgreSQL.
+
+Each database is imported only when it is used: a command needs one of them, and PostgreSQL's driver
+may not be installed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+
+from gateway.ledger.base import COMMIT_SECONDS, Ledger
+from gateway.ledger.books import Books
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.locations import DatabaseUrl, Location
+from gateway.ledger.records import AuditReport, MoveRecord
+from gateway.times import unix_ms
+
+log = logging.getLogger("gateway.ledger")
+
+
+@contextmanager
+def _need_driver() -> Iterator[None]:
+    """Say how to install PostgreSQL's driver, which is an extra, where an import lacks it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise LedgerError(
+            "[storage] url needs PostgreSQL's driver: pip install 'gateway[postgres]'"
+        ) from error
+
+
+def open_ledger(
+    location: Location,
+    *,
+    create: bool = True,
+    clock: Callable[[], int] = unix_ms,
+    commit_seconds: float = COMMIT_SECONDS,
+    tell: Callable[[str], None] = log.info,
+    note_commit: Callable[[int, float], None] | None = None,
+    retention_months: int = 0,
+) -> AbstractAsyncContextManager[Ledger]:
+    """Open the ledger of a serving process; leaving it commits what is queued.
+
+    Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
+    on, `tell` is called every few seconds. After each commit `note_commit` gets the number of its
+    requests and its seconds, on the event loop. PostgreSQL keeps the requests of this
+    month and of the `retention_months` - 1 before it, or all if that is 0.
+
+    Raises:
+        LedgerLocked: another process serves from the file.
+        LedgerMismatch: the audit failed.
+        LedgerError: it cannot be used; the text says why.
+    """
+    opening: Callable[..., AbstractAsyncContextManager[Ledger]]
+    match location:
+        case Path():
+            from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+
+            opening = partial(SqliteLedger.open, location, create=create)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres.serving.ledger import PostgresLedger
+
+            opening = partial(PostgresLedger.open, url, retention_months=retention_months)
+    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)
+
+
+def check_ledger(location: Location) -> bool:
+    """Return whether a gateway on this machine serves from the database; nothing is made or changed.
+
+    Raises:
+        LedgerError: it could not be opened, or not be made; or a setting of PostgreSQL, such as
+            `fsync = off`, can lose what was committed.
+    """
+    match location:
+        case Path():
+            from gateway.ledger.sqlite.schema import check_file
+
+            return check_file(location)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres.schema import check_database
+
+            return check_database(url) and find_server(location) is not None
+
+
+def open_books(
+    location: Location, *, create: bool = False, clock: Callable[[], int] = unix_ms
+) -> Books:
+    """Open the operator's books, whether or not a gateway serves.
+
+    Raises:
+        LedgerError: there is no ledger at `location`, or it cannot be used.
+    """
+    match location:
+        case Path():
+            from gateway.ledger.sqlite.books import SqliteBooks
+
+            return SqliteBooks(location, create=create, clock=clock)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres.books import PostgresBooks
+
+            return PostgresBooks(url, create=create, clock=clock)
+
+
+def make_ledger(
+    location: Location,
+    version: int,
+    records: Iterable[MoveRecord],
+    *,
+    clock: Callable[[], int] = unix_ms,
+) -> AuditReport:
+    """Make a new ledger of the records of another, of this version of the schema, if they add up.
+
+    Raises:
+        BadRecord: the version is unknown, or a record has no place in a ledger of it.
+        LedgerError: the ledger cannot be made.
+    """
+    match location:
+        case Path():
+            from gateway.ledger.sqlite import moving
+
+            return moving.make_ledger(location, version, records, clock())
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres import moving as postgres_moving
+
+            return postgres_moving.make_ledger(url, version, records, clock())
+
+
+def find_server(location: Location) -> int | None:
+    """Return the id of the process of this machine that serves from it; None if there is none."""
+    match location:
+        case Path():
+            from gateway.ledger.sqlite import files
+
+            return files.find_server(location)
+        case DatabaseUrl(url):
+            with _need_driver():
+                from gateway.ledger.postgres import nodes
+
+            return nodes.find_server(url)
