@@ -35,6 +35,7 @@ class PostgresBooks(SqlBooks):
     ) -> None:
         self._url = url
         self._session = open_session(url, create=create)
+        self._wait_ms = 0
         super().__init__(self._session, clock)
 
     @contextmanager
@@ -48,11 +49,10 @@ class PostgresBooks(SqlBooks):
             raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
 
     def _transaction(self) -> AbstractContextManager[None]:
-        return transaction(self._session)
+        return transaction(self._session, self._wait_ms)
 
     def wait_for_others(self, milliseconds: int) -> None:
-        with self.reading() as connection:
-            connection.execute(f"SET lock_timeout = {milliseconds}")
+        self._wait_ms = milliseconds
 
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
         """Leave long statements to the server: the thread that waits for one holds nothing up."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.ledger.postgres.session import Session
+from gateway.ledger.postgres.session import BEGIN, Session
 from gateway.ledger.serving.sums import Observations
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.observations import Insert, Row, write_observations
@@ -12,7 +12,7 @@ from gateway.ledger.sql.observations import Insert, Row, write_observations
 
 def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
     """Add the sums to what is stored; a crash of the server may lose the last of them."""
-    session.run("BEGIN; SET LOCAL synchronous_commit = off")
+    session.run(f"{BEGIN}; SET LOCAL synchronous_commit = off")
     try:
         write_observations(session, observed, now_ms, _insert_rows)
         session.run("COMMIT")

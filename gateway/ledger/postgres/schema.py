@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ import psycopg
 
 from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.postgres.session import Session, connect, explain
+from gateway.ledger.postgres.session import BEGIN, Session, connect, explain
 
 MIGRATIONS: Final = (("tables.sql", "requests.sql", "rules.sql", "nodes.sql"),)
 """Scripts n migrate version n to version n + 1."""
@@ -59,7 +60,8 @@ def check_database(url: str) -> bool:
     """
     with closing(connect(url)) as session:
         try:
-            _check_settings(session, url)
+            for problem in find_lossy_settings(session):
+                raise LedgerError(f"{DatabaseUrl(url)}: {problem}")
             if _read_version(session, url) < len(MIGRATIONS):
                 return False
             (serves,) = session.execute(
@@ -71,14 +73,12 @@ def check_database(url: str) -> bool:
     return bool(serves)
 
 
-def _check_settings(session: Session, url: str) -> None:
+def find_lossy_settings(session: Session) -> Iterator[str]:
+    """Yield what is wrong with each setting that can lose what was committed."""
     for name in ("fsync", "full_page_writes", "synchronous_commit"):
         (value,) = session.execute(f"SHOW {name}").fetchone() or ("",)
         if value == "off":
-            raise LedgerError(
-                f"{DatabaseUrl(url)}: its setting {name} is off, so a crash loses what was"
-                f" committed; set {name} = on"
-            )
+            yield f"its setting {name} is off, so a crash loses what was committed; set {name} = on"
 
 
 def _read_version(session: Session, url: str) -> int:
@@ -106,7 +106,7 @@ def _read_version(session: Session, url: str) -> int:
 
 def _migrate(session: Session, url: str, *, create: bool) -> None:
     """Run the missing scripts in one transaction; a second node then finds it done."""
-    session.run("BEGIN")
+    session.run(BEGIN)
     try:
         session.run(_SCHEMA_LOCK)
         version = _read_version(session, url)

@@ -40,7 +40,12 @@ SETTINGS: Final[Mapping[str, str | int]] = {
 BOOKS_LOCK: Final = "(4743, 0)"
 """Rounds take it shared, a change of the books alone."""
 IDLE_MS: Final = 2000
-"""How long a change of the books may pause, before the server ends it: rounds wait meanwhile."""
+"""How long a transaction may pause, before the server ends it: others wait for its locks."""
+BEGIN: Final = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED;"
+    f" SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}"
+)
+"""Each statement sees what was committed before it, as all locks suppose, whatever the default is."""
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
@@ -142,13 +147,14 @@ def describe(error: Exception) -> str:
 
 
 @contextmanager
-def transaction(session: Session) -> Iterator[None]:
-    """Change the books: no round and no other change is beside it. COMMIT, or ROLLBACK on an error."""
+def transaction(session: Session, wait_ms: int = 0) -> Iterator[None]:
+    """Change the books: no round and no other change is beside it. COMMIT, or ROLLBACK on an error.
+
+    Others are waited for so long, or without an end. A pool hands the setting to nobody.
+    """
+    waits = f" SET LOCAL lock_timeout = {wait_ms};" if wait_ms else ""
     try:
-        session.run(
-            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};"
-            f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}"
-        )
+        session.run(f"{BEGIN};{waits} SELECT pg_advisory_xact_lock{BOOKS_LOCK}")
         yield
         session.run("COMMIT")
     finally:

@@ -10,7 +10,7 @@ from typing import Final
 import psycopg
 
 from gateway.ledger.postgres.nodes import Node, take_over
-from gateway.ledger.postgres.session import Session, describe
+from gateway.ledger.postgres.session import BEGIN, Session, describe
 
 log = logging.getLogger("gateway.ledger")
 
@@ -24,9 +24,10 @@ WAIT_MS: Final = 300
 """How long months wait for a lock: less than the second after which a server looks for deadlocks."""
 
 _FORGET: Final = (
-    "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '1 hour'",
+    "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '30 days'",
     "DELETE FROM nodes WHERE ended_at < clock_timestamp() - INTERVAL '30 days'",
 )
+"""A node that was cut off, and that nobody took over, reads what was changed meanwhile."""
 
 
 class Upkeep:
@@ -84,7 +85,7 @@ class Upkeep:
 
     def _change_months(self, session: Session, sql: str, months: int) -> int:
         """Change the tables, unless somebody reads them for long: rounds would wait behind this."""
-        session.run(f"BEGIN; SET LOCAL lock_timeout = {WAIT_MS}")
+        session.run(f"{BEGIN}; SET LOCAL lock_timeout = {WAIT_MS}")
         try:
             (changed,) = session.execute(sql, (months,)).fetchone() or (0,)
             session.run("COMMIT")

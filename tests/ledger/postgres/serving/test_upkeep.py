@@ -78,7 +78,8 @@ def test_hourly_it_makes_months_and_forgets_what_is_old(
         session.run(f"DROP TABLE {table}")
     session.run(
         "INSERT INTO changes (kind, id, made_at)"
-        " VALUES ('account', 'old', now() - INTERVAL '61 minutes'), ('account', 'new', now());"
+        " VALUES ('account', 'old', now() - INTERVAL '31 days'),"
+        " ('account', 'new', now() - INTERVAL '2 days');"
         "INSERT INTO nodes (host, pid, version, ended_at) VALUES"
         " ('old', 1, '', now() - INTERVAL '31 days'), ('new', 1, '', now())"
     )
