@@ -156,6 +156,9 @@ def transaction(session: Session, wait_ms: int = 0) -> Iterator[None]:
     try:
         session.run(f"{BEGIN};{waits} SELECT pg_advisory_xact_lock{BOOKS_LOCK}")
         yield
+        if session.driver.info.transaction_status == TransactionStatus.INERROR:
+            # COMMIT would undo all, and say nothing.
+            raise psycopg.errors.InFailedSqlTransaction("a statement failed: nothing is changed")
         session.run("COMMIT")
     finally:
         if not session.is_broken and session.in_transaction:

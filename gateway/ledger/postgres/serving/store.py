@@ -140,7 +140,10 @@ class PostgresStore:
         return self._session
 
     def _observe(self, observed: Observations) -> None:
-        write_aside(self._connect(), observed, self._clock())
+        try:
+            write_aside(self._connect(), observed, self._clock())
+        except psycopg.Error as error:
+            raise LedgerError(describe(error)) from error
 
     def _work(self, items: Sequence[Item], *, polls: bool) -> Report:
         report = Report()

@@ -20,6 +20,7 @@ from gateway.ledger.postgres.serving.store import NotPendingError, PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.serving.sums import Observations, RefusalSum
 from gateway.ledger.sql.connection import Values
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask
@@ -312,6 +313,15 @@ async def test_a_node_that_was_taken_over_commits_nothing(desk: Desk) -> None:
     assert isinstance(report.ended, TakenOver)
     assert (report.done, report.unavailable) == ([], None)
     assert desk.read() == (CREDIT, 1000, 1)
+
+
+async def test_sums_that_fail_are_told_without_their_values(desk: Desk) -> None:
+    store = desk.make_store()
+    desk.session.run("ALTER TABLE refusals ADD CHECK (code <> 'hush')")
+    observed = Observations(refusals={(1, None, "hush", ""): RefusalSum(2, NOW_MS, "req_1")})
+    with pytest.raises(LedgerError, match="violates check constraint") as found:
+        store._observe(observed)
+    assert "hush" not in str(found.value)
 
 
 async def test_a_poll_comes_with_what_was_changed(desk: Desk) -> None:
