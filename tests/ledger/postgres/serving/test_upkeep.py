@@ -14,7 +14,7 @@ import pytest
 from gateway.ledger.postgres.nodes import Node, register
 from gateway.ledger.postgres.serving import upkeep as module
 from gateway.ledger.postgres.serving.upkeep import Upkeep
-from gateway.ledger.postgres.session import Cursor, Session, connect
+from gateway.ledger.postgres.session import BEGIN, Cursor, Session, connect
 from gateway.ledger.sql.connection import Values
 from tests.ledger.databases import ask
 from tests.ledger.postgres.test_months import END, ROW
@@ -148,7 +148,7 @@ def test_months_end_with_a_process_that_is_stopped(
     session: Session, ledger_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its statements: nobody could use the tables until it goes on."""
-    monkeypatch.setattr(module, "BEGIN", module.BEGIN.replace("2000", "50"))
+    monkeypatch.setattr(module, "BEGIN", BEGIN.replace("2000", "50"))
     upkeep, last = make_upkeep(session), drop_last(session)
     execute = session.execute
 
