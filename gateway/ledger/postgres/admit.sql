@@ -98,6 +98,7 @@ END
 $$;
 
 -- Admit requests of one node, each after the one before it. The caller has locked their accounts.
+-- One whose account, key or budget the database does not know is neither admitted nor declined.
 --
 -- Returned: the ids that were admitted, and the others with the reason and what is spent. A request
 -- that may have been admitted already (`again`: the answer was lost) is looked up first.
@@ -151,7 +152,7 @@ BEGIN
             expected_tokens BIGINT
         )
         JOIN accounts ON accounts.id = one.account_id
-        JOIN keys ON keys.id = one.key_id
+        JOIN keys ON keys.id = one.key_id AND keys.account_id = one.account_id
         LEFT JOIN budgets ON budgets.id = one.budget_id
         CROSS JOIN LATERAL (
             SELECT first, CASE budgets.period_day WHEN first THEN budgets.spent_nano ELSE 0 END
@@ -161,6 +162,7 @@ BEGIN
             ON of_accounts.account_id = one.account_id AND of_accounts.key_id = ''
         LEFT JOIN rates AS of_keys
             ON of_keys.account_id = one.account_id AND of_keys.key_id = one.key_id
+        WHERE one.budget_id IS NULL OR budgets.id IS NOT NULL
         ORDER BY one.place
     LOOP
         IF item.again AND EXISTS (SELECT 1 FROM requests WHERE requests.id = item.id) THEN

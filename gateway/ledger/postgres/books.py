@@ -35,7 +35,7 @@ class PostgresBooks(SqlBooks):
     ) -> None:
         self._url = url
         self._session = open_session(url, create=create)
-        self._wait_ms: int | None = None
+        self._wait_ms = 0
         super().__init__(self._session, clock)
 
     @contextmanager

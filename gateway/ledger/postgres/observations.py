@@ -12,7 +12,7 @@ from gateway.ledger.sql.observations import Insert, Row, write_observations
 
 def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
     """Add the sums to what is stored; a crash of the server may lose the last of them."""
-    with commit_at_end(session, "BEGIN; SET LOCAL synchronous_commit = off"):
+    with commit_at_end(session, "SET LOCAL synchronous_commit = off"):
         write_observations(session, observed, now_ms, _insert_rows)
 
 

@@ -51,6 +51,11 @@ LANGUAGE plpgsql AS $$
 DECLARE
     last_seen_at TIMESTAMPTZ;
 BEGIN
+    -- Another level would decide by what was true before the locks were taken.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'set default_transaction_isolation = ''read committed'''
+        USING ERRCODE = 'GW002';
+    END IF;
     PERFORM pg_advisory_xact_lock_shared(4743, 0);
     PERFORM pg_advisory_xact_lock_shared(4744, node::int);
     SELECT seen_at INTO last_seen_at FROM nodes
@@ -127,6 +132,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     interrupted BIGINT;
 BEGIN
+    PERFORM pg_advisory_xact_lock_shared(4743, 0);
     PERFORM 1 FROM accounts WHERE id IN (
         SELECT account_id FROM requests
         WHERE state = 'pending' AND node_id IS NOT DISTINCT FROM of_node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -59,20 +60,19 @@ def check_database(url: str) -> bool:
     """
     with closing(connect(url)) as session:
         try:
-            _check_settings(session, url)
+            for problem in find_lossy_settings(session):
+                raise LedgerError(f"{DatabaseUrl(url)}: {problem}")
             return _read_version(session, url) >= len(MIGRATIONS)
         except psycopg.Error as error:
             raise explain(url, error) from error
 
 
-def _check_settings(session: Session, url: str) -> None:
+def find_lossy_settings(session: Session) -> Iterator[str]:
+    """Yield what is wrong with each setting that can lose what was committed."""
     for name in ("fsync", "full_page_writes", "synchronous_commit"):
         (value,) = session.execute(f"SHOW {name}").fetchone() or ("",)
         if value == "off":
-            raise LedgerError(
-                f"{DatabaseUrl(url)}: its setting {name} is off, so a crash loses what was"
-                f" committed; set {name} = on"
-            )
+            yield f"its setting {name} is off, so a crash loses what was committed; set {name} = on"
 
 
 def _read_version(session: Session, url: str) -> int:
@@ -100,7 +100,7 @@ def _read_version(session: Session, url: str) -> int:
 
 def _migrate(session: Session, url: str, *, create: bool) -> None:
     """Run the missing scripts in one transaction; a second node then finds it done."""
-    with commit_at_end(session, f"BEGIN; {_SCHEMA_LOCK}"):
+    with commit_at_end(session, _SCHEMA_LOCK):
         version = _read_version(session, url)
         if version == 0 and not create:
             raise LedgerMissing(

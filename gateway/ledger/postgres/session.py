@@ -40,7 +40,12 @@ SETTINGS: Final[Mapping[str, str | int]] = {
 BOOKS_LOCK: Final = "(4743, 0)"
 """Rounds take it shared, a change of the books alone."""
 IDLE_MS: Final = 2000
-"""How long a change of the books may pause, before the server ends it: rounds wait meanwhile."""
+"""How long a transaction may pause, before the server ends it: others wait for its locks."""
+BEGIN: Final = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED;"
+    f" SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}"
+)
+"""Each statement sees what was committed before it, as all locks suppose, whatever the default is."""
 BEGIN_SNAPSHOT: Final = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
     " SET LOCAL work_mem = '32MB'; SET LOCAL jit = off"
@@ -146,26 +151,24 @@ def describe(error: Exception) -> str:
     return [line for line in lines if not line.startswith("\t")][-1]
 
 
-def transaction(session: Session, wait_ms: int | None = None) -> AbstractContextManager[None]:
+def transaction(session: Session, wait_ms: int = 0) -> AbstractContextManager[None]:
     """Change the books: no round and no other change runs meanwhile.
 
-    If `wait_ms` is given, waiting longer than that for a lock raises psycopg.Error. The setting is the
-    transaction's, as a pool may give the connection to somebody else afterwards.
+    Others are waited for so long, or without an end. A pool hands the setting to nobody.
     """
-    limit = "" if wait_ms is None else f" SET LOCAL lock_timeout = {wait_ms};"
-    return commit_at_end(
-        session,
-        f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};{limit}"
-        f" SELECT pg_advisory_xact_lock{BOOKS_LOCK}",
-    )
+    waits = f"SET LOCAL lock_timeout = {wait_ms}; " if wait_ms else ""
+    return commit_at_end(session, f"{waits}SELECT pg_advisory_xact_lock{BOOKS_LOCK}")
 
 
 @contextmanager
-def commit_at_end(session: Session, begin: str) -> Iterator[None]:
-    """Run a transaction that these statements begin: COMMIT at the end, ROLLBACK on an error."""
+def commit_at_end(session: Session, settings: str) -> Iterator[None]:
+    """Run a transaction that begins with these statements: COMMIT at the end, ROLLBACK on an error."""
     try:
-        session.run(begin)
+        session.run(f"{BEGIN}; {settings}")
         yield
+        if session.driver.info.transaction_status == TransactionStatus.INERROR:
+            # COMMIT would undo all, and say nothing.
+            raise psycopg.errors.InFailedSqlTransaction("a statement failed: nothing is changed")
         session.run("COMMIT")
     finally:
         if not session.is_broken and session.in_transaction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from gateway.ledger.postgres import books as module
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import leave, register
 from gateway.ledger.postgres.session import connect, transaction
-from tests.ledger.databases import CUT_OFF
+from tests.ledger.databases import CUT_OFF, ask
+from tests.support.postgres import Cluster, name_of
 
 
 @pytest.fixture
@@ -64,6 +66,28 @@ def test_the_wait_for_other_changes_is_no_setting_of_the_connection(
             books.accounts.read("a")
         with transaction(session), pytest.raises(LedgerError, match="lock timeout"):
             books.entries.post("a", "credit", 2, note="")
+
+
+def test_a_change_sees_what_the_one_before_it_did(
+    books: PostgresBooks, ledger_url: str, postgres: Cluster
+) -> None:
+    """Whatever the default isolation level is: else a credit that is repeated would be doubled."""
+    name = name_of(ledger_url)
+    postgres.run_sql(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable';")
+    locked = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+
+    def repeat() -> None:
+        with PostgresBooks(ledger_url) as again:
+            again.entries.post("a", "credit", 2, note="", idempotency_key="once")
+
+    with closing(connect(ledger_url)) as looker, ThreadPoolExecutor(1) as thread:
+        with books.changing():
+            repeated = thread.submit(repeat)
+            while not ask(looker, locked):
+                assert not repeated.done()
+            books.entries.post("a", "credit", 2, note="", idempotency_key="once")
+        repeated.result(10)
+    assert books.accounts.read("a").balance_nano == 7
 
 
 def test_a_backup_is_the_servers_affair(books: PostgresBooks, tmp_path: Path) -> None:

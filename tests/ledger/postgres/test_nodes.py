@@ -18,7 +18,7 @@ from gateway.ledger.postgres.nodes import (
     register,
     take_over,
 )
-from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.postgres.session import Session, connect, transaction
 from tests.ledger.databases import ask
 from tests.ledger.postgres.test_months import ROW
 
@@ -119,3 +119,14 @@ def test_who_leaves_ends_what_it_had(session: Session) -> None:
     assert read_outcome(session) == "interrupted"
     with pytest.raises(psycopg.Error, match="was taken over"):
         leave(session, node)
+
+
+def test_what_was_imported_as_pending_is_interrupted_beside_no_change(
+    session: Session, ledger_url: str
+) -> None:
+    """A change of the books takes rows in any order."""
+    session.run("SET lock_timeout = 1")
+    with closing(connect(ledger_url)) as other:
+        with transaction(other), pytest.raises(psycopg.errors.LockNotAvailable):
+            session.run("SELECT interrupt_requests(NULL, 9)")
+        session.run("SELECT interrupt_requests(NULL, 9)")

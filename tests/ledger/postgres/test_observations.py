@@ -9,6 +9,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
+from gateway.ledger.postgres import observations
 from gateway.ledger.postgres.observations import write_aside
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
@@ -55,6 +56,20 @@ def test_a_failure_undoes_all(session: Session) -> None:
         write_aside(session, observe(["x"]), NOW_MS)
     assert not session.in_transaction
     assert session.execute("SELECT count(*) FROM refusals").fetchall() == [(0,)]
+
+
+def test_others_wait_for_a_process_that_is_stopped_for_seconds_alone(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction has rows that they write, before their own next rounds."""
+    timeouts: list[object] = []
+
+    def look(connection: Session, *_: object) -> None:
+        timeouts.append(connection.execute("SHOW idle_in_transaction_session_timeout").fetchone())
+
+    monkeypatch.setattr(observations, "write_observations", look)
+    write_aside(session, observe(["x"]), NOW_MS)
+    assert timeouts == [("2s",)]
 
 
 def test_nodes_that_write_the_same_sums_wait_for_nobody_in_a_circle(ledger_url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 import pytest
@@ -65,6 +65,20 @@ def test_a_transaction_is_whole_or_undone(session: Session) -> None:
         session.execute("INSERT INTO nowhere VALUES (2)")
     assert not session.in_transaction
     assert session.execute("SELECT x FROM t").fetchall() == [(1,)]
+
+
+def test_a_change_whose_statement_failed_is_not_taken_for_done(session: Session) -> None:
+    """Even where the failure is not told further."""
+    session.run("CREATE TABLE t (x bigint)")
+    change = transaction(session)
+    change.__enter__()
+    session.execute("INSERT INTO t VALUES (1)")
+    with suppress(psycopg.Error):
+        session.run("SELECT 1 / 0")
+    with pytest.raises(psycopg.Error, match="nothing is changed"):
+        change.__exit__(None, None, None)
+    assert not session.in_transaction
+    assert ask(session, "SELECT count(*) FROM t") == 0
 
 
 def test_no_round_is_beside_a_change(session: Session, postgres_url: str) -> None:

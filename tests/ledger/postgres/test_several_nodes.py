@@ -117,6 +117,7 @@ async def test_all_nodes_charge_one_account_and_its_operator_too_without_a_deadl
     with caplog.at_level(logging.WARNING):
         async with AsyncExitStack() as stack:
             ledgers = await open_nodes(stack, shared)
+            caplog.clear()  # the start tells of the server's settings
             await asyncio.gather(
                 asyncio.to_thread(credit_on),
                 *(call_on(ledgers[number % 3]) for number in range(CALLERS)),

@@ -11,14 +11,15 @@ from functools import partial
 import psycopg
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key
 from gateway.ledger.errors import LedgerMismatch
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.nodes import SILENCE_SECONDS, Node, leave, register
-from gateway.ledger.postgres.schema import open_session
+from gateway.ledger.postgres.schema import find_lossy_settings, open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.listener import Listener
+from gateway.ledger.postgres.serving.messages import make_void
 from gateway.ledger.postgres.serving.reader import PostgresReader
 from gateway.ledger.postgres.serving.store import PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
@@ -28,7 +29,6 @@ from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, raise_ho
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.progress import Progress
 from gateway.ledger.serving.writer import Writer
-from gateway.money import Tokens
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
@@ -103,7 +103,7 @@ class PostgresLedger(ServingLedger):
         try:
             await self.wait_admitted(hold)
         except LedgerUnavailable:
-            _ = self.settle(hold, _void(hold.admission))  # it may be admitted yet
+            _ = self.settle(hold, make_void(hold.admission))  # it may be admitted yet
             raise
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
@@ -120,24 +120,6 @@ def _know_no_time() -> None:
     """Leave the time to the database."""
 
 
-def _void(admission: Admission) -> Settlement:
-    return Settlement(
-        outcome="ledger_error",
-        provider=admission.provider,
-        attempts=0,
-        status=503,
-        tokens=Tokens(),
-        web_searches=0,
-        price=admission.price,
-        price_rule="",
-        cost_nano=0,
-        estimated=False,
-        first_byte_ms=None,
-        ended_ms=admission.started_ms,
-        withdraw_if_late=False,
-    )
-
-
 def _tell(loop: asyncio.AbstractEventLoop, writer: Writer) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(writer.look)
@@ -149,13 +131,16 @@ def _load(
     begin("connecting to the database")
     session = open_session(url, create=True)
     try:
+        for problem in find_lossy_settings(session):
+            log.warning("%s: %s", DatabaseUrl(url), problem)
         begin("proving the books since the last audit")
         _prove(session, url, now_ms)
-        node = register(session)
         # What was imported as pending belongs to no node.
         session.execute("SELECT interrupt_requests(NULL, ?)", (now_ms,))
         begin("reading accounts, budgets and keys")
-        return session, node, feed.read_all(session, now_ms)
+        snapshot = feed.read_all(session, now_ms)
+        # The last: from now on it must be heard of.
+        return session, register(session), snapshot
     except psycopg.Error as error:
         session.close()
         raise explain(url, error) from error

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import orjson
 
 from gateway.errors import GatewayError
-from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.budget_records import Spending
 from gateway.ledger.periods import Period, find_span
 from gateway.ledger.rates import (
@@ -22,7 +22,7 @@ from gateway.ledger.rates import (
 )
 from gateway.ledger.serving.refusals import Lack, refuse_funds
 from gateway.ledger.serving.rounds import Item, Report
-from gateway.money import Price
+from gateway.money import Price, Tokens
 from gateway.times import DAY_MS
 
 _NO_RATE: Final = (0, 0, 0)
@@ -157,6 +157,25 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
             return refuse_tokens(cast("Owner", owner), limit, expected, wait_us * _US_SECONDS)
         case _:
             raise ValueError(reason)
+
+
+def make_void(admission: Admission) -> Settlement:
+    """Make the end of a request that the ledger failed: nothing is charged."""
+    return Settlement(
+        outcome="ledger_error",
+        provider=admission.provider,
+        attempts=0,
+        status=503,
+        tokens=Tokens(),
+        web_searches=0,
+        price=admission.price,
+        price_rule="",
+        cost_nano=0,
+        estimated=False,
+        first_byte_ms=None,
+        ended_ms=admission.started_ms,
+        withdraw_if_late=False,
+    )
 
 
 def _make_spending(period: Period, first_day: int, spent_nano: int) -> Spending:

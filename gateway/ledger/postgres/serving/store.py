@@ -10,9 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
+import orjson
 import psycopg
 from psycopg import errors
 
@@ -25,6 +27,7 @@ from gateway.ledger.postgres.serving.messages import (
     Answer,
     find_spendings,
     make_refusal,
+    make_void,
     note_spent,
     read_answer,
     write_admissions,
@@ -42,13 +45,17 @@ Result = TypeVar("Result")
 
 _ROUND: Final = "SELECT run_round(?, ?, ?, ?, ?, ?)"
 _WITHDRAW: Final = "SELECT withdraw_charge(?, ?, ?, ?)"
-_BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError)
+_BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
 _IN_THE_WAY: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 
 
 class NotPendingError(Exception):
     """The request to settle does not exist or was settled before."""
+
+
+class UnknownError(Exception):
+    """The database does not know the account, the key or the budget of a request."""
 
 
 class PostgresStore:
@@ -133,7 +140,10 @@ class PostgresStore:
         return self._session
 
     def _observe(self, observed: Observations) -> None:
-        write_aside(self._connect(), observed, self._clock())
+        try:
+            write_aside(self._connect(), observed, self._clock())
+        except psycopg.Error as error:
+            raise LedgerError(describe(error)) from error
 
     def _work(self, items: Sequence[Item], *, polls: bool) -> Report:
         report = Report()
@@ -175,7 +185,9 @@ class PostgresStore:
             answer = self._call(session, ended, raised, asked)
         except _BAD_ITEM as error:
             if len(items) == 1:
-                report.refused.append((items[0], error))
+                if not asked:
+                    self._release(session, items[0])
+                report.refused.append((items[0], LedgerError(describe(error))))
                 self._in_doubt.discard(_id(items[0]))
                 return
             for item in items:
@@ -184,6 +196,13 @@ class PostgresStore:
             report.done.extend(raised)
             self._report_admissions(asked, answer, report)
             self._report_settlements(session, ended, answer, report)
+
+    def _release(self, session: Session, item: Item) -> None:
+        """End an admitted request whose item is bad: its hold would be in the way of others."""
+        hold = item.hold
+        end = Item(hold, insert=False, settlement=make_void(hold.admission))
+        with suppress(*_BAD_ITEM):
+            self._call(session, [end], (), ())
 
     def _call(
         self,
@@ -218,6 +237,9 @@ class PostgresStore:
             if (declined := answer.declined.get(_id(item))) is not None:
                 report.declined.append((item, make_refusal(item, declined.reason)))
                 note_spent(item, declined, report)
+                self._in_doubt.discard(_id(item))
+            elif _id(item) not in answer.admitted:
+                report.refused.append((item, UnknownError("its account, key or budget is missing")))
                 self._in_doubt.discard(_id(item))
             elif item.settlement is None:
                 report.done.append(item)

@@ -24,9 +24,10 @@ WAIT_MS: Final = 300
 """How long months wait for a lock: less than the second after which a server looks for deadlocks."""
 
 _FORGET: Final = (
-    "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '1 hour'",
+    "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '30 days'",
     "DELETE FROM nodes WHERE ended_at < clock_timestamp() - INTERVAL '30 days'",
 )
+"""A node that was cut off, and that nobody took over, reads what was changed meanwhile."""
 
 
 class Upkeep:
@@ -88,7 +89,7 @@ class Upkeep:
 
     def _change_months(self, session: Session, sql: str, months: int) -> int:
         """Change the tables, unless somebody reads them for long: rounds would wait behind this."""
-        with commit_at_end(session, f"BEGIN; SET LOCAL lock_timeout = {WAIT_MS}"):
+        with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
             (changed,) = session.execute(sql, (months,)).fetchone() or (0,)
         return int(changed)
 

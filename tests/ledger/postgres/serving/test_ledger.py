@@ -11,8 +11,10 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger import LedgerError, LedgerMismatch
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import TakenOver
+from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
-from gateway.ledger.postgres.session import connect
+from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.serving.memory import Snapshot
 from tests.ledger.contract.kit import WAIT_SECONDS, admission, create_key, find_key, void
 from tests.ledger.databases import ask
 
@@ -89,6 +91,30 @@ async def test_books_that_do_not_add_up_are_not_served_from(ledger_url: str, dig
             async with PostgresLedger.open(ledger_url):
                 pass
         assert ask(session, NODES) == 0
+
+
+async def test_settings_that_can_lose_what_was_committed_are_warned_of(
+    ledger_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the tests' server has them."""
+    async with PostgresLedger.open(ledger_url):
+        assert "its setting fsync is off, so a crash loses what was committed" in caplog.text
+
+
+async def test_it_is_a_node_once_it_has_read_all(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million keys take longer than others wait for a sign of life."""
+    nodes: list[object] = []
+
+    def read_all(feed: ChangeFeed, session: Session, now_ms: int) -> Snapshot:
+        nodes.append(ask(session, NODES))
+        return read(feed, session, now_ms)
+
+    read = ChangeFeed.read_all
+    monkeypatch.setattr(ChangeFeed, "read_all", read_all)
+    async with PostgresLedger.open(ledger_url):
+        assert nodes == [0]
 
 
 async def test_a_server_that_is_not_there_is_named(ledger_url: str) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psycopg
 import pytest
 
 from gateway.ledger import Account, Hold, Key, KeyTerms, LedgerError, Settlement
+from gateway.ledger.budget_records import Allowance, Budget, Spending
+from gateway.ledger.periods import find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import Node, TakenOver, register
 from gateway.ledger.postgres.serving.feed import ChangeFeed
@@ -18,6 +20,7 @@ from gateway.ledger.postgres.serving.store import NotPendingError, PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.serving.sums import Observations, RefusalSum
 from gateway.ledger.sql.connection import Values
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask
@@ -179,8 +182,86 @@ async def test_a_bad_item_is_refused_alone(desk: Desk) -> None:
     assert report.done == [items[0], items[2]]
     ((refused, error),) = report.refused
     assert refused is items[1]
-    assert isinstance(error, psycopg.IntegrityError)
+    assert isinstance(error, LedgerError)
+    assert "duplicate key" in str(error)
+    assert "req_1" not in str(error), "rows of others are in the log"
     assert desk.read() == (CREDIT - 5, 2000, 2)
+
+
+@pytest.mark.parametrize("cost_nano", [2**63, 2**70])
+async def test_a_bad_charge_holds_nothing_any_more(desk: Desk, cost_nano: int) -> None:
+    """Others of its account go on, those of its batch too."""
+    store = desk.make_store()
+    holds = [desk.hold("req_1"), desk.hold("req_2")]
+    admit(store, *(Item(hold, insert=True, settlement=None) for hold in holds))
+    bad, good = (
+        Item(hold, insert=False, settlement=settlement(nano))
+        for hold, nano in zip(holds, (cost_nano, 70), strict=True)
+    )
+    report = run(store, bad, good)
+    assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
+    assert desk.read() == (CREDIT - 70, 0, 0)
+
+
+async def test_a_bad_charge_is_tried_again_where_its_hold_cannot_be_released(desk: Desk) -> None:
+    store, hold = desk.make_store(), desk.hold()
+    admit(store, Item(hold, insert=True, settlement=None))
+    bad = Item(hold, insert=False, settlement=settlement(2**70))
+    desk.sessions[0].before = lose()
+    report = run(store, bad)
+    assert (report.refused, type(report.unavailable)) == ([], LedgerError)
+    assert run(store, bad).refused != []
+    assert desk.read() == (CREDIT, 0, 0)
+
+
+@pytest.mark.parametrize("what", ["account", "key", "another's key", "budget"])
+async def test_what_the_database_does_not_know_is_not_admitted(desk: Desk, what: str) -> None:
+    """A standby that became the server may lack the last changes."""
+    known, account = desk.key, desk.key.account
+    if what == "account":
+        account = replace(account, id=99)
+    if what == "another's key":
+        with PostgresBooks(desk.url) as books:
+            books.accounts.create("b", credit_nano=CREDIT, operator=False)
+        account = replace(account, id=2)
+    key = Key("key_gone" if what == "key" else known.id, account, KeyTerms())
+    allowance = Allowance(5, "day")
+    budget = Budget(9, account.id, None, allowance, Spending(find_span("day", NOW_MS), 0))
+    hold = Hold(admission(1000, id_="req_1"), account, key, 1000)
+    if what == "budget":
+        hold.budget = budget
+    store, good = desk.make_store(), desk.item("req_2")
+    bad = [Item(hold, insert=True, settlement=None)]
+    bad.append(Item(replace_id(hold, "req_3"), insert=True, settlement=void()))
+    report = run(store, *bad, good)
+    assert ([item for item, _ in report.refused], report.done) == (bad, [good])
+    assert ask(desk.session, "SELECT count(*) FROM requests") == 1
+
+
+def replace_id(hold: Hold, id_: str) -> Hold:
+    return replace(hold, admission=replace(hold.admission, request_id=id_))
+
+
+async def test_a_function_that_is_missing_is_an_outage(desk: Desk) -> None:
+    """Of a schema that is too old, say: no charge is refused for it."""
+    store, item = desk.make_store(), desk.item()
+    desk.session.run("ALTER FUNCTION settle_requests RENAME TO gone")
+    admit(store, item)
+    ended = Item(item.hold, insert=False, settlement=settlement(70))
+    report = run(store, ended)
+    assert (report.done, report.refused, report.is_brief) == ([], [], False)
+    assert isinstance(report.unavailable, LedgerError)
+    desk.session.run("ALTER FUNCTION gone RENAME TO settle_requests")
+    admit(store, ended)
+
+
+async def test_a_round_at_another_isolation_level_is_an_outage(desk: Desk) -> None:
+    """It would see neither that it was taken over, nor what others hold."""
+    store = desk.make_store()
+    desk.sessions[0].run("SET default_transaction_isolation = 'repeatable read'")
+    report = run(store, desk.item())
+    assert report.done == []
+    assert "set default_transaction_isolation" in str(report.unavailable)
 
 
 async def test_requests_of_a_batch_are_decided_in_order(desk: Desk) -> None:
@@ -232,6 +313,15 @@ async def test_a_node_that_was_taken_over_commits_nothing(desk: Desk) -> None:
     assert isinstance(report.ended, TakenOver)
     assert (report.done, report.unavailable) == ([], None)
     assert desk.read() == (CREDIT, 1000, 1)
+
+
+async def test_sums_that_fail_are_told_without_their_values(desk: Desk) -> None:
+    store = desk.make_store()
+    desk.session.run("ALTER TABLE refusals ADD CHECK (code <> 'hush')")
+    observed = Observations(refusals={(1, None, "hush", ""): RefusalSum(2, NOW_MS, "req_1")})
+    with pytest.raises(LedgerError, match="violates check constraint") as found:
+        store._observe(observed)
+    assert "hush" not in str(found.value)
 
 
 async def test_a_poll_comes_with_what_was_changed(desk: Desk) -> None:

@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import cast
 
+import psycopg
 import pytest
 
 from gateway.ledger.postgres.nodes import Node, register
 from gateway.ledger.postgres.serving import upkeep as module
 from gateway.ledger.postgres.serving.upkeep import Upkeep
-from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.postgres.session import BEGIN, Cursor, Session, connect
+from gateway.ledger.sql.connection import Values
 from tests.ledger.databases import ask
 from tests.ledger.postgres.test_months import END, ROW
 
@@ -78,7 +80,8 @@ def test_hourly_it_makes_months_and_forgets_what_is_old(
         session.run(f"DROP TABLE {table}")
     session.run(
         "INSERT INTO changes (kind, id, made_at)"
-        " VALUES ('account', 'old', now() - INTERVAL '61 minutes'), ('account', 'new', now());"
+        " VALUES ('account', 'old', now() - INTERVAL '31 days'),"
+        " ('account', 'new', now() - INTERVAL '2 days');"
         "INSERT INTO nodes (host, pid, version, ended_at) VALUES"
         " ('old', 1, '', now() - INTERVAL '31 days'), ('new', 1, '', now())"
     )
@@ -139,6 +142,28 @@ def test_months_wait_an_hour_for_one_who_reads_for_long(
     seconds += module.HOUR_SECONDS
     upkeep.run(session)
     assert ask(session, MADE, (last,)) is True
+
+
+def test_months_end_with_a_process_that_is_stopped(
+    session: Session, ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its statements: nobody could use the tables until it goes on."""
+    monkeypatch.setattr(module, "BEGIN", BEGIN.replace("2000", "50"))
+    upkeep, last = make_upkeep(session), drop_last(session)
+    execute = session.execute
+
+    def stop(sql: str, values: Values = ()) -> Cursor:
+        cursor = execute(sql, values)
+        if "make_months" in sql:
+            other.run("SELECT 1 FROM requests LIMIT 1")
+        return cursor
+
+    monkeypatch.setattr(session, "execute", stop)
+    with closing(connect(ledger_url)) as other:
+        other.run("SET lock_timeout = '10s'")
+        with pytest.raises(psycopg.Error):
+            upkeep.run(session)
+        assert ask(other, MADE, (last,)) is False
 
 
 def test_a_round_is_no_victim_of_months(session: Session, ledger_url: str) -> None:
