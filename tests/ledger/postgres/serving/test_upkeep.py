@@ -11,10 +11,11 @@ from typing import cast
 import psycopg
 import pytest
 
+from gateway.ledger.postgres import session as sessions
 from gateway.ledger.postgres.nodes import Node, register
 from gateway.ledger.postgres.serving import upkeep as module
 from gateway.ledger.postgres.serving.upkeep import Upkeep
-from gateway.ledger.postgres.session import BEGIN, Cursor, Session, connect
+from gateway.ledger.postgres.session import Cursor, Session, connect
 from gateway.ledger.sql.connection import Values
 from tests.ledger.databases import ask
 from tests.ledger.postgres.test_months import END, ROW
@@ -148,7 +149,7 @@ def test_months_end_with_a_process_that_is_stopped(
     session: Session, ledger_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its statements: nobody could use the tables until it goes on."""
-    monkeypatch.setattr(module, "BEGIN", BEGIN.replace("2000", "50"))
+    monkeypatch.setattr(sessions, "BEGIN", sessions.BEGIN.replace("2000", "50"))
     upkeep, last = make_upkeep(session), drop_last(session)
     execute = session.execute
 
