@@ -94,6 +94,8 @@ class Observer:
         if not self._written.is_set():  # the disk takes its time
             self._schedule()
             return
+        if not self._sums:  # `close` wrote them, and this timer comes late
+            return
         self._under_way, self._sums = self._sums, Observations()
         self._written.clear()
         self._store.start_observing(self._under_way, report=self._take_over)
