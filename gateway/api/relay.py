@@ -58,7 +58,7 @@ class Relay:
     _confirmed: bool = False
     """The hold is in force. Before, nothing is sent: neither to a provider nor to the caller."""
     _stopped: Exception | None = None
-    """What `stop` was called with before there was an attempt."""
+    """The error that `stop` was called with before there was an attempt."""
     _attempt: Attempt | None = None
     """Under way: None as soon as its connection may serve another request."""
     _delivery: Delivery | None = None

@@ -73,7 +73,7 @@ FAULTS: Final[Mapping[Outcome, str]] = {
     "internal_error": "gateway",
     "interrupted": "gateway",
 }
-"""Whose fault an outcome is; "" is nobody's."""
+"""The side whose fault an outcome is; "" is nobody's."""
 
 _MODEL: Final = ("gen_ai_request_model", "gen_ai_provider_name")
 _OPERATION: Final = ("gen_ai_operation_name", *_MODEL)

@@ -142,7 +142,7 @@ async def test_an_alert_of_a_node_that_is_gone_is_another_ones_after_the_lease(
 async def test_a_receiver_that_hangs_takes_its_share_alone(
     tmp_path: Path, url: str, receiver: Receiver
 ) -> None:
-    """What it was sent is not due for a while; what waits for it is, at each look."""
+    """An alert that was claimed is not due for a while; one that waits is, at each look."""
     deliveries = Deliveries(DatabaseUrl(url))
     config = configure(tmp_path, url, receiver).alerts
     with listen(*[HANG] * 99) as stuck, open_ledger(url) as books:

@@ -57,7 +57,7 @@ asyncio.run(main())
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """What became of one crowd."""
+    """The fate of one crowd of requests."""
 
     seed: int
     statuses: Counter[int]

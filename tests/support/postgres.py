@@ -22,7 +22,7 @@ ROLE: Final = "gateway"
 
 SIGNALS: Final = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 FORGETFUL: Final = {"fsync": "off", "full_page_writes": "off"}
-"""What a server without `durable` is told: it survives any end of its own, but not the machine's."""
+"""Settings of a server without `durable`: it survives any end of its own, but not the machine's."""
 
 
 def find_server() -> Path | None:

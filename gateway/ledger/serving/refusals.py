@@ -8,7 +8,7 @@ from gateway.errors import BalanceHeld, GatewayError, InsufficientBalance
 from gateway.ledger.budget_records import Budget, refuse_spent
 
 Lack = Literal["balance", "cap", "budget", "balance held", "cap held", "budget held"]
-"""What is spent, or held by requests in flight."""
+"""The limit that is spent, or held by requests in flight."""
 
 _SPENT: Final[dict[str, str]] = {
     "balance": "The account's balance is used up. Top it up; requests fail until it is positive.",

@@ -211,7 +211,7 @@ async def test_requests_of_all_processes_count_together(place: Place) -> None:
 
 @needs(Needs.NODES)
 async def test_tokens_of_all_processes_count_together(place: Place) -> None:
-    """What was expected, until the end tells what was used."""
+    """The expected tokens count until the end tells the used ones."""
     most = limit(tokens=200)
     async with two_sides(place, place.seed()) as (one, two):
         holds = [await side.confirm(key=most) for side in (one, two, one)]

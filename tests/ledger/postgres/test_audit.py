@@ -1,4 +1,4 @@
-"""What PostgreSQL's audit proves beside the checks that both databases share."""
+"""PostgreSQL's audit proves more than the checks that both databases share."""
 
 from __future__ import annotations
 

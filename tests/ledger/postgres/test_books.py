@@ -1,4 +1,4 @@
-"""What only these books are: one connection, which may break, and a server beside them."""
+"""Books in PostgreSQL have one connection, which may break, and a server beside them."""
 
 from __future__ import annotations
 

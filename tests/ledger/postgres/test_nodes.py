@@ -1,4 +1,4 @@
-"""Who serves: nodes come, say that they live, are taken for dead, and leave."""
+"""Nodes come, say that they live, are taken for dead, and leave."""
 
 from __future__ import annotations
 

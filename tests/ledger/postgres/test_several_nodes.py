@@ -31,7 +31,7 @@ CALLS = 15
 
 @dataclass(slots=True)
 class Tally:
-    """What became of a crowd."""
+    """The fate of a crowd of requests."""
 
     in_flight: int = 0
     peak: int = 0
@@ -173,7 +173,7 @@ async def test_a_node_that_was_taken_over_says_so_and_refuses(postgres_url: str)
 
 
 async def test_nobody_is_dead_because_the_database_was_away(postgres_url: str) -> None:
-    """Who was cut off as well waits a whole silence before it takes anybody over."""
+    """A node that was cut off as well waits a whole silence before it takes anybody over."""
     shared = make_shared(postgres_url)
     async with AsyncExitStack() as stack:
         silent = await fall_silent(stack, shared)

@@ -31,7 +31,7 @@ TRIGGERS = {
     "requests": ("requests_settle_once", "requests_no_delete"),
     "codes": ("codes_end_once", "codes_no_delete"),
 }
-"""What SQLite is not to be hindered by; PostgreSQL can let all triggers of a table rest."""
+"""The triggers that would hinder SQLite; PostgreSQL can let all triggers of a table rest."""
 
 
 @dataclass

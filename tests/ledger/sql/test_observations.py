@@ -1,4 +1,4 @@
-"""What is written of refusals and calls to providers: the latest failures, and nothing that is old."""
+"""Refusals and calls to providers are written with the latest failures, and nothing old is kept."""
 
 from __future__ import annotations
 

@@ -62,14 +62,8 @@ class PostgresLedger(ServingLedger):
             LedgerMismatch: the audit since the last checkpoint failed.
             LedgerError: the database cannot be used; the text says why.
         """
-        memory, feed, progress = Memory(clock), ChangeFeed(), Progress(tell)
-        loop = asyncio.get_running_loop()
-        try:
-            session, node, snapshot = await loop.run_in_executor(
-                None, partial(_load, url, feed, clock(), progress.begin)
-            )
-        finally:
-            progress.end()
+        memory, feed = Memory(clock), ChangeFeed()
+        session, node, snapshot = await _load_beside(url, feed, clock, tell)
         memory.apply(snapshot)
         test_clock = _know_no_time if clock is unix_ms else clock
         upkeep = Upkeep(
@@ -78,7 +72,7 @@ class PostgresLedger(ServingLedger):
         store = PostgresStore(url, session, node, feed, upkeep, clock=clock, test_clock=test_clock)
         writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
         observer, reader = Observer(store, clock), PostgresReader(url)
-        listener = Listener(url, partial(_tell, loop, writer))
+        listener = Listener(url, partial(_tell, asyncio.get_running_loop(), writer))
         try:
             yield cls(memory, writer, reader, observer)
         finally:
@@ -118,6 +112,17 @@ class PostgresLedger(ServingLedger):
 
 def _know_no_time() -> None:
     """Leave the time to the database."""
+
+
+async def _load_beside(
+    url: str, feed: ChangeFeed, clock: Callable[[], int], tell: Callable[[str], None]
+) -> tuple[Session, Node, Snapshot]:
+    """Load on a thread; the loop tells how it goes."""
+    progress = Progress(tell)
+    try:
+        return await asyncio.to_thread(_load, url, feed, clock(), progress.begin)
+    finally:
+        progress.end()
 
 
 def _tell(loop: asyncio.AbstractEventLoop, writer: Writer) -> None:

@@ -1,4 +1,4 @@
-"""What each node does now and then: take over dead nodes, make and drop months, delete old changes."""
+"""The upkeep by each node, now and then: dead nodes taken over, months made and dropped, changes deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others changed is found whatever the order of their commits, and found once."""
+"""Changes of others are found once, whatever the order of their commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round is told, and what it answers."""
+"""The messages of a round: its items as JSON, and its answer."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def replace_id(hold: Hold, id_: str) -> Hold:
 
 
 async def test_a_function_that_is_missing_is_an_outage(desk: Desk) -> None:
-    """Of a schema that is too old, say: no charge is refused for it."""
+    """A schema that is too old is an outage: no charge is refused for it."""
     store, item = desk.make_store(), desk.item()
     desk.session.run("ALTER FUNCTION settle_requests RENAME TO gone")
     admit(store, item)
@@ -265,7 +265,7 @@ async def test_a_round_at_another_isolation_level_is_an_outage(desk: Desk) -> No
 
 
 async def test_requests_of_a_batch_are_decided_in_order(desk: Desk) -> None:
-    """What the first ones hold is not there for the last."""
+    """The holds of the first ones leave nothing for the last."""
     store = desk.make_store()
     items = [desk.item(f"req_{number}") for number in range(7)]
     report = run(store, *items)

@@ -1,4 +1,4 @@
-"""What a node does for all: now and then, and not more often."""
+"""A node works for all now and then, and not more often."""
 
 from __future__ import annotations
 

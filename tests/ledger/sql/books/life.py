@@ -39,7 +39,7 @@ TOKENS: Final = {f"{name}_tokens": 9 for name in ("input", "output", "cached_inp
 
 
 class Life:
-    """What an operator might do, chosen by a seed, and noted with its answers."""
+    """Deeds of an operator, chosen by a seed, and noted with their answers."""
 
     def __init__(self, books: AnyBooks, clock: Clock, seed: int) -> None:
         self.books, self.clock, self.random = books, clock, Random(seed)
