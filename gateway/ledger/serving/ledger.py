@@ -16,7 +16,7 @@ from gateway.ledger.serving.memory import (
     raise_hold,
 )
 from gateway.ledger.serving.observer import Observer
-from gateway.ledger.serving.queue import fail_wait
+from gateway.ledger.serving.queue import fail_wait, find_failure
 from gateway.ledger.serving.writer import Writer
 from gateway.ledger.usage_records import Spent
 
@@ -68,7 +68,8 @@ class ServingLedger:
         if hold.recorded:
             return
         if hold.resolved:  # resolved without a row: the ledger refused it
-            raise InternalError
+            refusal = None if hold.admitted is None else find_failure(hold.admitted)
+            raise InternalError if refusal is None else refusal
         if self._writer.ended.is_set():
             raise LedgerUnavailable(should_retry=False)
         if hold.admitted is None or hold.admitted.cancelled():

@@ -151,3 +151,8 @@ def fail_wait(wait: Future[None] | None, error: GatewayError) -> bool:
     wait.set_exception(error)
     wait.exception()  # the handler may be gone, and asyncio would report the error as unseen
     return True
+
+
+def find_failure(wait: Future[None]) -> BaseException | None:
+    """Return why the wait failed; None if it did not, or was cancelled."""
+    return wait.exception() if wait.done() and not wait.cancelled() else None

@@ -103,6 +103,16 @@ def refuse_here(side: Side) -> GatewayError:
     return refusal.value
 
 
+@needs(Needs.NODES)
+async def test_a_refusal_that_came_before_confirm_is_told_by_it(place: Place) -> None:
+    async with two_sides(place, place.seed(credit_nano=1000)) as (one, two):
+        await charge(one.ledger, one.key, 1000)
+        hold = two.hold()
+        await until(lambda: hold.resolved)
+        with pytest.raises(InsufficientBalance):
+            await two.ledger.confirm(hold)
+
+
 @pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
 @needs(Needs.NODES)
 async def test_what_another_spent_is_spent(place: Place, make: Callable[[Place], bytes]) -> None:
