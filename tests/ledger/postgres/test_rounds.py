@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.admin import accounts
+from gateway.ledger import Allowance, Budget, KeyTerms, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
@@ -57,4 +58,28 @@ def test_charges_of_one_round_follow_each_other(books: PostgresBooks) -> None:
     ]
     assert entries == [(-10, 99_964), (-12, 99_974), (-14, 99_986)]
     assert run_round(session, node, ended=items, now_ms=NOW_MS).settled == set()
+    assert books.audit().problems == ()
+
+
+@pytest.mark.parametrize("lack", ["balance held", "cap held", "budget held"])
+def test_admissions_of_one_round_hold_together(books: PostgresBooks, lack: str) -> None:
+    """Two of 1,000 pass on 1,500; the third finds nothing left."""
+    session, node = books._session, register(books._session)
+    if lack == "balance held":
+        books.entries.post("a", "correction", 1500 - 100_000, note="the rest")
+    team = books.budgets.create("a", "team", Allowance(1500, "day")).id
+    terms = KeyTerms(
+        cap_nano=1500 if lack == "cap held" else None,
+        budget_id=team if lack == "budget held" else None,
+    )
+    key_id = key_id_of(create_key(books, "a", terms))
+    items = [make_item(1, key_id, NOW_MS) for _ in range(3)]
+    for item in items:
+        if terms.budget_id is not None:
+            span = find_span("day", NOW_MS)
+            item.hold.budget = Budget(team, 1, "team", Allowance(1500, "day"), Spending(span, 0))
+    answer = run_round(session, node, asked=items, now_ms=NOW_MS)
+    ids = [item.hold.admission.request_id for item in items]
+    assert answer.admitted == set(ids[:2])
+    assert answer.declined[ids[2]].reason == [lack]
     assert books.audit().problems == ()
