@@ -83,3 +83,15 @@ def test_admissions_of_one_round_hold_together(books: PostgresBooks, lack: str) 
     assert answer.admitted == set(ids[:2])
     assert answer.declined[ids[2]].reason == [lack]
     assert books.audit().problems == ()
+
+
+def test_a_node_settles_no_request_of_another(books: PostgresBooks) -> None:
+    session = books._session
+    mine, others = register(session), register(session)
+    item = make_item(1, key_id_of(create_key(books, "a")), NOW_MS, settlement(10))
+    run_round(session, others, asked=[item], now_ms=NOW_MS)
+    answer = run_round(session, mine, ended=[item], now_ms=NOW_MS)
+    assert (answer.settled, answer.others) == (set(), {})
+    assert run_round(session, others, ended=[item], now_ms=NOW_MS).settled == {
+        item.hold.admission.request_id
+    }
