@@ -1,14 +1,14 @@
 """A connection to PostgreSQL: `sql.connection.Connection` by psycopg 3.
 
-Values are bound by the client, so that a NULL needs no type, no statement is prepared, and PgBouncer
-may hand the connection from transaction to transaction.
+Values of the books' statements are bound by the client, so that a NULL needs no type. No statement is
+prepared, so PgBouncer may hand the connection from transaction to transaction.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from psycopg.types.string import StrDumperUnknown, TextLoader
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.dialect import translate
+from gateway.ledger.postgres.statements import Parameter, fetch_value
 from gateway.ledger.sql.connection import Values
 
 CONNECT_SECONDS: Final = 5
@@ -105,6 +106,10 @@ class Session:
     def executemany(self, sql: str, rows: Iterable[Values]) -> None:
         with self.driver.cursor() as cursor:
             cursor.executemany(_compose(sql), rows)
+
+    async def fetch_value(self, statement: bytes, parameters: Sequence[Parameter]) -> bytes:
+        """Run a statement on the event loop, as `statements.fetch_value` says."""
+        return await fetch_value(self.driver.pgconn, statement, parameters)
 
     def run(self, script: str) -> None:
         """Run statements that are PostgreSQL's own, without values."""

@@ -1,6 +1,7 @@
-"""Rounds in PostgreSQL, one after the other on a thread of their own.
+"""Rounds in PostgreSQL, one after the other on one connection.
 
-A round is one call and one transaction. If the connection breaks before its answer, nobody knows
+A round is one call and one transaction, which the event loop sends and awaits itself; what else the
+connection does now and then, blocks a thread. If the connection breaks before its answer, nobody knows
 whether it was committed: its requests are in doubt, and the next rounds look them up by their ids.
 """
 
@@ -8,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
 import orjson
 import psycopg
@@ -36,15 +36,18 @@ from gateway.ledger.postgres.serving.messages import (
 )
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, describe
+from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations
+from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.ledger")
 
+Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
-_ROUND: Final = "SELECT run_round(?, ?, ?, ?, ?, ?)"
-_WITHDRAW: Final = "SELECT withdraw_charge(?, ?, ?, ?)"
+_ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5, $6)"
+_WITHDRAW: Final = b"SELECT withdraw_charge($1, $2, $3, $4)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
 _IN_THE_WAY: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
@@ -59,7 +62,7 @@ class UnknownError(Exception):
 
 
 class PostgresStore:
-    """Implements `rounds.Store`. Only its thread touches the connection."""
+    """Implements `rounds.Store`."""
 
     def __init__(
         self,
@@ -81,7 +84,8 @@ class PostgresStore:
         self._test_clock = test_clock
         self._in_doubt: set[str] = set()
         """Requests of a round that is under way, or had no answer."""
-        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Lock()
+        """Of the connection: who has it may use it."""
         self._thread = ThreadPoolExecutor(1, "ledger")
 
     def start_round(
@@ -91,35 +95,38 @@ class PostgresStore:
         polls: bool,
         report: Callable[[Report | BaseException], None],
     ) -> None:
-        self._start(partial(self._work, items, polls=polls), report)
+        _ = spawn(self._run(self._work(items, polls=polls), report), name="round")
 
     def start_observing(
         self, observed: Observations, *, report: Callable[[BaseException | None], None]
     ) -> None:
-        self._start(partial(self._observe, observed), report)
+        _ = spawn(self._run(self._observe(observed), report), name="observing")
 
     def break_off(self) -> None:
         self._session.break_off()
 
     async def close(self, last: Callable[[Session, Node], None]) -> None:
         """Do what is last, if the database can be reached, and end the connection."""
-        await self._loop.run_in_executor(self._thread, self._close, last)
+        async with self._turn:
+            await self._block(self._close, last)
         self._thread.shutdown()
 
-    def _start(
-        self, work: Callable[[], Result], report: Callable[[Result | BaseException], None]
-    ) -> None:
-        self._thread.submit(self._run, work, report)
-
-    def _run(
-        self, work: Callable[[], Result], report: Callable[[Result | BaseException], None]
+    async def _run(
+        self,
+        work: Coroutine[object, None, Result],
+        report: Callable[[Result | BaseException], None],
     ) -> None:
         result: Result | BaseException
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - it is reported
-            result = error
-        self._loop.call_soon_threadsafe(report, result)
+        async with self._turn:
+            try:
+                result = await work
+            except Exception as error:  # noqa: BLE001 - it is reported
+                result = error
+        report(result)
+
+    async def _block(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        """Do on the thread what blocks."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
     def _close(self, last: Callable[[Session, Node], None]) -> None:
         try:
@@ -139,40 +146,42 @@ class PostgresStore:
             self._session = session
         return self._session
 
-    def _observe(self, observed: Observations) -> None:
+    async def _observe(self, observed: Observations) -> None:
         try:
-            write_aside(self._connect(), observed, self._clock())
+            await self._block(self._write_aside, observed)
         except psycopg.Error as error:
             raise LedgerError(describe(error)) from error
 
-    def _work(self, items: Sequence[Item], *, polls: bool) -> Report:
+    def _write_aside(self, observed: Observations) -> None:
+        write_aside(self._connect(), observed, self._clock())
+
+    async def _work(self, items: Sequence[Item], *, polls: bool) -> Report:
         report = Report()
         try:
-            session = self._connect()
-            if polls:
-                self._upkeep.run(session)
-                report.snapshot = self._feed.poll(session)
+            if polls or self._session.is_broken:
+                report.snapshot = await self._block(self._look)
                 report.polled = True
-            self._commit_all(session, items, report)
+            await self._commit_all(items, report)
         except (psycopg.Error, LedgerError) as error:
             self._note_failure(error, report)
         return report
 
-    def _commit_all(self, session: Session, items: Sequence[Item], report: Report) -> None:
+    def _look(self) -> Snapshot | None:
+        """Connect if need be, and see what others did."""
+        session = self._connect()
+        self._upkeep.run(session)
+        return self._feed.poll(session)
+
+    async def _commit_all(self, items: Sequence[Item], report: Report) -> None:
         """Settle and admit; requests that came and ended since the last round take another one."""
-        self._commit(session, items, report)
+        await self._commit(items, report)
         turned_away = {id(item) for item, _ in (*report.declined, *report.refused)}
         over = [one for one in items if one.insert and one.settlement is not None]
         admitted = [one for one in over if id(one) not in turned_away]
-        self._commit(session, admitted, report, are_admitted=True)
+        await self._commit(admitted, report, are_admitted=True)
 
-    def _commit(
-        self,
-        session: Session,
-        items: Sequence[Item],
-        report: Report,
-        *,
-        are_admitted: bool = False,
+    async def _commit(
+        self, items: Sequence[Item], report: Report, *, are_admitted: bool = False
     ) -> None:
         """Commit the items together; if one is bad, one by one."""
         asked = [item for item in items if item.insert and not are_admitted]
@@ -182,55 +191,50 @@ class PostgresStore:
         if not items:
             return
         try:
-            answer = self._call(session, ended, raised, asked)
+            answer = await self._call(ended, raised, asked)
         except _BAD_ITEM as error:
             if len(items) == 1:
                 if not asked:
-                    self._release(session, items[0])
+                    await self._release(items[0])
                 report.refused.append((items[0], LedgerError(describe(error))))
                 self._in_doubt.discard(_id(items[0]))
                 return
             for item in items:
-                self._commit(session, [item], report, are_admitted=are_admitted)
+                await self._commit([item], report, are_admitted=are_admitted)
         else:
             report.done.extend(raised)
             self._report_admissions(asked, answer, report)
-            self._report_settlements(session, ended, answer, report)
+            await self._report_settlements(ended, answer, report)
 
-    def _release(self, session: Session, item: Item) -> None:
+    async def _release(self, item: Item) -> None:
         """End an admitted request whose item is bad: its hold would be in the way of others."""
         hold = item.hold
         end = Item(hold, insert=False, settlement=make_void(hold.admission))
         with suppress(*_BAD_ITEM):
-            self._call(session, [end], (), ())
+            await self._call([end], (), ())
 
-    def _call(
-        self,
-        session: Session,
-        ended: Sequence[Item],
-        raised: Sequence[Item],
-        asked: Sequence[Item],
+    async def _call(
+        self, ended: Sequence[Item], raised: Sequence[Item], asked: Sequence[Item]
     ) -> Answer:
         test_ms = self._test_clock()
         now_ms = self._clock() if test_ms is None else test_ms
         values = (
             self._node.id,
             self._node.epoch,
-            write_settlements(ended, now_ms).decode(),
-            write_raises(raised).decode(),
-            write_admissions(asked, self._in_doubt, now_ms).decode(),
+            write_settlements(ended, now_ms),
+            write_raises(raised),
+            write_admissions(asked, self._in_doubt, now_ms),
             test_ms,
         )
         ids = {_id(item) for item in (*ended, *asked)}
         new = ids - self._in_doubt
         self._in_doubt |= ids  # until its end is reported: a later step of this round may fail
         try:
-            row = session.execute(_ROUND, values).fetchone()
+            told = await self._session.fetch_value(_ROUND, values)
         except _BAD_ITEM:
             self._in_doubt -= new
             raise
-        assert row is not None
-        return read_answer(row[0], doubted=ids - new)
+        return read_answer(told, doubted=ids - new)
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
         for item in asked:
@@ -245,15 +249,15 @@ class PostgresStore:
                 report.done.append(item)
                 self._in_doubt.discard(_id(item))
 
-    def _report_settlements(
-        self, session: Session, ended: Sequence[Item], answer: Answer, report: Report
+    async def _report_settlements(
+        self, ended: Sequence[Item], answer: Answer, report: Report
     ) -> None:
         report.balances_nano.update(answer.balances_nano)
         report.spent_nano.update(answer.spent_nano)
         report.spendings.update(find_spendings(answer, ended))
         for item in ended:
-            if _id(item) not in answer.settled and not self._was_settled(
-                session, item, answer, report
+            if _id(item) not in answer.settled and not await self._was_settled(
+                item, answer, report
             ):
                 report.refused.append(
                     (item, NotPendingError("it is missing, or was settled before"))
@@ -262,7 +266,7 @@ class PostgresStore:
                 report.done.append(item)
             self._in_doubt.discard(_id(item))
 
-    def _was_settled(self, session: Session, item: Item, answer: Answer, report: Report) -> bool:
+    async def _was_settled(self, item: Item, answer: Answer, report: Report) -> bool:
         """Return whether a round without an answer settled it; take back what was withdrawn since."""
         other, end = answer.others.get(_id(item)), item.settlement
         if other is None or end is None or _id(item) not in answer.doubted:
@@ -270,8 +274,9 @@ class PostgresStore:
         if other.state == "posted" and not end.is_posted:
             account_id = item.hold.account.id
             values = (self._node.id, self._node.epoch, account_id, _id(item))
-            (balance_nano,) = session.execute(_WITHDRAW, values).fetchone() or (0,)
-            report.balances_nano[account_id] = balance_nano
+            report.balances_nano[account_id] = int(
+                await self._session.fetch_value(_WITHDRAW, values)
+            )
         return True
 
     def _note_failure(self, error: Exception, report: Report) -> None:

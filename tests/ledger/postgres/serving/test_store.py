@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import psycopg
 import pytest
@@ -19,14 +19,14 @@ from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.store import NotPendingError, PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.postgres.statements import Parameter
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations, RefusalSum
-from gateway.ledger.sql.connection import Values
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask
 
 CREDIT = 5000
-ROUND = "SELECT run_round"
+ROUND = b"SELECT run_round"
 
 
 class Fault(Session):
@@ -35,15 +35,16 @@ class Fault(Session):
     before: Exception | None = None
     after: Exception | None = None
 
-    def execute(self, sql: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
-        if sql.startswith(ROUND) and self.before is not None:
+    async def fetch_value(self, statement: bytes, parameters: Sequence[Parameter]) -> bytes:
+        is_round = statement.startswith(ROUND)
+        if is_round and self.before is not None:
             error, self.before = self.before, None
             raise error
-        cursor = super().execute(sql, values)
-        if sql.startswith(ROUND) and self.after is not None:
+        value = await super().fetch_value(statement, parameters)
+        if is_round and self.after is not None:
             error, self.after = self.after, None
             raise error
-        return cursor
+        return value
 
 
 @dataclass
@@ -100,12 +101,12 @@ def desk(ledger_url: str) -> Iterator[Desk]:
         desk.assert_sound()
 
 
-def run(store: PostgresStore, *items: Item) -> Report:
-    return store._work(items, polls=False)
+async def run(store: PostgresStore, *items: Item) -> Report:
+    return await store._work(items, polls=False)
 
 
-def admit(store: PostgresStore, *items: Item) -> None:
-    assert run(store, *items).done == list(items)
+async def admit(store: PostgresStore, *items: Item) -> None:
+    assert (await run(store, *items)).done == list(items)
 
 
 def lose() -> psycopg.OperationalError:
@@ -115,12 +116,12 @@ def lose() -> psycopg.OperationalError:
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_an_admission_without_an_answer_is_admitted_once(desk: Desk, when: str) -> None:
     store, item = desk.make_store(**{when: lose()}), desk.item()
-    report = run(store, item)
+    report = await run(store, item)
     assert isinstance(report.unavailable, LedgerError)
     assert (report.done, report.is_brief) == ([], False)
-    admit(store, item)
+    await admit(store, item)
     assert desk.read() == (CREDIT, 1000, 1)
-    admit(store, Item(item.hold, insert=False, settlement=settlement(70)))
+    await admit(store, Item(item.hold, insert=False, settlement=settlement(70)))
     assert desk.read() == (CREDIT - 70, 0, 0)
 
 
@@ -133,10 +134,10 @@ async def test_a_charge_without_an_answer_is_charged_once(
     store = desk.make_store()
     item = Item(desk.hold(), insert=insert, settlement=settlement(70))
     if not insert:
-        admit(store, Item(item.hold, insert=True, settlement=None))
+        await admit(store, Item(item.hold, insert=True, settlement=None))
     setattr(desk.sessions[0], when, lose())
-    assert run(store, item).unavailable is not None
-    report = run(store, item)
+    assert (await run(store, item)).unavailable is not None
+    report = await run(store, item)
     assert (report.done, report.refused) == ([item], [])
     assert desk.read() == (CREDIT - 70, 0, 0)
 
@@ -144,11 +145,13 @@ async def test_a_charge_without_an_answer_is_charged_once(
 async def test_a_charge_that_was_withdrawn_in_doubt_is_taken_back(desk: Desk) -> None:
     """By a correction, once: its caller was told that nothing is charged."""
     store, hold = desk.make_store(), desk.hold()
-    admit(store, Item(hold, insert=True, settlement=None))
+    await admit(store, Item(hold, insert=True, settlement=None))
     desk.sessions[0].after = lose()
-    assert run(store, Item(hold, insert=False, settlement=settlement(70))).unavailable is not None
+    assert (
+        await run(store, Item(hold, insert=False, settlement=settlement(70)))
+    ).unavailable is not None
     assert desk.read() == (CREDIT - 70, 0, 0)
-    report = run(store, Item(hold, insert=False, settlement=void()))
+    report = await run(store, Item(hold, insert=False, settlement=void()))
     assert (len(report.done), report.balances_nano) == (1, {1: CREDIT})
     entries = "SELECT kind, amount_nano FROM entries ORDER BY id"
     assert desk.session.execute(entries).fetchall() == [
@@ -164,11 +167,11 @@ async def test_a_charge_that_was_withdrawn_in_doubt_is_taken_back(desk: Desk) ->
 
 async def test_a_second_end_is_refused_where_nothing_is_in_doubt(desk: Desk) -> None:
     store, hold = desk.make_store(), desk.hold()
-    admit(store, Item(hold, insert=True, settlement=None))
+    await admit(store, Item(hold, insert=True, settlement=None))
     ended = Item(hold, insert=False, settlement=settlement(70))
-    admit(store, ended)
+    await admit(store, ended)
     for item in (ended, Item(desk.hold("req_2"), insert=False, settlement=void())):
-        ((refused, error),) = run(store, item).refused
+        ((refused, error),) = (await run(store, item)).refused
         assert refused is item
         assert isinstance(error, NotPendingError)
     assert desk.read() == (CREDIT - 70, 0, 0)
@@ -176,9 +179,9 @@ async def test_a_second_end_is_refused_where_nothing_is_in_doubt(desk: Desk) -> 
 
 async def test_a_bad_item_is_refused_alone(desk: Desk) -> None:
     store = desk.make_store()
-    admit(store, desk.item("req_1"))
+    await admit(store, desk.item("req_1"))
     items = [desk.item("req_2"), desk.item("req_1"), desk.item("req_3", end=settlement(5))]
-    report = run(store, *items)
+    report = await run(store, *items)
     assert report.done == [items[0], items[2]]
     ((refused, error),) = report.refused
     assert refused is items[1]
@@ -193,24 +196,24 @@ async def test_a_bad_charge_holds_nothing_any_more(desk: Desk, cost_nano: int) -
     """Others of its account go on, those of its batch too."""
     store = desk.make_store()
     holds = [desk.hold("req_1"), desk.hold("req_2")]
-    admit(store, *(Item(hold, insert=True, settlement=None) for hold in holds))
+    await admit(store, *(Item(hold, insert=True, settlement=None) for hold in holds))
     bad, good = (
         Item(hold, insert=False, settlement=settlement(nano))
         for hold, nano in zip(holds, (cost_nano, 70), strict=True)
     )
-    report = run(store, bad, good)
+    report = await run(store, bad, good)
     assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
     assert desk.read() == (CREDIT - 70, 0, 0)
 
 
 async def test_a_bad_charge_is_tried_again_where_its_hold_cannot_be_released(desk: Desk) -> None:
     store, hold = desk.make_store(), desk.hold()
-    admit(store, Item(hold, insert=True, settlement=None))
+    await admit(store, Item(hold, insert=True, settlement=None))
     bad = Item(hold, insert=False, settlement=settlement(2**70))
     desk.sessions[0].before = lose()
-    report = run(store, bad)
+    report = await run(store, bad)
     assert (report.refused, type(report.unavailable)) == ([], LedgerError)
-    assert run(store, bad).refused != []
+    assert (await run(store, bad)).refused != []
     assert desk.read() == (CREDIT, 0, 0)
 
 
@@ -233,7 +236,7 @@ async def test_what_the_database_does_not_know_is_not_admitted(desk: Desk, what:
     store, good = desk.make_store(), desk.item("req_2")
     bad = [Item(hold, insert=True, settlement=None)]
     bad.append(Item(replace_id(hold, "req_3"), insert=True, settlement=void()))
-    report = run(store, *bad, good)
+    report = await run(store, *bad, good)
     assert ([item for item, _ in report.refused], report.done) == (bad, [good])
     assert ask(desk.session, "SELECT count(*) FROM requests") == 1
 
@@ -246,20 +249,20 @@ async def test_a_function_that_is_missing_is_an_outage(desk: Desk) -> None:
     """A schema that is too old is an outage: no charge is refused for it."""
     store, item = desk.make_store(), desk.item()
     desk.session.run("ALTER FUNCTION settle_requests RENAME TO gone")
-    admit(store, item)
+    await admit(store, item)
     ended = Item(item.hold, insert=False, settlement=settlement(70))
-    report = run(store, ended)
+    report = await run(store, ended)
     assert (report.done, report.refused, report.is_brief) == ([], [], False)
     assert isinstance(report.unavailable, LedgerError)
     desk.session.run("ALTER FUNCTION gone RENAME TO settle_requests")
-    admit(store, ended)
+    await admit(store, ended)
 
 
 async def test_a_round_at_another_isolation_level_is_an_outage(desk: Desk) -> None:
     """It would see neither that it was taken over, nor what others hold."""
     store = desk.make_store()
     desk.sessions[0].run("SET default_transaction_isolation = 'repeatable read'")
-    report = run(store, desk.item())
+    report = await run(store, desk.item())
     assert report.done == []
     assert "set default_transaction_isolation" in str(report.unavailable)
 
@@ -268,7 +271,7 @@ async def test_requests_of_a_batch_are_decided_in_order(desk: Desk) -> None:
     """The holds of the first ones leave nothing for the last."""
     store = desk.make_store()
     items = [desk.item(f"req_{number}") for number in range(7)]
-    report = run(store, *items)
+    report = await run(store, *items)
     assert (report.done, [item for item, _ in report.declined]) == (items[:5], items[5:])
     assert desk.read() == (CREDIT, CREDIT, 5)
 
@@ -284,10 +287,10 @@ async def test_requests_of_a_batch_are_decided_in_order(desk: Desk) -> None:
 async def test_others_in_the_way_are_no_outage(desk: Desk, error: Exception) -> None:
     """The connection is kept, and the next try may work at once."""
     store, item = desk.make_store(before=error), desk.item()
-    report = run(store, item)
+    report = await run(store, item)
     assert (report.is_brief, report.done, report.refused) == (True, [], [])
     assert not desk.sessions[0].is_broken
-    admit(store, item)
+    await admit(store, item)
     assert store._session is desk.sessions[0]
 
 
@@ -295,9 +298,9 @@ async def test_an_outage_ends_with_a_new_connection(desk: Desk) -> None:
     """It may lead to another server."""
     store, item = desk.make_store(), desk.item()
     desk.session.execute("SELECT pg_terminate_backend(?, 5000)", (get_pid(desk.sessions[0]),))
-    assert run(store, item).unavailable is not None
+    assert (await run(store, item)).unavailable is not None
     assert desk.sessions[0].is_broken
-    admit(store, item)
+    await admit(store, item)
     await store.close(lambda session, _: session.run("SELECT 1"))
 
 
@@ -307,9 +310,11 @@ def get_pid(session: Session) -> int:
 
 async def test_a_node_that_was_taken_over_commits_nothing(desk: Desk) -> None:
     store, hold = desk.make_store(), desk.hold()
-    admit(store, Item(hold, insert=True, settlement=None))
+    await admit(store, Item(hold, insert=True, settlement=None))
     desk.session.run("UPDATE nodes SET epoch = epoch + 1")
-    report = run(store, Item(hold, insert=False, settlement=settlement(70)), desk.item("req_2"))
+    report = await run(
+        store, Item(hold, insert=False, settlement=settlement(70)), desk.item("req_2")
+    )
     assert isinstance(report.ended, TakenOver)
     assert (report.done, report.unavailable) == ([], None)
     assert desk.read() == (CREDIT, 1000, 1)
@@ -320,16 +325,16 @@ async def test_sums_that_fail_are_told_without_their_values(desk: Desk) -> None:
     desk.session.run("ALTER TABLE refusals ADD CHECK (code <> 'hush')")
     observed = Observations(refusals={(1, None, "hush", ""): RefusalSum(2, NOW_MS, "req_1")})
     with pytest.raises(LedgerError, match="violates check constraint") as found:
-        store._observe(observed)
+        await store._observe(observed)
     assert "hush" not in str(found.value)
 
 
 async def test_a_poll_comes_with_what_was_changed(desk: Desk) -> None:
     store = desk.make_store()
-    store._work((), polls=True)
+    await store._work((), polls=True)
     with PostgresBooks(desk.url) as books:
         books.entries.post("a", "credit", 7, note="")
-    report = store._work((), polls=True)
+    report = await store._work((), polls=True)
     assert report.snapshot is not None
     assert (report.polled, report.snapshot.accounts[0].balance_nano) == (True, CREDIT + 7)
 
@@ -351,9 +356,8 @@ async def test_the_last_word_fails_where_the_server_is_gone(
 
 async def test_a_bug_is_reported(desk: Desk) -> None:
     store = desk.make_store(before=ZeroDivisionError())
-    reported: list[object] = []
-    report: Callable[[object], None] = reported.append
+    reported: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    report: Callable[[object], None] = reported.set_result
     store.start_round([desk.item()], polls=False, report=report)
-    await store.close(lambda _, __: None)
-    assert [type(one) for one in reported] == [ZeroDivisionError]
+    assert isinstance(await reported, ZeroDivisionError)
     assert ask(desk.session, "SELECT count(*) FROM requests") == 0

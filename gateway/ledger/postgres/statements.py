@@ -1,0 +1,88 @@
+"""Statements that the event loop runs itself: a round has no thread to wake, twice.
+
+See "Asynchronous Command Processing" in PostgreSQL's documentation of libpq. Each call is one look at
+what has come; the loop says when there is more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+Parameter = bytes | int | str | None
+
+
+async def fetch_value(
+    connection: PGconn, statement: bytes, parameters: Sequence[Parameter]
+) -> bytes:
+    """Run a statement with one row of one column, and return that as text.
+
+    Nobody else uses the connection meanwhile. Raises psycopg.Error.
+    """
+    connection.send_query_params(statement, [_encode(one) for one in parameters])
+    result = await _Exchange(connection).answer
+    if result.status != ExecStatus.TUPLES_OK:
+        raise error_from_result(result)
+    value = result.get_value(0, 0)
+    assert value is not None
+    return value
+
+
+def _encode(parameter: Parameter) -> bytes | None:
+    if parameter is None or isinstance(parameter, bytes):
+        return parameter
+    return str(parameter).encode()
+
+
+class _Exchange:
+    """One statement on its way, and what is known of its result."""
+
+    def __init__(self, connection: PGconn) -> None:
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._socket = connection.socket
+        self._result: PGresult | None = None
+        self.answer: asyncio.Future[PGresult] = self._loop.create_future()
+        if connection.flush():
+            self._loop.add_writer(self._socket, self._run, self._write)
+        self._loop.add_reader(self._socket, self._run, self._read)
+
+    def _run(self, step: Callable[[], PGresult | None]) -> None:
+        """Take a step; at the end forget the socket at once, as its number may soon be another's."""
+        result: PGresult | psycopg.Error | None
+        try:
+            result = step()
+        except psycopg.Error as error:
+            result = error
+        if result is None:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        if self.answer.done():  # nobody waits any more
+            return
+        if isinstance(result, psycopg.Error):
+            self.answer.set_exception(result)
+        else:
+            self.answer.set_result(result)
+
+    def _write(self) -> None:
+        if not self._connection.flush():
+            self._loop.remove_writer(self._socket)
+
+    def _read(self) -> PGresult | None:
+        """Take what has come; return the result once all of it is there."""
+        self._connection.consume_input()
+        while not self._connection.is_busy():
+            result = self._connection.get_result()
+            if result is None:
+                return self._result
+            self._result = result
+        return None

@@ -1,0 +1,87 @@
+"""Statements on the event loop: their values, their errors, and lines that break or are slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+
+import psycopg
+import pytest
+
+from gateway.ledger.postgres.session import Session, connect
+from tests.ledger.databases import ask
+from tests.support.postgres import Cluster
+from tests.support.waiting import until
+
+LARGE = "x" * 8_000_000
+"""More than the kernel takes at once, or gives at once."""
+
+
+@pytest.fixture
+def session(postgres_url: str) -> Iterator[Session]:
+    with closing(connect(postgres_url)) as session:
+        yield session
+
+
+@asynccontextmanager
+async def sleeping(session: Session) -> AsyncIterator[asyncio.Future[bytes]]:
+    """Run a statement that ends when something breaks it off."""
+    task = asyncio.get_running_loop().create_task(session.fetch_value(b"SELECT pg_sleep(600)", ()))
+    yield task
+    with pytest.raises(psycopg.OperationalError):
+        await task
+    assert session.is_broken
+
+
+async def test_values_are_text_a_number_or_nothing(session: Session) -> None:
+    told = await session.fetch_value(
+        b"SELECT concat_ws('|', $1::bigint, $2::json, $3::text, coalesce($4, 'nothing'))",
+        (2**62, b"[1]", "it's \\ $1", None),
+    )
+    assert told == b"4611686018427387904|[1]|it's \\ $1|nothing"
+
+
+async def test_statements_follow_one_another_also_after_an_error(session: Session) -> None:
+    with pytest.raises(psycopg.errors.DivisionByZero, match="division by zero"):
+        await session.fetch_value(b"SELECT 1 / $1::int", (0,))
+    assert await session.fetch_value(b"SELECT 2", ()) == b"2"
+    assert ask(session, "SELECT 3") == 3, "not even on a thread"
+
+
+async def test_much_goes_and_comes_in_parts(session: Session) -> None:
+    assert await session.fetch_value(b"SELECT $1::text || '.'", (LARGE,)) == f"{LARGE}.".encode()
+
+
+async def test_the_loop_goes_on_meanwhile(session: Session) -> None:
+    async with sleeping(session) as task:
+        assert await asyncio.wait_for(asyncio.sleep(0, "went on"), 5) == "went on"
+        assert not task.done()
+        session.break_off()
+
+
+@pytest.mark.parametrize("signal", ["terminate", "break off"])
+async def test_a_line_that_breaks_is_an_error(
+    session: Session, postgres: Cluster, signal: str
+) -> None:
+    """Told by the server, or not; the loop knows its socket no more."""
+    pid = session.driver.info.backend_pid
+    async with sleeping(session):
+        asking = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {pid}"
+        await until(lambda: "PgSleep" in postgres.run_sql(asking), "the statement")
+        if signal == "terminate":
+            postgres.run_sql(f"SELECT pg_terminate_backend({pid})")
+        else:
+            session.break_off()
+    with pytest.raises(psycopg.OperationalError):
+        await session.fetch_value(b"SELECT 1", ())
+
+
+async def test_who_no_longer_waits_gets_nothing(session: Session) -> None:
+    task = asyncio.get_running_loop().create_task(
+        session.fetch_value(b"SELECT pg_sleep(0.2)::text", ())
+    )
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(task, 0.05)
+    await until(lambda: not session.driver.pgconn.is_busy(), "the answer")
+    assert await session.fetch_value(b"SELECT 1", ()) == b"1"
