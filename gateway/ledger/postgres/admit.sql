@@ -1,99 +1,23 @@
--- Return why one more request exceeds the rates of a key or an account; NULL if it fits. `terms` are
--- requests and tokens per minute, and requests at once; 0 is no limit. `more` requests with so many
--- tokens were admitted in this batch. A bucket holds the amount of one minute and refills evenly; it is
--- kept as the time at which it will be full, in microseconds. A full one takes any amount.
-CREATE OR REPLACE FUNCTION find_rate_refusal(
-    owner TEXT, terms BIGINT[], flying BIGINT, requests_us BIGINT, tokens_us BIGINT,
-    more BIGINT, more_tokens BIGINT, expected_tokens BIGINT, at_us BIGINT
-) RETURNS JSON LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-    wait_us BIGINT;
-BEGIN
-    IF terms[3] > 0 AND flying + more >= terms[3] THEN
-        RETURN json_build_array('concurrency', owner, terms[3], 0);
-    END IF;
-    IF terms[1] > 0 THEN
-        wait_us := greatest(requests_us - at_us, 0) + (more + 1) * 60000000 / terms[1] - 60000000;
-        IF wait_us > 0 THEN
-            RETURN json_build_array('requests', owner, terms[1], wait_us);
-        END IF;
-    END IF;
-    IF terms[2] > 0 THEN
-        wait_us := greatest(tokens_us - at_us, 0) - 60000000
-            + (more_tokens + least(expected_tokens, terms[2])) * 60000000 / terms[2];
-        IF wait_us > 0 THEN
-            RETURN json_build_array('tokens', owner, terms[2], wait_us);
-        END IF;
-    END IF;
-    RETURN NULL;
-END
-$$;
-
--- Write the requests that were admitted, what they hold, and their use of rates. A limit that
--- changed counts anew.
-CREATE OR REPLACE FUNCTION write_admitted(
-    node BIGINT, asked JSON, admitted TEXT[], at_us BIGINT, sent_ms BIGINT
+-- Write the requests that were admitted.
+CREATE OR REPLACE FUNCTION insert_requests(
+    node BIGINT, asked JSON, admitted TEXT[], sent_ms BIGINT
 ) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
-    WITH item AS MATERIALIZED (
-        SELECT * FROM json_to_recordset(asked) AS one (
-            id TEXT, place BIGINT, account_id BIGINT, key_id TEXT, budget_id BIGINT, model TEXT,
-            provider TEXT, stream BIGINT, hold_nano BIGINT, started_ago_ms BIGINT, prices BIGINT[],
-            key_rate BIGINT[], account_rate BIGINT[], expected_tokens BIGINT
-        ) WHERE one.id = ANY (admitted)
-    ), written AS (
-        INSERT INTO requests (
-            id, account_id, key_id, budget_id, model, provider, stream, hold_nano, state, outcome,
-            started_ms, input_price_nano, output_price_nano, cached_input_price_nano,
-            cache_write_price_nano, request_price_nano, cache_write_1h_price_nano,
-            web_search_price_nano, node_id, expected_tokens
-        )
-        SELECT id, account_id, key_id, budget_id, model, provider, stream, hold_nano, 'pending',
-            'pending', sent_ms - started_ago_ms, prices[1], prices[2], prices[3], prices[4],
-            prices[5], prices[6], prices[7], node,
-            CASE WHEN key_rate[2] > 0 OR account_rate[2] > 0 THEN expected_tokens ELSE 0 END
-        FROM item
-    ), of_accounts AS (
-        UPDATE accounts SET
-            held_nano = held_nano + sums.hold_nano, in_flight = in_flight + sums.requests
-        FROM (
-            SELECT account_id, sum(hold_nano) AS hold_nano, count(*) AS requests
-            FROM item GROUP BY 1
-        ) AS sums
-        WHERE accounts.id = account_id
-    ), of_keys AS (
-        UPDATE keys SET
-            held_nano = held_nano + sums.hold_nano, in_flight = in_flight + sums.requests
-        FROM (
-            SELECT key_id, sum(hold_nano) AS hold_nano, count(*) AS requests FROM item GROUP BY 1
-        ) AS sums
-        WHERE keys.id = sums.key_id
-    ), of_budgets AS (
-        UPDATE budgets SET held_nano = held_nano + sums.hold_nano
-        FROM (
-            SELECT budget_id, sum(hold_nano) AS hold_nano FROM item
-            WHERE budget_id IS NOT NULL GROUP BY 1
-        ) AS sums
-        WHERE budgets.id = budget_id
+    INSERT INTO requests (
+        id, account_id, key_id, budget_id, model, provider, stream, hold_nano, state, outcome,
+        started_ms, input_price_nano, output_price_nano, cached_input_price_nano,
+        cache_write_price_nano, request_price_nano, cache_write_1h_price_nano,
+        web_search_price_nano, node_id, expected_tokens
     )
-    INSERT INTO rates AS used
-    SELECT account_id, level.key_id,
-        max(level.terms[1]), at_us + coalesce(count(*) * 60000000 / nullif(max(level.terms[1]), 0), 0),
-        max(level.terms[2]),
-        at_us + coalesce(sum(expected_tokens)::bigint * 60000000 / nullif(max(level.terms[2]), 0), 0)
-    FROM item
-    CROSS JOIN LATERAL (VALUES (item.key_id, key_rate), ('', account_rate)) AS level (key_id, terms)
-    WHERE level.terms[1] > 0 OR level.terms[2] > 0
-    GROUP BY 1, 2
-    ON CONFLICT (account_id, key_id) DO UPDATE SET
-        requests_limit = excluded.requests_limit,
-        requests_full_us = CASE used.requests_limit WHEN excluded.requests_limit
-            THEN greatest(used.requests_full_us - at_us, 0) ELSE 0
-        END + excluded.requests_full_us,
-        tokens_limit = excluded.tokens_limit,
-        tokens_full_us = CASE used.tokens_limit WHEN excluded.tokens_limit
-            THEN greatest(used.tokens_full_us - at_us, 0) ELSE 0
-        END + excluded.tokens_full_us;
+    SELECT id, account_id, key_id, budget_id, model, provider, stream, hold_nano, 'pending',
+        'pending', sent_ms - started_ago_ms, prices[1], prices[2], prices[3], prices[4],
+        prices[5], prices[6], prices[7], node,
+        CASE WHEN key_rate[2] > 0 OR account_rate[2] > 0 THEN expected_tokens ELSE 0 END
+    FROM json_to_recordset(asked) AS one (
+        id TEXT, account_id BIGINT, key_id TEXT, budget_id BIGINT, model TEXT, provider TEXT,
+        stream BIGINT, hold_nano BIGINT, started_ago_ms BIGINT, prices BIGINT[],
+        key_rate BIGINT[], account_rate BIGINT[], expected_tokens BIGINT
+    ) WHERE id = ANY (admitted);
 END
 $$;
 
@@ -112,105 +36,116 @@ DECLARE
     fresh TEXT[] := '{}';
     known TEXT[] := '{}';
     declined JSON[] := '{}';
-    -- Of the requests admitted so far, by the numbers of accounts, keys and budgets.
-    a_count BIGINT[] := '{}';
-    a_held BIGINT[] := '{}';
-    a_tokens BIGINT[] := '{}';
-    k_count BIGINT[] := '{}';
-    k_held BIGINT[] := '{}';
-    k_tokens BIGINT[] := '{}';
-    b_held BIGINT[] := '{}';
-    a BIGINT;
-    k BIGINT;
-    b BIGINT;
+    -- What the requests touch: read when the first one does, written at the end.
+    account_ids BIGINT[] := '{}';
+    of_accounts accounts[] := '{}';
+    account_rates rates[] := '{}';
+    key_ids TEXT[] := '{}';
+    of_keys keys[] := '{}';
+    key_rates rates[] := '{}';
+    budget_ids BIGINT[] := '{}';
+    of_budgets budgets[] := '{}';
+    account accounts;
+    key keys;
+    budget budgets;
+    a INT;
+    k INT;
+    b INT;
 BEGIN
     FOR item IN
-        SELECT
-            one.id, one.again, one.hold_nano, one.expected_tokens,
-            dense_rank() OVER (ORDER BY one.account_id) AS of_account,
-            dense_rank() OVER (ORDER BY one.key_id) AS of_key,
-            dense_rank() OVER (ORDER BY one.budget_id) AS of_budget,
-            accounts.balance_nano, accounts.held_nano AS account_held_nano,
-            accounts.in_flight AS account_flying, one.account_rate,
-            CASE of_accounts.requests_limit WHEN one.account_rate[1]
-                THEN of_accounts.requests_full_us END AS account_requests_us,
-            CASE of_accounts.tokens_limit WHEN one.account_rate[2]
-                THEN of_accounts.tokens_full_us END AS account_tokens_us,
-            keys.cap_nano - keys.spent_nano AS key_left_nano, keys.spent_nano AS key_spent_nano,
-            keys.held_nano AS key_held_nano, keys.in_flight AS key_flying, one.key_rate,
-            CASE of_keys.requests_limit WHEN one.key_rate[1]
-                THEN of_keys.requests_full_us END AS key_requests_us,
-            CASE of_keys.tokens_limit WHEN one.key_rate[2]
-                THEN of_keys.tokens_full_us END AS key_tokens_us,
-            budgets.amount_nano - period.spent_nano AS budget_left_nano,
-            CASE WHEN budgets.id IS NOT NULL
-                THEN json_build_array(period.first, period.spent_nano) END AS budget_spent,
-            budgets.held_nano AS budget_held_nano
-        FROM json_to_recordset(asked) AS one (
+        SELECT * FROM json_to_recordset(asked) AS one (
             id TEXT, place BIGINT, again BOOLEAN, account_id BIGINT, key_id TEXT,
             budget_id BIGINT, hold_nano BIGINT, key_rate BIGINT[], account_rate BIGINT[],
             expected_tokens BIGINT
-        )
-        JOIN accounts ON accounts.id = one.account_id
-        JOIN keys ON keys.id = one.key_id AND keys.account_id = one.account_id
-        LEFT JOIN budgets ON budgets.id = one.budget_id
-        CROSS JOIN LATERAL (
-            SELECT first, CASE budgets.period_day WHEN first THEN budgets.spent_nano ELSE 0 END
-            FROM first_day(budgets.period, at_ms / 86400000) AS first
-        ) AS period (first, spent_nano)
-        LEFT JOIN rates AS of_accounts
-            ON of_accounts.account_id = one.account_id AND of_accounts.key_id = ''
-        LEFT JOIN rates AS of_keys
-            ON of_keys.account_id = one.account_id AND of_keys.key_id = one.key_id
-        WHERE one.budget_id IS NULL OR budgets.id IS NOT NULL
-        ORDER BY one.place
+        ) ORDER BY place
     LOOP
         IF item.again AND EXISTS (SELECT 1 FROM requests WHERE requests.id = item.id) THEN
             known := known || item.id;
             CONTINUE;
         END IF;
-        a := item.of_account;
-        k := item.of_key;
-        b := item.of_budget;
+        a := array_position(account_ids, item.account_id);
+        IF a IS NULL THEN
+            a := cardinality(account_ids) + 1;
+            account_ids[a] := item.account_id;
+            SELECT * INTO account FROM accounts WHERE id = item.account_id;
+            of_accounts[a] := account;
+            account_rates[a] := read_rate(item.account_id, '', item.account_rate);
+        END IF;
+        k := array_position(key_ids, item.key_id);
+        IF k IS NULL THEN
+            k := cardinality(key_ids) + 1;
+            key_ids[k] := item.key_id;
+            SELECT * INTO key FROM keys WHERE id = item.key_id;
+            of_keys[k] := key;
+            key_rates[k] := read_rate(item.account_id, item.key_id, item.key_rate);
+        END IF;
+        b := array_position(budget_ids, item.budget_id);
+        IF b IS NULL AND item.budget_id IS NOT NULL THEN
+            b := cardinality(budget_ids) + 1;
+            budget_ids[b] := item.budget_id;
+            SELECT * INTO budget FROM budgets WHERE id = item.budget_id;
+            IF budget.period_day <> first_day(budget.period, at_ms / 86400000) THEN
+                budget.period_day := first_day(budget.period, at_ms / 86400000);
+                budget.spent_nano := 0;
+            END IF;
+            of_budgets[b] := budget;
+        END IF;
+        account := of_accounts[a];
+        key := of_keys[k];
+        budget := of_budgets[b];
+        IF account.id IS NULL OR key.account_id IS DISTINCT FROM account.id
+            OR budget.id IS DISTINCT FROM item.budget_id
+        THEN
+            CONTINUE;
+        END IF;
         reason := CASE
-            WHEN item.balance_nano <= 0 THEN '["balance"]'
-            WHEN item.key_left_nano <= 0 THEN '["cap"]'
-            WHEN item.budget_left_nano <= 0 THEN '["budget"]'
-            WHEN item.balance_nano - item.account_held_nano - coalesce(a_held[a], 0) <= 0
-                THEN '["balance held"]'
-            WHEN item.key_left_nano - item.key_held_nano - coalesce(k_held[k], 0) <= 0
-                THEN '["cap held"]'
-            WHEN item.budget_left_nano - item.budget_held_nano - coalesce(b_held[b], 0) <= 0
+            WHEN account.balance_nano <= 0 THEN '["balance"]'
+            WHEN key.spent_nano >= key.cap_nano THEN '["cap"]'
+            WHEN budget.spent_nano >= budget.amount_nano THEN '["budget"]'
+            WHEN account.balance_nano <= account.held_nano THEN '["balance held"]'
+            WHEN key.spent_nano + key.held_nano >= key.cap_nano THEN '["cap held"]'
+            WHEN budget.spent_nano + budget.held_nano >= budget.amount_nano
                 THEN '["budget held"]'
             ELSE coalesce(
                 find_rate_refusal(
-                    'key', item.key_rate, item.key_flying, item.key_requests_us, item.key_tokens_us,
-                    coalesce(k_count[k], 0), coalesce(k_tokens[k], 0), item.expected_tokens, at_us
+                    'key', item.key_rate, key.in_flight, key_rates[k], item.expected_tokens, at_us
                 ),
                 find_rate_refusal(
-                    'account', item.account_rate, item.account_flying, item.account_requests_us,
-                    item.account_tokens_us, coalesce(a_count[a], 0), coalesce(a_tokens[a], 0),
+                    'account', item.account_rate, account.in_flight, account_rates[a],
                     item.expected_tokens, at_us
                 )
             )
         END;
         IF reason IS NOT NULL THEN
             declined := declined || json_build_array(
-                item.id, reason, item.balance_nano, item.key_spent_nano, item.budget_spent
+                item.id, reason, account.balance_nano, key.spent_nano, CASE
+                    WHEN b > 0 THEN json_build_array(budget.period_day, budget.spent_nano)
+                END
             );
             CONTINUE;
         END IF;
-        a_count[a] := coalesce(a_count[a], 0) + 1;
-        a_held[a] := coalesce(a_held[a], 0) + item.hold_nano;
-        a_tokens[a] := coalesce(a_tokens[a], 0) + item.expected_tokens;
-        k_count[k] := coalesce(k_count[k], 0) + 1;
-        k_held[k] := coalesce(k_held[k], 0) + item.hold_nano;
-        k_tokens[k] := coalesce(k_tokens[k], 0) + item.expected_tokens;
-        b_held[b] := coalesce(b_held[b], 0) + item.hold_nano;
         fresh := fresh || item.id;
+        account.held_nano := account.held_nano + item.hold_nano;
+        account.in_flight := account.in_flight + 1;
+        of_accounts[a] := account;
+        account_rates[a] := use_rate(account_rates[a], item.expected_tokens, at_us);
+        key.held_nano := key.held_nano + item.hold_nano;
+        key.in_flight := key.in_flight + 1;
+        of_keys[k] := key;
+        key_rates[k] := use_rate(key_rates[k], item.expected_tokens, at_us);
+        IF b > 0 THEN
+            budget.held_nano := budget.held_nano + item.hold_nano;
+            of_budgets[b] := budget;
+        END IF;
     END LOOP;
     IF fresh <> '{}' THEN
-        PERFORM write_admitted(node, asked, fresh, at_us, sent_ms);
+        PERFORM insert_requests(node, asked, fresh, sent_ms);
+        PERFORM write_accounts(of_accounts);
+        PERFORM write_keys(of_keys);
+        FOREACH budget IN ARRAY of_budgets LOOP
+            UPDATE budgets SET held_nano = budget.held_nano WHERE id = budget.id;
+        END LOOP;
+        PERFORM write_rates(account_rates || key_rates);
     END IF;
     RETURN json_build_object('admitted', known || fresh, 'declined', to_json(declined));
 END

@@ -55,6 +55,17 @@ _COSTS: Final = f"""
     ) AS priced
     WHERE cost_nano <> computed
 """  # noqa: S608 - of constants
+_CONTRADICTIONS: Final = """
+    SELECT id, state, outcome FROM requests
+    WHERE (state = 'pending') <> (outcome = 'pending')
+        OR (state = 'pending') <> (ended_ms IS NULL)
+        OR (outcome IN ('pending', 'interrupted')) <> (status IS NULL)
+        OR (outcome = 'interrupted' AND state <> 'voided')
+        OR (state <> 'posted' AND (
+            cost_nano > 0 OR provider_cost_nano IS NOT NULL OR reported_cost_nano IS NOT NULL
+        ))
+"""
+"""SQLite refuses such rows; here they would cost each round the time to compile their rules."""
 _HELD_MESSAGE: Final = "{what} {{0}}: held is {{1}}, its pending requests hold {{2}} nano-units"
 _COUNT_MESSAGE: Final = _HELD_MESSAGE + "; it has {{3}} in flight, and {{4}} pending"
 
@@ -74,6 +85,7 @@ CHECKS: Final = (
         _HELD.format(table="budgets", column="budget_id", counts=0, more=""),
         _HELD_MESSAGE.format(what="budget"),
     ),
+    Check(_CONTRADICTIONS, "request {0}: {1}, {2}: its end, status or costs are another state's"),
     Check(_ORPHANS, "request {0}: it has no key of its account"),
     Check(_LOST_BUDGETS, "request {0}: its budget {1} is missing"),
     Check(_LOST_REQUESTS, "entry {0}: it corrects request {1}, which is missing"),

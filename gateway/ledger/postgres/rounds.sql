@@ -12,7 +12,6 @@ SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     done JSON;
     admitted JSON;
-    budgets JSON := '[]';
     at_ms BIGINT;
     sent_ms BIGINT := coalesce(
         its_time_ms, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
@@ -27,12 +26,6 @@ BEGIN
     at_ms := coalesce(its_time_ms, now_ms());
     IF json_array_length(settled) > 0 THEN
         done := settle_requests(node, settled, at_ms, sent_ms);
-        IF json_typeof(done->'of_budgets') = 'array' THEN
-            budgets := charge_budgets(done->'of_budgets', at_ms);
-        END IF;
-        IF json_typeof(done->'of_rates') = 'array' THEN
-            PERFORM correct_rates(done->'of_rates');
-        END IF;
     END IF;
     IF json_array_length(raised) > 0 THEN
         PERFORM raise_holds(node, raised);
@@ -40,7 +33,7 @@ BEGIN
     IF json_array_length(asked) > 0 THEN
         admitted := admit_requests(node, asked, at_ms, sent_ms);
     END IF;
-    RETURN json_build_object('done', done, 'admitted', admitted, 'budgets', budgets);
+    RETURN json_build_object('done', done, 'admitted', admitted);
 END
 $$;
 

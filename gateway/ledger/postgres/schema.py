@@ -15,7 +15,9 @@ from gateway.ledger.postgres.session import Session, commit_at_end, connect, exp
 
 MIGRATIONS: Final = (("tables.sql", "requests.sql", "rules.sql", "nodes.sql"),)
 """Scripts n migrate version n to version n + 1."""
-FUNCTIONS: Final = ("periods.sql", "settle.sql", "admit.sql", "rounds.sql", "months.sql")
+FUNCTIONS: Final = (
+    "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "months.sql",
+)  # fmt: skip
 """Made anew by every migration: nodes of the version before must be able to go on with them."""
 WORKS_SINCE: Final = 1
 """The oldest version of this program that can serve from the present schema."""

@@ -1,27 +1,16 @@
--- Settle requests of one node. The caller has locked their accounts.
---
--- `settled` has what is known at the end of each; `place` is its order. Returned: the ids that were
--- settled, the others with how they had ended before, and what changed.
-CREATE OR REPLACE FUNCTION settle_requests(
-    node BIGINT, settled JSON, at_ms BIGINT, sent_ms BIGINT
-) RETURNS JSON LANGUAGE plpgsql AS $$
+-- End the pending requests of one node: `settled` has what is known at the end of each. Returned: the
+-- requests that were ended, in the order of their `place`.
+CREATE OR REPLACE FUNCTION end_requests(node BIGINT, settled JSON, sent_ms BIGINT)
+RETURNS requests[] LANGUAGE plpgsql AS $$
 DECLARE
     lowest TEXT;
     highest TEXT;
-    result JSON;
+    result requests[];
 BEGIN
+    -- Only the months of these ids are looked at.
     SELECT min(id), max(id) INTO lowest, highest
     FROM json_to_recordset(settled) AS one (id TEXT COLLATE "C");
-    WITH item AS MATERIALIZED (
-        SELECT * FROM json_to_recordset(settled) AS item (
-            place BIGINT, id TEXT, state TEXT, provider TEXT, attempts BIGINT, outcome TEXT,
-            status BIGINT, input_tokens BIGINT, cached_input_tokens BIGINT,
-            cache_write_tokens BIGINT, cache_write_1h_tokens BIGINT, output_tokens BIGINT,
-            web_searches BIGINT, cost_nano BIGINT, estimated BIGINT, first_byte_ms BIGINT,
-            ended_ago_ms BIGINT, price_rule TEXT, prices BIGINT[], provider_cost_nano BIGINT,
-            reported_cost_nano BIGINT
-        )
-    ), ended AS (
+    WITH ended AS (
         UPDATE requests SET
             state = item.state, provider = item.provider, attempts = item.attempts,
             outcome = item.outcome, status = item.status, input_tokens = item.input_tokens,
@@ -38,179 +27,147 @@ BEGIN
             cache_write_1h_price_nano = item.prices[6], web_search_price_nano = item.prices[7],
             provider_cost_nano = item.provider_cost_nano,
             reported_cost_nano = item.reported_cost_nano
-        FROM item
+        FROM json_to_recordset(settled) AS item (
+            place BIGINT, id TEXT, state TEXT, provider TEXT, attempts BIGINT, outcome TEXT,
+            status BIGINT, input_tokens BIGINT, cached_input_tokens BIGINT,
+            cache_write_tokens BIGINT, cache_write_1h_tokens BIGINT, output_tokens BIGINT,
+            web_searches BIGINT, cost_nano BIGINT, estimated BIGINT, first_byte_ms BIGINT,
+            ended_ago_ms BIGINT, price_rule TEXT, prices BIGINT[], provider_cost_nano BIGINT,
+            reported_cost_nano BIGINT
+        )
         WHERE requests.id = item.id AND requests.state = 'pending' AND requests.node_id = node
             AND requests.id BETWEEN lowest AND highest
-        RETURNING requests.*, item.place
-    ), entered AS (
-        INSERT INTO entries (
-            account_id, kind, amount_nano, balance_after_nano, request_id, created_ms
-        )
-        SELECT
-            account_id, 'charge', -cost_nano,
-            balance_nano - sum(cost_nano) OVER (PARTITION BY account_id ORDER BY place, ended.id),
-            ended.id, at_ms
-        FROM ended JOIN accounts ON accounts.id = account_id
-        WHERE state = 'posted' ORDER BY place, ended.id
-    ), charged AS (
-        UPDATE accounts SET
-            balance_nano = balance_nano - sums.cost_nano, held_nano = held_nano - sums.freed_nano,
-            in_flight = in_flight - sums.requests
-        FROM (
-            SELECT account_id, sum(cost_nano) AS cost_nano, sum(hold_nano) AS freed_nano,
-                count(*) AS requests
-            FROM ended GROUP BY account_id
-        ) AS sums
-        WHERE accounts.id = sums.account_id
-        RETURNING accounts.id, balance_nano
-    ), spent AS (
-        UPDATE keys SET
-            spent_nano = spent_nano + sums.cost_nano, held_nano = held_nano - sums.freed_nano,
-            in_flight = in_flight - sums.requests,
-            last_used_ms = greatest(last_used_ms, sums.used_ms)
-        FROM (
-            SELECT key_id, sum(cost_nano) AS cost_nano, sum(hold_nano) AS freed_nano,
-                count(*) AS requests, max(ended_ms) FILTER (WHERE state = 'posted') AS used_ms
-            FROM ended GROUP BY key_id
-        ) AS sums
-        WHERE keys.id = sums.key_id
-        RETURNING keys.id, spent_nano
-    ), by_hour AS (
-        SELECT
-            account_id, ended_ms / 3600000 AS hour, model, key_id,
-            count(*) FILTER (WHERE state = 'posted') AS requests,
-            count(*) FILTER (WHERE state = 'voided') AS failed,
-            coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0) AS input_tokens,
-            coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0)
-            AS cached_input_tokens,
-            coalesce(
-                sum(cache_write_tokens + cache_write_1h_tokens) FILTER (WHERE state = 'posted'), 0
-            ) AS cache_write_tokens,
-            coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0) AS output_tokens,
-            sum(cost_nano) AS cost_nano
-        FROM ended GROUP BY 1, 2, 3, 4
-    ), hours AS (
-        INSERT INTO hourly SELECT * FROM by_hour
-        ON CONFLICT (account_id, hour, model, key_id) DO UPDATE SET
-            requests = hourly.requests + excluded.requests,
-            failed = hourly.failed + excluded.failed,
-            input_tokens = hourly.input_tokens + excluded.input_tokens,
-            cached_input_tokens = hourly.cached_input_tokens + excluded.cached_input_tokens,
-            cache_write_tokens = hourly.cache_write_tokens + excluded.cache_write_tokens,
-            output_tokens = hourly.output_tokens + excluded.output_tokens,
-            cost_nano = hourly.cost_nano + excluded.cost_nano
-    ), days AS (
-        INSERT INTO daily
-        SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed),
-            sum(input_tokens), sum(cached_input_tokens), sum(cache_write_tokens),
-            sum(output_tokens), sum(cost_nano)
-        FROM by_hour GROUP BY 1, 2, 3, 4
-        ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET
-            requests = daily.requests + excluded.requests,
-            failed = daily.failed + excluded.failed,
-            input_tokens = daily.input_tokens + excluded.input_tokens,
-            cached_input_tokens = daily.cached_input_tokens + excluded.cached_input_tokens,
-            cache_write_tokens = daily.cache_write_tokens + excluded.cache_write_tokens,
-            output_tokens = daily.output_tokens + excluded.output_tokens,
-            cost_nano = daily.cost_nano + excluded.cost_nano
-    ), billed AS (
-        INSERT INTO daily_costs
-        SELECT account_id, ended_ms / 86400000, model, key_id, count(provider_cost_nano),
-            coalesce(sum(cost_nano) FILTER (WHERE provider_cost_nano IS NOT NULL), 0),
-            coalesce(sum(provider_cost_nano), 0), count(reported_cost_nano),
-            coalesce(sum(reported_cost_nano), 0), count(reported_cost_nano - provider_cost_nano),
-            coalesce(sum(reported_cost_nano - provider_cost_nano), 0)
-        FROM ended
-        WHERE provider_cost_nano IS NOT NULL OR reported_cost_nano IS NOT NULL GROUP BY 1, 2, 3, 4
-        ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET
-            known = daily_costs.known + excluded.known,
-            charged_nano = daily_costs.charged_nano + excluded.charged_nano,
-            cost_nano = daily_costs.cost_nano + excluded.cost_nano,
-            reported = daily_costs.reported + excluded.reported,
-            reported_nano = daily_costs.reported_nano + excluded.reported_nano,
-            compared = daily_costs.compared + excluded.compared,
-            difference_nano = daily_costs.difference_nano + excluded.difference_nano
+        RETURNING requests, place
     )
-    SELECT json_build_object(
-        'settled', (SELECT coalesce(json_agg(id), '[]') FROM ended),
-        'others', (
-            SELECT coalesce(json_agg(json_build_array(
-                requests.id, requests.state, requests.cost_nano
-            )), '[]')
-            FROM item JOIN requests ON requests.id = item.id
-            WHERE requests.state <> 'pending' AND item.id NOT IN (SELECT id FROM ended)
-        ),
-        'balances', (SELECT coalesce(json_agg(json_build_array(id, balance_nano)), '[]') FROM charged),
-        'spent', (SELECT coalesce(json_agg(json_build_array(id, spent_nano)), '[]') FROM spent),
-        'of_budgets', (
-            SELECT json_agg(json_build_object(
-                'id', budget_id, 'cost_nano', cost_nano, 'hold_nano', hold_nano,
-                'ended_ms', ended_ms
-            )) FROM ended WHERE budget_id IS NOT NULL
-        ),
-        'of_rates', (
-            SELECT json_agg(json_build_object(
-                'account_id', account_id, 'key_id', key_id,
-                'more', input_tokens + cached_input_tokens + cache_write_tokens
-                + cache_write_1h_tokens + output_tokens - expected_tokens
-            )) FROM ended WHERE expected_tokens > 0
-        )
-    ) INTO result;
-    RETURN result;
+    SELECT array_agg(requests ORDER BY place) INTO result FROM ended;
+    RETURN coalesce(result, '{}');
 END
 $$;
 
--- Charge budgets: `charges` are of requests that are settled by now. The sum of a budget belongs to
--- the period of its last charge; in another one it is read anew from the requests.
-CREATE OR REPLACE FUNCTION charge_budgets(charges JSON, at_ms BIGINT) RETURNS JSON
-LANGUAGE plpgsql AS $$
+-- Write what requests made of their accounts, and of their keys.
+CREATE OR REPLACE FUNCTION write_accounts(changed accounts[]) RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
-    result JSON;
+    account accounts;
 BEGIN
-    WITH added AS (
-        SELECT id, cost_nano, hold_nano, ended_ms
-        FROM json_to_recordset(charges) AS charge (
-            id BIGINT, cost_nano BIGINT, hold_nano BIGINT, ended_ms BIGINT
-        )
-    ), current AS (
-        SELECT id, first_day(period, at_ms / 86400000) AS first,
-            end_period(period, first_day(period, at_ms / 86400000)) AS end_ms
-        FROM budgets WHERE id IN (SELECT id FROM added)
-    ), sums AS (
-        SELECT current.id, first, sum(hold_nano) AS freed_nano, coalesce(sum(cost_nano) FILTER (
-            WHERE ended_ms >= first * 86400000 AND ended_ms < end_ms
-        ), 0) AS cost_nano, end_ms
-        FROM current JOIN added ON added.id = current.id GROUP BY current.id, first, end_ms
-    ), changed AS (
-        UPDATE budgets SET
-            held_nano = budgets.held_nano - sums.freed_nano,
-            spent_nano = CASE WHEN period_day = first THEN spent_nano + sums.cost_nano ELSE (
-                SELECT coalesce(sum(requests.cost_nano), 0) FROM requests
-                WHERE budget_id = budgets.id
-                    AND ended_ms >= first * 86400000 AND ended_ms < end_ms
-            ) END,
-            period_day = first
-        FROM sums WHERE budgets.id = sums.id
-        RETURNING budgets.id, period_day, spent_nano
-    )
-    SELECT coalesce(json_agg(json_build_array(id, period_day, spent_nano)), '[]') INTO result
-    FROM changed;
-    RETURN result;
+    FOREACH account IN ARRAY changed LOOP
+        UPDATE accounts SET
+            balance_nano = account.balance_nano, held_nano = account.held_nano,
+            in_flight = account.in_flight
+        WHERE id = account.id;
+    END LOOP;
 END
 $$;
 
--- Replace the expected tokens of rates by those that were used.
-CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION write_keys(changed keys[]) RETURNS VOID LANGUAGE plpgsql AS $$
+DECLARE
+    key keys;
 BEGIN
-    UPDATE rates SET tokens_full_us = tokens_full_us + more * 60000000 / tokens_limit
-    FROM (
-        SELECT account_id, of.key_id, sum(more)::bigint AS more
-        FROM json_to_recordset(corrections) AS correction (
-            account_id BIGINT, key_id TEXT, more BIGINT
-        ) CROSS JOIN LATERAL (VALUES (correction.key_id), ('')) AS of (key_id)
-        GROUP BY 1, 2
-    ) AS sums
-    WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0;
+    FOREACH key IN ARRAY changed LOOP
+        UPDATE keys SET
+            spent_nano = key.spent_nano, held_nano = key.held_nano, in_flight = key.in_flight,
+            last_used_ms = key.last_used_ms
+        WHERE id = key.id;
+    END LOOP;
+END
+$$;
+
+-- Settle requests of one node. The caller has locked their accounts. Returned: the ids that were
+-- settled, the others with how they had ended before, and what was changed.
+CREATE OR REPLACE FUNCTION settle_requests(
+    node BIGINT, settled JSON, at_ms BIGINT, sent_ms BIGINT
+) RETURNS JSON LANGUAGE plpgsql AS $$
+DECLARE
+    ended requests[] := end_requests(node, settled, sent_ms);
+    request requests;
+    ids TEXT[] := '{}';
+    others JSON := '[]';
+    budgets JSON := '[]';
+    of_budgets JSON[] := '{}';
+    of_rates JSON[] := '{}';
+    -- What the requests touch: read when the first one does, written at the end.
+    account_ids BIGINT[] := '{}';
+    of_accounts accounts[] := '{}';
+    key_ids TEXT[] := '{}';
+    of_keys keys[] := '{}';
+    account accounts;
+    key keys;
+    entry entries;
+    entered entries[] := '{}';
+    a INT;
+    k INT;
+BEGIN
+    FOREACH request IN ARRAY ended LOOP
+        a := array_position(account_ids, request.account_id);
+        IF a IS NULL THEN
+            a := cardinality(account_ids) + 1;
+            account_ids[a] := request.account_id;
+            SELECT * INTO account FROM accounts WHERE id = request.account_id;
+        ELSE
+            account := of_accounts[a];
+        END IF;
+        account.balance_nano := account.balance_nano - request.cost_nano;
+        account.held_nano := account.held_nano - request.hold_nano;
+        account.in_flight := account.in_flight - 1;
+        of_accounts[a] := account;
+        k := array_position(key_ids, request.key_id);
+        IF k IS NULL THEN
+            k := cardinality(key_ids) + 1;
+            key_ids[k] := request.key_id;
+            SELECT * INTO key FROM keys WHERE id = request.key_id;
+        ELSE
+            key := of_keys[k];
+        END IF;
+        key.spent_nano := key.spent_nano + request.cost_nano;
+        key.held_nano := key.held_nano - request.hold_nano;
+        key.in_flight := key.in_flight - 1;
+        IF request.state = 'posted' THEN
+            key.last_used_ms := greatest(key.last_used_ms, request.ended_ms);
+            entry.account_id := request.account_id;
+            entry.amount_nano := -request.cost_nano;
+            entry.balance_after_nano := account.balance_nano;
+            entry.request_id := request.id;
+            entered := entered || entry;
+        END IF;
+        of_keys[k] := key;
+        IF request.budget_id IS NOT NULL THEN
+            of_budgets := of_budgets || json_build_object(
+                'id', request.budget_id, 'cost_nano', request.cost_nano,
+                'hold_nano', request.hold_nano, 'ended_ms', request.ended_ms
+            );
+        END IF;
+        IF request.expected_tokens > 0 THEN
+            of_rates := of_rates || json_build_object(
+                'account_id', request.account_id, 'key_id', request.key_id,
+                'more', request.input_tokens + request.cached_input_tokens
+                + request.cache_write_tokens + request.cache_write_1h_tokens
+                + request.output_tokens - request.expected_tokens
+            );
+        END IF;
+        ids := ids || request.id;
+    END LOOP;
+    INSERT INTO entries (
+        account_id, kind, amount_nano, balance_after_nano, request_id, created_ms
+    )
+    SELECT account_id, 'charge', amount_nano, balance_after_nano, request_id, at_ms
+    FROM unnest(entered);
+    PERFORM write_accounts(of_accounts), write_keys(of_keys), add_to_sums(ended);
+    IF cardinality(of_budgets) > 0 THEN
+        budgets := charge_budgets(to_json(of_budgets), at_ms);
+    END IF;
+    IF cardinality(of_rates) > 0 THEN
+        PERFORM correct_rates(to_json(of_rates));
+    END IF;
+    IF cardinality(ids) < json_array_length(settled) THEN
+        SELECT coalesce(json_agg(json_build_array(requests.id, state, cost_nano)), '[]')
+        INTO others
+        FROM json_to_recordset(settled) AS item (id TEXT) JOIN requests ON requests.id = item.id
+        WHERE state <> 'pending' AND item.id <> ALL (ids);
+    END IF;
+    RETURN json_build_object(
+        'settled', ids, 'others', others, 'budgets', budgets,
+        'balances', ARRAY(SELECT json_build_array(id, balance_nano) FROM unnest(of_accounts)),
+        'spent', ARRAY(SELECT json_build_array(id, spent_nano) FROM unnest(of_keys))
+    );
 END
 $$;
 

@@ -44,6 +44,17 @@ SPOILED = {
     "UPDATE requests SET request_price_nano = 71 WHERE state = 'posted'": "its cost is 70, its tokens",
     "UPDATE requests SET web_searches = 1, web_search_price_nano = 1000": "its prices make 71 nano",
     "UPDATE requests SET input_price_nano = 9000000000000000000": "make 900000000000070 nano-units",
+    "UPDATE requests SET outcome = 'complete' WHERE state = 'pending'": ": pending, complete: its end",
+    "UPDATE requests SET outcome = 'pending' WHERE state = 'posted'": ": posted, pending: its end",
+    "UPDATE requests SET ended_ms = 1 WHERE state = 'pending'": ": pending, pending: its end, status",
+    "UPDATE requests SET ended_ms = NULL WHERE state = 'posted'": ": posted, complete: its end, status",
+    "UPDATE requests SET status = 200 WHERE state = 'pending'": ": pending, pending: its end, status",
+    "UPDATE requests SET status = NULL WHERE state = 'posted'": ": posted, complete: its end, status",
+    "UPDATE requests SET outcome = 'interrupted', status = NULL WHERE state = 'posted'": ": posted,"
+    " interrupted: its end",
+    "UPDATE requests SET cost_nano = 1 WHERE state = 'voided'": "status or costs are another state's",
+    "UPDATE requests SET provider_cost_nano = 0 WHERE state = 'voided'": "or costs are another state's",
+    "UPDATE requests SET reported_cost_nano = 0 WHERE state = 'voided'": "or costs are another state's",
     "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id, created_ms)"
     " SELECT account_id, kind, 0, balance_after_nano, request_id, 1 FROM entries"
     " WHERE kind = 'charge'": "charged 2 times",

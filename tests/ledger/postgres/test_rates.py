@@ -1,4 +1,4 @@
-"""Rates in `admit.sql`: its buckets are those of `gateway.api.limits`."""
+"""`rates.sql`: its buckets are those of `gateway.api.limits`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ STEPS: Final = 120
 LONGEST_PAUSE_MS: Final = 40_000
 STARTED_MS: Final = 1_700_000_000_000
 LIMITS: Final = (1, 3, 7, 60, 1000, 999_983, 20_000_000)
-KNOWN: Final = "SELECT {0}_full_us FROM rates WHERE account_id = 1 AND key_id = 'k'"
-REFUSAL: Final = "SELECT find_rate_refusal('key', ?::bigint[], 0, ?, ?, 0, 0, ?, ?)"
+RATE: Final = "read_rate(1, 'k', ?::bigint[])"
+REFUSAL: Final = f"SELECT find_rate_refusal('key', ?::bigint[], 0, {RATE}, ?, ?)"
+USE: Final = f"SELECT write_rates(ARRAY[use_rate({RATE}, ?, ?)])"
 
 
 class Rates:
@@ -26,36 +27,15 @@ class Rates:
 
     def __init__(self, session: Session, name: str, limit: int) -> None:
         self._session = session
-        self._known = KNOWN.format(name)
-        self._terms = [limit, 0, 0] if name == "requests" else [0, limit, 0]
-        self._number = 0
+        self._terms = f"{{{limit},0,0}}" if name == "requests" else f"{{0,{limit},0}}"
 
     def wait_us(self, expected: int, at_us: int) -> int:
         """Return how long a request must wait, 0 if it fits."""
-        row = self._session.execute(self._known).fetchone()
-        known = row[0] if row else None
-        values = (
-            str(self._terms).replace("[", "{").replace("]", "}"),
-            known,
-            known,
-            expected,
-            at_us,
-        )
-        refusal = ask(self._session, REFUSAL, values)
+        refusal = ask(self._session, REFUSAL, (self._terms, self._terms, expected, at_us))
         return 0 if refusal is None else int(orjson.loads(str(refusal))[3])
 
     def admit(self, expected: int, at_us: int) -> None:
-        self._number += 1
-        id_ = f"req_{self._number:028x}"
-        asked = {
-            "id": id_, "place": 0, "account_id": 1, "key_id": "k", "model": "m", "provider": "p",
-            "stream": 0, "hold_nano": 0, "started_ago_ms": 1, "prices": [0] * 7,
-            "key_rate": self._terms, "account_rate": [0, 0, 0], "expected_tokens": expected,
-        }  # fmt: skip
-        self._session.execute(
-            "SELECT write_admitted(1, ?, ?, ?, 1)",
-            (orjson.dumps([asked]).decode(), "{" + id_ + "}", at_us),
-        )
+        self._session.execute(USE, (self._terms, expected, at_us))
 
     def correct(self, more: int) -> None:
         told = [{"account_id": 1, "key_id": "k", "more": more}]

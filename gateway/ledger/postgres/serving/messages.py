@@ -112,7 +112,7 @@ def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -
         declined={id_: Declined(*rest) for id_, *rest in asked.get("declined", ())},
         balances_nano=dict(done.get("balances", ())),
         spent_nano=dict(done.get("spent", ())),
-        budgets=told["budgets"],
+        budgets=done.get("budgets", []),
         doubted=doubted,
     )
 

@@ -92,10 +92,9 @@ def test_an_answer_is_read() -> None:
     told = {
         "done": {
             "settled": ["r1"], "others": [["r2", "posted", 5]], "balances": [[7, -3]],
-            "spent": [["key_1", 8]],
+            "spent": [["key_1", 8]], "budgets": [[3, TODAY, 6]],
         },
         "admitted": {"admitted": ["r3"], "declined": [["r4", ["cap"], 1, 2, [3, 4]]]},
-        "budgets": [[3, TODAY, 6]],
     }  # fmt: skip
     answer = read_answer(orjson.dumps(told))
     assert (answer.settled, answer.admitted) == ({"r1"}, {"r3"})
