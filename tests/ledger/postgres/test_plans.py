@@ -1,4 +1,4 @@
-"""The latest calls and entries are read from indexes, whatever else a ledger has."""
+"""Pages read what they show from indexes, in their order, whatever else a ledger has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from gateway.ledger import CallFilter
 from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.sql.books.accounts import RANKS
 from gateway.ledger.sql.books.call_search import LATEST, Index, choose_index, select
 from gateway.ledger.sql.books.entries import LATEST_ENTRIES
 from gateway.ledger.sql.connection import Values
@@ -41,7 +42,8 @@ def books(filled: FilledDatabase) -> Iterator[PostgresBooks]:
 
 
 def explain(books: PostgresBooks, sql: str, values: Values) -> str:
-    return "\n".join(row[0] for row in books.connection.execute(f"EXPLAIN {sql}", values))
+    with books.snapshot() as connection:
+        return "\n".join(row[0] for row in connection.execute(f"EXPLAIN {sql}", values))
 
 
 @pytest.mark.parametrize("chosen", CHOSEN)
@@ -57,6 +59,14 @@ def test_the_latest_calls_are_not_sorted(books: PostgresBooks, chosen: CallFilte
 def test_the_latest_entries_are_not_sorted(books: PostgresBooks) -> None:
     plan = explain(books, LATEST_ENTRIES, (ACCOUNT, 20))
     assert "Sort  (" not in plan, plan
+
+
+def test_accounts_are_ranked_in_one_look_at_a_month(
+    books: PostgresBooks, filled: FilledDatabase
+) -> None:
+    plan = explain(books, RANKS["spent_30d"], {"today": filled.today})
+    assert "SubPlan" not in plan, plan
+    assert "Nested Loop" not in plan, plan
 
 
 def test_the_history_is_sound_and_every_page_can_be_read(

@@ -48,16 +48,27 @@ _STANDINGS: Final = f"""
     ))
     FROM accounts WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
 """  # noqa: S608 - built from constants
-_AMOUNTS: Final[Mapping[AccountOrder, str]] = {
-    "name": "0",
-    "balance": "balance_nano",
-    "held": """coalesce((
-        SELECT sum(hold_nano) FROM requests
-        WHERE requests.account_id = accounts.id AND state = 'pending'
-    ), 0)""",
-    "spent_today": _SPENT.format(days=1),
-    "spent_7d": _SPENT.format(days=7),
-    "spent_30d": _SPENT.format(days=30),
+_RANKED: Final = "SELECT json_group_array(json_array(id, {amount})) FROM accounts"
+_RANKED_BY_SPENT: Final = """
+    SELECT json_group_array(json_array(id, amount_nano)) FROM (
+        SELECT accounts.id, coalesce(sum(cost_nano), 0) AS amount_nano
+        FROM accounts LEFT JOIN daily ON account_id = accounts.id AND day > :today - {days}
+        GROUP BY accounts.id
+    ) AS spent
+"""
+"""A join, because PostgreSQL then reads these days once, not each account's for itself."""
+RANKS: Final[Mapping[AccountOrder, str]] = {
+    "name": _RANKED.format(amount="0"),
+    "balance": _RANKED.format(amount="balance_nano"),
+    "held": _RANKED.format(
+        amount="""coalesce((
+            SELECT sum(hold_nano) FROM requests
+            WHERE requests.account_id = accounts.id AND state = 'pending'
+        ), 0)"""
+    ),
+    "spent_today": _RANKED_BY_SPENT.format(days=1),
+    "spent_7d": _RANKED_BY_SPENT.format(days=7),
+    "spent_30d": _RANKED_BY_SPENT.format(days=30),
 }
 """SQL of the amount by which accounts are ranked."""
 _EDIT: Final = f"UPDATE accounts SET {SET_TERMS} WHERE id = :id"  # noqa: S608 - constants
@@ -96,9 +107,8 @@ class AccountBook:
             return read_account_name(connection, account_id)
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
-        ranked = f"SELECT json_group_array(json_array(id, {_AMOUNTS[by]})) FROM accounts"  # noqa: S608
         with self._database.snapshot() as connection:
-            return dict(read_rows(connection, ranked, {"today": today}))
+            return dict(read_rows(connection, RANKS[by], {"today": today}))
 
     def read_standing(self, account_id: int, *, today: int) -> StandingView:
         found = self.read_standings((account_id,), today=today)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gateway.ledger import Conflict, KeyTerms, NotFound, Spent
+from gateway.ledger import AccountOrder, Conflict, KeyTerms, NotFound, Spent
+from gateway.ledger.sql.books.accounts import RANKS
+from gateway.ledger.sqlite.schema import connect
+from tests.console.calls import check_plan
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 from tests.ledger.sql.books.places import AnyBooks
 
@@ -61,3 +66,12 @@ def test_unknown_accounts_are_not_found(books: AnyBooks) -> None:
     ):
         with pytest.raises(NotFound):
             ask()
+
+
+@pytest.mark.parametrize("by", RANKS)
+def test_accounts_are_ranked_by_a_search_of_each_ones_rows(
+    tmp_path: Path, by: AccountOrder
+) -> None:
+    path = tmp_path / "gateway.db"
+    connect(path, create=True).close()
+    check_plan(path, RANKS[by], scans=("accounts",))
