@@ -50,6 +50,15 @@ def read_rows(connection: Connection, sql: str, values: Values = ()) -> list[Any
     return rows
 
 
+def read_columns(connection: Connection, sql: str, values: Values = ()) -> list[list[Any]]:
+    """Return the columns of a statement that gives them as one JSON array of arrays.
+
+    Thousands of rows are written and read in half the time of an array for each row.
+    """
+    (array,) = connection.execute(sql, values).fetchone()
+    return [column or [] for column in orjson.loads(array)]
+
+
 def insert(connection: Connection, table: str, row: Mapping[str, Value]) -> None:
     """Insert a row. Table and columns have the program's own names, never input."""
     connection.execute(_compose(table, row), row)

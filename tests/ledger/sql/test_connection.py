@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger.sql.connection import MAX_ROWS, insert, insert_numbered, read_rows
+from gateway.ledger.sql.connection import MAX_ROWS, insert, insert_numbered, read_columns, read_rows
 
 READ = "SELECT json_group_array(json_array(id, name, n)) FROM numbers WHERE id > :above LIMIT :most"
 
@@ -33,3 +33,13 @@ def test_no_rows_are_an_empty_list(connection: sqlite3.Connection) -> None:
     """Also where an aggregate of nothing is NULL."""
     assert read_rows(connection, READ, {"above": 0, "most": MAX_ROWS}) == []
     assert read_rows(connection, "SELECT NULL") == []
+
+
+def test_columns_come_as_arrays_which_no_rows_leave_empty(connection: sqlite3.Connection) -> None:
+    """Also where an aggregate of nothing is NULL."""
+    insert(connection, "numbers", {"id": 1, "name": "a", "n": None})
+    insert(connection, "numbers", {"id": 2, "name": "b", "n": 2**53 + 1})
+    read = "SELECT json_array(json_group_array(name), json_group_array(n)) FROM numbers"
+    assert read_columns(connection, read) == [["a", "b"], [None, 2**53 + 1]]
+    assert read_columns(connection, read + " WHERE id > :id", {"id": 2}) == [[], []]
+    assert read_columns(connection, "SELECT json_array(NULL, NULL)") == [[], []]

@@ -1,20 +1,21 @@
 """Sums of usage and costs, read from the sums by hour and day.
 
-Requests are read only for periods that are not whole days. Rows come as one JSON array (see
-`connection.read_rows`).
+Requests are read only for periods that are not whole days. Rows come as one JSON array, and sums
+that a chart is made of, which may be thousands, as its columns (see `connection`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from gateway import apikeys
 from gateway.ledger.sql import costs
 from gateway.ledger.sql.books.database import KEY_WORKS, Database, read_account
-from gateway.ledger.sql.connection import Connection, Value, read_rows
+from gateway.ledger.sql.connection import Connection, Value, read_columns, read_rows
 from gateway.ledger.usage_records import (
     ChartUnit,
     KeyLabel,
@@ -28,11 +29,14 @@ from gateway.ledger.usage_records import (
 )
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
-_LIST: Final = """
-    SELECT json_group_array(json_array(
-        {places}, requests, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
-        cost_nano
-    ))
+Row = TypeVar("Row", Usage, UsagePoint)
+
+_SUMS: Final = """
+    SELECT json_array(
+        {lists}, json_group_array(requests), json_group_array(input_tokens),
+        json_group_array(cached_input_tokens), json_group_array(cache_write_tokens),
+        json_group_array(output_tokens), json_group_array(cost_nano)
+    )
     FROM (
         SELECT {places}, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
             sum(cached_input_tokens) AS cached_input_tokens,
@@ -42,14 +46,23 @@ _LIST: Final = """
         WHERE account_id = :account AND {unit} >= :first AND {unit} <= :last
             AND (:key IS NULL OR key_id = :key) AND (:model IS NULL OR model = :model)
         GROUP BY {places} HAVING sum(requests) > 0
+        ORDER BY {places}
     ) AS sums
 """
-_POINTS: Final = {
-    "day": _LIST.format(places="day, model", table="daily", unit="day"),
-    "hour": _LIST.format(places="hour, model", table="hourly", unit="hour"),
+"""Days and hours come in the order of their table's key, so that nothing has to be sorted."""
+
+
+def _sum_up(table: str, unit: str, *places: str) -> str:
+    lists = ", ".join(f"json_group_array({place})" for place in places)
+    return _SUMS.format(lists=lists, places=", ".join(places), table=table, unit=unit)
+
+
+POINTS: Final[Mapping[ChartUnit, str]] = {
+    "day": _sum_up("daily", "day", "day", "model"),
+    "hour": _sum_up("hourly", "hour", "hour", "model"),
 }
-_DAYS: Final = _LIST.format(places="day", table="daily", unit="day")
-_KEYS: Final = _LIST.format(places="key_id", table="daily", unit="day")
+_DAYS: Final = _sum_up("daily", "day", "day")
+_KEYS: Final = _sum_up("daily", "day", "key_id")
 _LABELS: Final = (
     "SELECT json_group_array(json_array(id, name, last4)) FROM keys"
     " WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
@@ -171,12 +184,11 @@ class UsageBook:
         width = HOURS_PER_DAY if unit == "hour" else 1
         spans = {"first": chosen.first_day * width, "last": (chosen.last_day + 1) * width - 1}
         with self._database.snapshot() as connection:
-            rows = read_rows(connection, _POINTS[unit], {**values, **spans})
+            ats, used, *sums = read_columns(connection, POINTS[unit], {**values, **spans})
             keys = _read_keys(connection, values) if by_key else []
-            models = read_rows(connection, _MODELS, values)
-        points = [UsagePoint(at, model, Usage._make(sums)) for at, model, *sums in rows]
+            models = set(used) if chosen.model is None else read_rows(connection, _MODELS, values)
         return UsageReport(
-            tuple(sorted(points)),
+            tuple(sorted(_make(UsagePoint, ats, used, _make(Usage, *sums)))),
             tuple(sorted(keys, key=_by_cost)),
             tuple(sorted(models)),
         )
@@ -186,11 +198,11 @@ class UsageBook:
         values = {"account": account_id, "now": now_ms, "soon": now_ms + soon_ms}
         with self._database.snapshot() as connection:
             chosen = UsageFilter(account_id, first_day, now_ms // DAY_MS)
-            days = read_rows(connection, _DAYS, _select(chosen))
+            days, *sums = read_columns(connection, _DAYS, _select(chosen))
             active_keys, has_key, has_call = connection.execute(_STANDING, values).fetchone()
             expiring = connection.execute(_EXPIRING, values).fetchall()
         return OverviewView(
-            {day: Usage._make(sums) for day, *sums in days},
+            dict(zip(days, _make(Usage, *sums), strict=True)),
             active_keys,
             bool(has_key),
             bool(has_call),
@@ -199,6 +211,11 @@ class UsageBook:
 
     def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
         return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
+
+
+def _make(kind: type[Row], *columns: Iterable[Any]) -> Iterator[Row]:
+    """Make named tuples of columns; their own way of it is a call of Python for each, and slow."""
+    return map(tuple.__new__, repeat(kind), zip(*columns, strict=True))
 
 
 def _name(by: UsageGroup, group: str | int) -> str:
@@ -216,9 +233,10 @@ def _select(chosen: UsageFilter) -> dict[str, Value]:
 
 
 def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
-    sums = {key_id: Usage._make(rest) for key_id, *rest in read_rows(connection, _KEYS, values)}
-    labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(list(sums)).decode()})
-    return [(_label(*row), sums[row[0]]) for row in labels]
+    ids, *sums = read_columns(connection, _KEYS, values)
+    usages = dict(zip(ids, _make(Usage, *sums), strict=True))
+    labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(ids).decode()})
+    return [(_label(*row), usages[row[0]]) for row in labels]
 
 
 def _label(key_id: str, name: str, last4: str) -> KeyLabel:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gateway.ledger import (
     Account,
+    ChartUnit,
     Hold,
     Key,
     KeyTerms,
@@ -16,7 +19,10 @@ from gateway.ledger import (
     sum_usage,
 )
 from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sql.books.usage import POINTS
+from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS, HOUR_MS
+from tests.console.calls import check_plan
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.sql.books.places import AnyBooks
 from tests.ledger.sql.requests import add_requests
@@ -99,3 +105,10 @@ def test_nothing_was_used_where_nothing_is(books: AnyBooks) -> None:
     assert sum_usage([]) == Usage()
     with pytest.raises(NotFound):
         books.usage.sum_by("day", account="nobody", since_ms=None, until_ms=None)
+
+
+@pytest.mark.parametrize("unit", POINTS)
+def test_the_sums_of_a_chart_are_not_sorted(tmp_path: Path, unit: ChartUnit) -> None:
+    path = tmp_path / "gateway.db"
+    connect(path, create=True).close()
+    check_plan(path, POINTS[unit])
