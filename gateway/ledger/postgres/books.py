@@ -28,7 +28,8 @@ IN_FORCE_SECONDS: Final = 0.5
 class PostgresBooks(SqlBooks):
     """Implements `gateway.ledger.books.Books`."""
 
-    _BEGIN_SNAPSHOT = BEGIN_SNAPSHOT
+    # What a page reads is mostly in memory, so the order of an index comes cheaper than a sort.
+    _BEGIN_SNAPSHOT = BEGIN_SNAPSHOT + "; SET LOCAL random_page_cost = 1"
 
     def __init__(
         self, url: str, *, create: bool = False, clock: Callable[[], int] = unix_ms

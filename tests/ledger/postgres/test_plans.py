@@ -11,6 +11,7 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.sql.books.accounts import RANKS
 from gateway.ledger.sql.books.call_search import LATEST, Index, choose_index, select
 from gateway.ledger.sql.books.entries import LATEST_ENTRIES
+from gateway.ledger.sql.books.usage import POINTS
 from gateway.ledger.sql.connection import Values
 from tests.long.million import ACCOUNT, KEY, MODEL
 from tests.long.million_postgres import FilledDatabase, PostgresHistory, fill, measure_pages
@@ -58,6 +59,16 @@ def test_the_latest_calls_are_not_sorted(books: PostgresBooks, chosen: CallFilte
 
 def test_the_latest_entries_are_not_sorted(books: PostgresBooks) -> None:
     plan = explain(books, LATEST_ENTRIES, (ACCOUNT, 20))
+    assert "Sort  (" not in plan, plan
+
+
+def test_the_sums_of_hours_come_in_the_order_of_their_key(
+    books: PostgresBooks, filled: FilledDatabase
+) -> None:
+    values = {"account": 1, "key": None, "model": None}
+    hours = {"first": (filled.today - 30) * 24, "last": filled.today * 24 + 23}
+    plan = explain(books, POINTS["hour"], {**values, **hours})
+    assert "GroupAggregate" in plan, plan
     assert "Sort  (" not in plan, plan
 
 
