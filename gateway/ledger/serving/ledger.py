@@ -74,9 +74,9 @@ class ServingLedger:
             raise LedgerUnavailable(should_retry=False)
         if hold.admitted is None or hold.admitted.cancelled():
             hold.admitted = self._loop.create_future()
-        hold.waiting_since_seconds = self._loop.time()
-        self._queue.ripen_all()  # a commit is due, and the rows of others cost it little
-        self._writer.add(hold)
+            hold.waiting_since_seconds = self._loop.time()
+            self._queue.ripen_all()  # a commit is due, and the rows of others cost it little
+            self._writer.add(hold)
         await hold.admitted
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:

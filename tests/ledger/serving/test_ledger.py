@@ -1,0 +1,73 @@
+"""Waits of a serving ledger, over a store that commits all it is given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gateway.ledger import Account, EndedKey, Key, KeyTerms, Receipt, Spent
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.memory import Memory, take_hold
+from gateway.ledger.serving.observer import Observer
+from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.serving.sums import Observations
+from gateway.ledger.serving.writer import Writer
+from tests.ledger.contract.kit import NOW_MS, admission, settlement
+
+KEY = Key("key_1", Account(1, "a", False, 5000), KeyTerms())
+
+
+@dataclass
+class Rounds:
+    """Implements `rounds.Store`, and `ledger.Reader`, which finds nothing."""
+
+    batches: list[int] = field(default_factory=list)
+
+    def start_round(
+        self,
+        items: Sequence[Item],
+        *,
+        polls: bool,
+        report: Callable[[Report | BaseException], None],
+    ) -> None:
+        self.batches.append(len(items))
+        told = Report(polled=polls, done=list(items))
+        asyncio.get_running_loop().call_later(0.01, report, told)
+
+    def start_observing(
+        self, observed: Observations, *, report: Callable[[BaseException | None], None]
+    ) -> None:
+        del observed
+        report(None)
+
+    def break_off(self) -> None:
+        pass
+
+    async def read_receipt(self, request_id: str) -> Receipt | None:
+        del request_id
+        return None
+
+    async def read_spent(self, key: Key, today: int) -> Spent:
+        del key, today
+        raise NotImplementedError
+
+    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
+        del digest
+        return None
+
+
+async def test_a_request_takes_two_rounds() -> None:
+    """Who waits for a row that is on its way asks for no round behind it."""
+    rounds, memory = Rounds(), Memory(lambda: NOW_MS)
+    writer = Writer(rounds, memory, commit_seconds=5)
+    ledger = ServingLedger(memory, writer, rounds, Observer(rounds, lambda: NOW_MS))
+    for number in range(3):
+        hold = take_hold(KEY, admission(id_=f"req_{number}"))
+        hold.admitted = asyncio.get_running_loop().create_future()
+        writer.admit(hold)
+        await asyncio.gather(ledger.wait_admitted(hold), ledger.wait_admitted(hold))
+        await ledger.settle(hold, settlement(5))
+    writer.close()
+    await ledger.wait_ended()
+    assert rounds.batches[:-1] == [1, 1] * 3, "the last one ends the writer"
