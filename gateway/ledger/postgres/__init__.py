@@ -3,8 +3,10 @@
 session   a connection, and the transaction of the books; dialect says statements in its words
 schema    tables and functions: made, checked, migrated. The scripts have the rules:
           tables, requests, rules, nodes   the tables, and what nothing may do to them
-          settle, admit, rounds            one round of a node, in one call
+          rounds, settle, admit            one round of a node, in one call
+          sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
+statements  one on the event loop, without a thread
 audit     the proof of the books
 moving    every row as records, and a ledger made of them
 books     implements `Books`

@@ -1,6 +1,6 @@
 """The only writer: what is queued is its next batch.
 
-Only the event loop touches the queue and the memory; only the store's thread touches the database.
+Only the event loop touches the queue and the memory; only the store touches the database.
 A round is a poll, a batch, or both. Everything here is a callback: one begins a round, one takes
 its report over. So nothing runs between a commit's report and the end of the waits for it, and
 memory is never seen half updated.

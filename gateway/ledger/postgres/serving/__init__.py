@@ -1,7 +1,7 @@
 """The ledger of one node: the shared writer over rounds in PostgreSQL.
 
 ledger    opens the rest, and implements `Ledger`
-store     carries out rounds on a thread of its own; connects again when the database was away
+store     carries out rounds; connects again when the database was away
 messages  a round's items as JSON, and its answer
 feed      what others changed: read when told, and every quarter of a second
 listener  hears of changes, on a connection of its own

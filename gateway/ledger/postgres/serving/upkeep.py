@@ -31,7 +31,7 @@ _FORGET: Final = (
 
 
 class Upkeep:
-    """Only the writer's thread touches it.
+    """Only the store touches it, on its thread.
 
     A failure to take over raises psycopg.Error. A failure of the hourly work is logged, unless the
     connection broke, and tried again an hour later.
