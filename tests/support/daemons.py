@@ -20,6 +20,9 @@ USERS: Final = ("postgres", "nobody")
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.01
+MEMORY: Final = Path("/dev/shm")
+ROOM: Final = 2**31
+"""The free bytes without which nothing is put into memory: a container may have next to none."""
 
 
 @functools.cache
@@ -41,9 +44,13 @@ def describe(folder: Path) -> dict[str, Any]:
     return arguments
 
 
-def make_folder(name: str) -> Path:
-    """Make a folder that the servers' user owns. Its path is short, as those of UNIX sockets are."""
-    folder = Path(tempfile.mkdtemp(prefix=f"gateway-{name}-"))
+def make_folder(name: str, *, durable: bool = True) -> Path:
+    """Make a folder that the servers' user owns. Its path is short, as those of UNIX sockets are.
+
+    Without `durable` it is in memory, where there is room.
+    """
+    memory = not durable and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
+    folder = Path(tempfile.mkdtemp(prefix=f"gateway-{name}-", dir=MEMORY if memory else None))
     user = find_user()
     if user is not None:
         os.chown(folder, user.pw_uid, user.pw_gid)

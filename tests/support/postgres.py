@@ -21,7 +21,7 @@ SUPERUSER: Final = "postgres"
 ROLE: Final = "gateway"
 
 SIGNALS: Final = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
-FORGETFUL: Final = {"fsync": "off", "full_page_writes": "off"}
+FORGETFUL: Final = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 """Settings of a server without `durable`: it survives any end of its own, but not the machine's."""
 
 
@@ -113,9 +113,10 @@ def run_cluster(
 ) -> Iterator[Cluster]:
     """Run a new server in a folder that is removed at the end.
 
-    Without `durable` it does not wait for the disk, which suits tests that never look at time.
+    Without `durable` it does not wait for the disk, which suits tests that never look at time. It is
+    in memory then: on a disk, to make a database from another is eight times the work.
     """
-    daemon = Daemon(daemons.make_folder("postgres"))
+    daemon = Daemon(daemons.make_folder("postgres", durable=durable))
     cluster = Cluster(programs, daemon, durable, dict(settings or {}))
     try:
         options = ("--auth=trust", "-E", "UTF8", "--no-locale", "--no-sync", "-U", SUPERUSER)
