@@ -75,6 +75,7 @@ def open_stream() -> Pipeline:
     return THROUGH_CHAT.open_stream(make_context())
 
 
+@pytest.mark.no_cover
 def test_a_stream_keeps_what_it_says_at_every_split_point() -> None:
     data = frame(*EVENTS)
     whole = play(open_stream(), [data])

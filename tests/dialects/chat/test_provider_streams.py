@@ -69,6 +69,7 @@ def test_a_stream_keeps_the_rules_and_says_the_same(stream: Stream, *, usage: bo
     assert (played.tokens, played.estimated) == (report(expected), False)
 
 
+@pytest.mark.no_cover
 @streams.each(*streams.CHAT)
 @each_way
 def test_slicing_a_stream_changes_nothing(stream: Stream, *, usage: bool) -> None:

@@ -160,6 +160,7 @@ def test_stop_sequences_are_refused() -> None:
         ask(stop_sequences=["END"])
 
 
+@pytest.mark.no_cover
 def test_a_stream_keeps_what_it_says_at_every_split_point() -> None:
     data = frame(*STARTED, *write_items(*ITEMS), end(usage=USAGE))
     whole = play(open_stream(), [data])

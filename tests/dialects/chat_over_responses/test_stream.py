@@ -80,6 +80,7 @@ def test_stream_in_full() -> None:
     assert played.out.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.no_cover
 def test_every_split_point_gives_the_same() -> None:
     data = frame(*WHOLE)
     whole = play(open_stream(), [data])

@@ -120,6 +120,7 @@ def test_a_cut_within_the_last_event_is_not_an_end() -> None:
         assert (played.complete, played.failure) == (False, None)
 
 
+@pytest.mark.no_cover
 def test_every_split_point_gives_the_same() -> None:
     expected = play_whole(WHOLE)
     for cut in range(1, len(WHOLE)):

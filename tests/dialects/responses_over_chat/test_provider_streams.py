@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import random
 
+import pytest
+
 from tests import streams
 from tests.dialects.chat.kit import DONE, each_byte, play, random_slices
 from tests.dialects.responses_over_chat.kit import (
@@ -55,6 +57,7 @@ def test_accumulated_response_equals_the_stream(stream: Stream) -> None:
     assert played.tokens == (stream.tokens or played.tokens)
 
 
+@pytest.mark.no_cover
 @streams.each(*streams.CHAT)
 def test_every_slicing_gives_the_same_bytes(stream: Stream) -> None:
     data = stream.body

@@ -123,6 +123,7 @@ def test_a_reply_says_the_same_and_is_charged_as_reported(
     )
 
 
+@pytest.mark.no_cover
 @each_pair
 @each_said
 def test_a_stream_says_the_same_at_every_split_point(
