@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -28,10 +27,10 @@ from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.observations import write_aside
 from gateway.times import unix_ms
-from tests import ROOT
 from tests.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.alerts.test_findings import Budget, Standing
 from tests.console.kit import HOLDER, Console, open_console, prepare, start_console
+from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
 from tests.support.settings import load
 from tests.support.stand_in import URL
@@ -122,7 +121,7 @@ async def test_an_old_backup_is_told_once_and_an_audit_mismatch(tmp_path: Path) 
                     "UPDATE accounts SET balance_nano = balance_nano + 1 WHERE id = 1"
                 )
             verb = run_verb(tmp_path, "audit")
-            assert verb.returncode == 3, verb.stderr
+            assert verb.code == 3, verb.err
             (told,) = await arrive(receiver, "audit_mismatch")
             assert "do not add up" in told["text"]
             with closing(sqlite3.connect(console.database)) as connection, connection:
@@ -132,11 +131,8 @@ async def test_an_old_backup_is_told_once_and_an_audit_mismatch(tmp_path: Path) 
             assert len(receiver.find("old_backup")) == 1
 
 
-def run_verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gateway", *words, "--config", str(folder / "gateway.toml")],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+def run_verb(folder: Path, *words: str) -> Answer:
+    return run_here([*words, "--config", str(folder / "gateway.toml")], os.environ)
 
 
 async def test_a_ledger_that_cannot_be_written_is_told_without_it(tmp_path: Path) -> None:
@@ -245,8 +241,8 @@ async def test_a_start_on_books_that_do_not_add_up_is_told(tmp_path: Path) -> No
         prepare(tmp_path, port, more=write_alerts(receiver))
         with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
             connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1 WHERE id = 1")
-        done = run_verb(tmp_path, "serve")
-        assert done.returncode == 3, done.stderr
+        done = await GatewayProcess(tmp_path, port).run_apart("serve")
+        assert done.code == 3, done.err
         (told,) = receiver.find("audit_mismatch")
         assert told["text"].startswith("The gateway did not start")
 
@@ -265,12 +261,12 @@ async def test_the_command_gets_what_the_webhook_gets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", ["", "[alerts]\nbackup_days = 1\n"])
-async def test_nothing_is_done_while_no_way_is_set(tmp_path: Path, more: str) -> None:
+def test_nothing_is_done_while_no_way_is_set(tmp_path: Path, more: str) -> None:
     verb = tmp_path / "gateway.toml"
     prepare(tmp_path, free_port(), more=more)
     assert verb.exists()
     done = run_verb(tmp_path, "alerts", "test")
-    assert (done.returncode, "No webhook and no command" in done.stderr) == (1, True)
+    assert (done.code, "No webhook and no command" in done.err) == (1, True)
 
 
 async def test_a_budget_is_queued_once(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def test_a_test_says_how_each_way_went(
     with listen(*script) as receiver:
         set_up(tmp_path, receiver, 'command = ["true"]')
         done = run_verb(tmp_path, "alerts", "test")
-    assert done.returncode == code
-    assert done.stderr.splitlines() == [f"webhook: {said}", "command: delivered"]
-    assert SECRET not in done.stderr + done.stdout
+    assert done.code == code
+    assert done.err.splitlines() == [f"webhook: {said}", "command: delivered"]
+    assert SECRET not in done.err + done.out
     assert receiver.kinds() == ["test"]
 
 
@@ -40,8 +40,8 @@ def test_the_latest_are_listed(tmp_path: Path) -> None:
         (due,) = books.alerts.read_due(1)
         books.alerts.note_failure(due.id, "status 500", None)
     done = run_verb(tmp_path, "alerts", "list")
-    assert "given up: status 500" in done.stdout
-    assert "Too old." in done.stdout
-    assert '"kind":"old_backup"' in run_verb(tmp_path, "alerts", "list", "--json").stdout.replace(
+    assert "given up: status 500" in done.out
+    assert "Too old." in done.out
+    assert '"kind":"old_backup"' in run_verb(tmp_path, "alerts", "list", "--json").out.replace(
         " ", ""
     )

@@ -71,7 +71,7 @@ async def test_an_address_that_is_taken_is_named(launch: Launch, tmp_path: Path)
     taken = running.gateway.port
     other = tmp_path / "other.toml"
     other.write_text(f'[server]\nport = 0\n[metrics]\nlisten = "127.0.0.1:{taken}"\n')
-    ended = await running.gateway.run("serve", "--config", str(other))
+    ended = await running.gateway.run_apart("serve", "--config", str(other))
     assert ended.code == ExitCode.UNAVAILABLE
     assert f"cannot serve metrics on 127.0.0.1:{taken}: Address already in use" in ended.err
     assert "set [metrics] listen in gateway.toml" in ended.err

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -26,6 +29,9 @@ routes = ["demo/echo"]
 price = { input = 0.15, output = 0.60 }
 """
 
+_streams: Final = threading.Lock()
+"""Held while a thread's command has stdout and stderr, of which there is one pair."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -38,6 +44,14 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def run_here(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
+    """Run a command in any thread. To start a process for it takes a second more."""
+    out, err = io.StringIO(), io.StringIO()
+    with _streams, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words, environ)
+    return Answer(code, out.getvalue(), err.getvalue())
 
 
 @dataclass(frozen=True, slots=True)

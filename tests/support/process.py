@@ -16,10 +16,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tests import ROOT
 from tests.support import client
+from tests.support.cli import Answer, run_here
 from tests.support.client import Call, Reply
 from tests.support.config import KINDS
 
@@ -30,19 +31,6 @@ CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
 RESPONSES: Final = "/v1/responses"
 COUNT_TOKENS: Final = "/v1/messages/count_tokens"
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """The result of a command."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 def free_port() -> int:
@@ -195,8 +183,12 @@ class GatewayProcess:
             await call.send(client.request("POST", path, pairs, json.dumps(body).encode()))
             yield call
 
-    async def run(self, *words: str) -> Verb:
-        """Run a command of the operator while the server runs."""
+    async def run(self, *words: str) -> Answer:
+        """Run a command of the operator while the server runs: in this process, which is not its."""
+        return await asyncio.to_thread(run_here, words, self.environment)
+
+    async def run_apart(self, *words: str) -> Answer:
+        """Run a command in a process of its own, as one must that might serve."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -210,4 +202,4 @@ class GatewayProcess:
         )
         out, err = await process.communicate()
         assert process.returncode is not None
-        return Verb(process.returncode, out.decode(), err.decode())
+        return Answer(process.returncode, out.decode(), err.decode())
