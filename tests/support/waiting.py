@@ -13,6 +13,10 @@ async def until(condition: Callable[[], object], what: str, *, seconds: float = 
     """Wait until the condition is true; fail with a description if it never is."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    while not condition():
+    while True:
+        began = loop.time()
+        if condition():
+            return
         assert loop.time() < deadline, f"waited for {what}"
-        await asyncio.sleep(POLL_SECONDS)
+        # To open the books takes longer than a poll: to look takes a quarter of the time at most.
+        await asyncio.sleep(max(POLL_SECONDS, 3 * (loop.time() - began)))
