@@ -83,6 +83,7 @@ DECLARE
     others JSON := '[]';
     budgets JSON := '[]';
     of_budgets JSON[] := '{}';
+    have_costs BOOLEAN := false;
     of_rates JSON[] := '{}';
     -- What the requests touch: read when the first one does, written at the end.
     account_ids BIGINT[] := '{}';
@@ -143,6 +144,8 @@ BEGIN
                 + request.output_tokens - request.expected_tokens
             );
         END IF;
+        have_costs := have_costs OR request.provider_cost_nano IS NOT NULL
+            OR request.reported_cost_nano IS NOT NULL;
         ids := ids || request.id;
     END LOOP;
     INSERT INTO entries (
@@ -151,6 +154,9 @@ BEGIN
     SELECT account_id, 'charge', amount_nano, balance_after_nano, request_id, at_ms
     FROM unnest(entered);
     PERFORM write_accounts(of_accounts), write_keys(of_keys), add_to_sums(ended);
+    IF have_costs THEN
+        PERFORM add_to_costs(ended);
+    END IF;
     IF cardinality(of_budgets) > 0 THEN
         budgets := charge_budgets(to_json(of_budgets), at_ms);
     END IF;

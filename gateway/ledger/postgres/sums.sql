@@ -45,6 +45,12 @@ BEGIN
         cache_write_tokens = daily.cache_write_tokens + excluded.cache_write_tokens,
         output_tokens = daily.output_tokens + excluded.output_tokens,
         cost_nano = daily.cost_nano + excluded.cost_nano;
+END
+$$;
+
+-- Add what their providers charge for them to the sums by day.
+CREATE OR REPLACE FUNCTION add_to_costs(ended requests[]) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
     INSERT INTO daily_costs
     SELECT account_id, ended_ms / 86400000, model, key_id, count(provider_cost_nano),
         coalesce(sum(cost_nano) FILTER (WHERE provider_cost_nano IS NOT NULL), 0),
