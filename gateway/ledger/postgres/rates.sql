@@ -2,7 +2,7 @@
 -- in microseconds. A bucket holds the amount of one minute and refills evenly. One whose limit changed
 -- is full. `terms` are requests and tokens per minute, and requests at once; 0 is no limit.
 CREATE OR REPLACE FUNCTION read_rate(of_account BIGINT, of_key TEXT, terms BIGINT[])
-RETURNS rates LANGUAGE plpgsql STABLE AS $$
+RETURNS rates LANGUAGE plpgsql AS $$
 DECLARE
     rate rates;
 BEGIN

@@ -24,6 +24,10 @@ class Item:
     insert: bool
     settlement: Settlement | None
 
+    @property
+    def request_id(self) -> str:
+        return self.hold.admission.request_id
+
 
 @dataclass(slots=True)
 class Report:

@@ -83,7 +83,7 @@ def write_raises(items: Iterable[Item]) -> bytes:
     return orjson.dumps(
         [
             {
-                "id": _id(item),
+                "id": item.request_id,
                 "account_id": item.hold.account.id,
                 "amount_nano": item.hold.amount_nano,
             }
@@ -96,7 +96,7 @@ def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: in
     """Write requests to admit; those in doubt may have been admitted, so they are looked up."""
     return orjson.dumps(
         [
-            _describe_start(place, item.hold, now_ms, again=_id(item) in in_doubt)
+            _describe_start(place, item.hold, now_ms, again=item.request_id in in_doubt)
             for place, item in enumerate(items)
         ]
     )
@@ -180,10 +180,6 @@ def make_void(admission: Admission) -> Settlement:
 
 def _make_spending(period: Period, first_day: int, spent_nano: int) -> Spending:
     return Spending(find_span(period, first_day * DAY_MS), spent_nano)
-
-
-def _id(item: Item) -> str:
-    return item.hold.admission.request_id
 
 
 def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict[str, Any]:

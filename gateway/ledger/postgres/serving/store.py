@@ -197,7 +197,7 @@ class PostgresStore:
                 if not asked:
                     await self._release(items[0])
                 report.refused.append((items[0], LedgerError(describe(error))))
-                self._in_doubt.discard(_id(items[0]))
+                self._in_doubt.discard(items[0].request_id)
                 return
             for item in items:
                 await self._commit([item], report, are_admitted=are_admitted)
@@ -226,7 +226,7 @@ class PostgresStore:
             write_admissions(asked, self._in_doubt, now_ms),
             test_ms,
         )
-        ids = {_id(item) for item in (*ended, *asked)}
+        ids = {item.request_id for item in (*ended, *asked)}
         new = ids - self._in_doubt
         self._in_doubt |= ids  # until its end is reported: a later step of this round may fail
         try:
@@ -238,16 +238,16 @@ class PostgresStore:
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
         for item in asked:
-            if (declined := answer.declined.get(_id(item))) is not None:
+            if (declined := answer.declined.get(item.request_id)) is not None:
                 report.declined.append((item, make_refusal(item, declined.reason)))
                 note_spent(item, declined, report)
-                self._in_doubt.discard(_id(item))
-            elif _id(item) not in answer.admitted:
+                self._in_doubt.discard(item.request_id)
+            elif item.request_id not in answer.admitted:
                 report.refused.append((item, UnknownError("its account, key or budget is missing")))
-                self._in_doubt.discard(_id(item))
+                self._in_doubt.discard(item.request_id)
             elif item.settlement is None:
                 report.done.append(item)
-                self._in_doubt.discard(_id(item))
+                self._in_doubt.discard(item.request_id)
 
     async def _report_settlements(
         self, ended: Sequence[Item], answer: Answer, report: Report
@@ -256,7 +256,7 @@ class PostgresStore:
         report.spent_nano.update(answer.spent_nano)
         report.spendings.update(find_spendings(answer, ended))
         for item in ended:
-            if _id(item) not in answer.settled and not await self._was_settled(
+            if item.request_id not in answer.settled and not await self._was_settled(
                 item, answer, report
             ):
                 report.refused.append(
@@ -264,16 +264,16 @@ class PostgresStore:
                 )
             else:
                 report.done.append(item)
-            self._in_doubt.discard(_id(item))
+            self._in_doubt.discard(item.request_id)
 
     async def _was_settled(self, item: Item, answer: Answer, report: Report) -> bool:
         """Return whether a round without an answer settled it; take back what was withdrawn since."""
-        other, end = answer.others.get(_id(item)), item.settlement
-        if other is None or end is None or _id(item) not in answer.doubted:
+        other, end = answer.others.get(item.request_id), item.settlement
+        if other is None or end is None or item.request_id not in answer.doubted:
             return False
         if other.state == "posted" and not end.is_posted:
             account_id = item.hold.account.id
-            values = (self._node.id, self._node.epoch, account_id, _id(item))
+            values = (self._node.id, self._node.epoch, account_id, item.request_id)
             report.balances_nano[account_id] = int(
                 await self._session.fetch_value(_WITHDRAW, values)
             )
@@ -291,7 +291,3 @@ class PostgresStore:
         report.is_brief = isinstance(error, _IN_THE_WAY)
         if not report.is_brief:
             self._session.close()
-
-
-def _id(item: Item) -> str:
-    return item.hold.admission.request_id
