@@ -73,7 +73,6 @@ WITHOUT_TESTS: Final = {
     "dialects/base": "protocols",
     "dialects/records": "records without rules",
     "ledger/observations": "records and protocols: the contract suite's test_observations.py",
-    "ledger/serving/ledger": "what its heirs share: the contract suite, and their test_ledger.py",
     "ledger/serving/rounds": "records and a protocol: test_writer_timing.py and test_store.py use them",
     "ledger/serving/sums": "records that add up: test_observer.py lets them",
     "ledger/sql/books/observations": "what it reads is all in that test of the contract",

@@ -105,7 +105,7 @@ async def test_second_server_on_the_same_books_is_refused(newcomer: GatewayProce
     text = newcomer.config.read_text(encoding="utf-8")
     other = newcomer.folder / "other.toml"
     other.write_text(text.replace(f"port = {newcomer.port}", f"port = {free_port()}"), "utf-8")
-    verb = await newcomer.run("serve", "--config", str(other))
+    verb = await newcomer.run_apart("serve", "--config", str(other))
     assert verb.code != 0
     assert "Traceback" not in verb.err
     assert "gateway.db" in verb.err

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import orjson
 
@@ -213,7 +213,7 @@ class UsageBook:
         return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
 
 
-def _make(kind: type[Row], *columns: Iterable[Any]) -> Iterator[Row]:
+def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
     """Make named tuples of columns; their own way of it is a call of Python for each, and slow."""
     return map(tuple.__new__, repeat(kind), zip(*columns, strict=True))
 
