@@ -36,7 +36,8 @@ DECLARE
     fresh TEXT[] := '{}';
     known TEXT[] := '{}';
     declined JSON[] := '{}';
-    -- What the requests touch: read when the first one does, written at the end.
+    -- What the requests touch: read when the first one does, written at the end. All of it is of
+    -- accounts that are locked.
     account_ids BIGINT[] := '{}';
     of_accounts accounts[] := '{}';
     account_rates rates[] := '{}';
@@ -65,25 +66,30 @@ BEGIN
         END IF;
         a := array_position(account_ids, item.account_id);
         IF a IS NULL THEN
+            SELECT * INTO account FROM accounts WHERE id = item.account_id;
+            CONTINUE WHEN NOT FOUND;
             a := cardinality(account_ids) + 1;
             account_ids[a] := item.account_id;
-            SELECT * INTO account FROM accounts WHERE id = item.account_id;
             of_accounts[a] := account;
             account_rates[a] := read_rate(item.account_id, '', item.account_rate);
         END IF;
         k := array_position(key_ids, item.key_id);
         IF k IS NULL THEN
+            SELECT * INTO key FROM keys
+            WHERE id = item.key_id AND account_id = item.account_id;
+            CONTINUE WHEN NOT FOUND;
             k := cardinality(key_ids) + 1;
             key_ids[k] := item.key_id;
-            SELECT * INTO key FROM keys WHERE id = item.key_id;
             of_keys[k] := key;
             key_rates[k] := read_rate(item.account_id, item.key_id, item.key_rate);
         END IF;
         b := array_position(budget_ids, item.budget_id);
         IF b IS NULL AND item.budget_id IS NOT NULL THEN
+            SELECT * INTO budget FROM budgets
+            WHERE id = item.budget_id AND account_id = item.account_id;
+            CONTINUE WHEN NOT FOUND;
             b := cardinality(budget_ids) + 1;
             budget_ids[b] := item.budget_id;
-            SELECT * INTO budget FROM budgets WHERE id = item.budget_id;
             IF budget.period_day <> first_day(budget.period, at_ms / 86400000) THEN
                 budget.period_day := first_day(budget.period, at_ms / 86400000);
                 budget.spent_nano := 0;
@@ -93,11 +99,7 @@ BEGIN
         account := of_accounts[a];
         key := of_keys[k];
         budget := of_budgets[b];
-        IF account.id IS NULL OR key.account_id IS DISTINCT FROM account.id
-            OR budget.id IS DISTINCT FROM item.budget_id
-        THEN
-            CONTINUE;
-        END IF;
+        CONTINUE WHEN key.account_id <> account.id OR budget.account_id <> account.id;
         reason := CASE
             WHEN account.balance_nano <= 0 THEN '["balance"]'
             WHEN key.spent_nano >= key.cap_nano THEN '["cap"]'

@@ -55,9 +55,9 @@ CREATE OR REPLACE FUNCTION use_rate(INOUT rate rates, tokens BIGINT, at_us BIGIN
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     rate.requests_full_us := greatest(rate.requests_full_us, at_us)
-        + coalesce(60000000 / nullif(rate.requests_limit, 0), 0);
+        + CASE WHEN rate.requests_limit > 0 THEN 60000000 / rate.requests_limit ELSE 0 END;
     rate.tokens_full_us := greatest(rate.tokens_full_us, at_us)
-        + coalesce(tokens * 60000000 / nullif(rate.tokens_limit, 0), 0);
+        + CASE WHEN rate.tokens_limit > 0 THEN tokens * 60000000 / rate.tokens_limit ELSE 0 END;
 END
 $$;
 

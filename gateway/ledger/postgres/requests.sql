@@ -9,8 +9,8 @@ CREATE DOMAIN entry_kind AS TEXT CHECK (VALUE IN ('credit', 'code', 'charge', 'c
 
 CREATE DOMAIN http_status AS BIGINT CHECK (VALUE BETWEEN 100 AND 599);
 
--- Request ids begin with the time, so a month is a range of ids. The audit proves what its columns say of each
--- other (see the domains for the reason).
+-- Request ids begin with the time, so a month is a range of ids. The audit proves what the columns
+-- say of each other; the domains in tables.sql say why.
 CREATE TABLE requests (
     id TEXT COLLATE "C" PRIMARY KEY,
     account_id BIGINT NOT NULL,

@@ -127,7 +127,8 @@ class Session:
 def connect(url: str) -> Session:
     """Open a connection. Raises LedgerError."""
     try:
-        conninfo = make_conninfo(url, **{**SETTINGS, **_read_own(url)})
+        settings = {**SETTINGS, **_read_own(url), "client_encoding": "UTF8"}
+        conninfo = make_conninfo(url, **settings)
         return Session(
             psycopg.connect(
                 conninfo,

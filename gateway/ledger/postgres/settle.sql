@@ -171,8 +171,12 @@ BEGIN
     END IF;
     RETURN json_build_object(
         'settled', ids, 'others', others, 'budgets', budgets,
-        'balances', ARRAY(SELECT json_build_array(id, balance_nano) FROM unnest(of_accounts)),
-        'spent', ARRAY(SELECT json_build_array(id, spent_nano) FROM unnest(of_keys))
+        'balances', ARRAY(
+            SELECT json_build_array(id, balance_nano) FROM unnest(of_accounts) WHERE id IS NOT NULL
+        ),
+        'spent', ARRAY(
+            SELECT json_build_array(id, spent_nano) FROM unnest(of_keys) WHERE id IS NOT NULL
+        )
     );
 END
 $$;

@@ -7,10 +7,10 @@ what has come; the loop says when there is more.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import psycopg
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
@@ -48,27 +48,30 @@ class _Exchange:
     def __init__(self, connection: PGconn) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        self._socket = connection.socket
         self._result: PGresult | None = None
         self.answer: asyncio.Future[PGresult] = self._loop.create_future()
-        if connection.flush():
-            self._loop.add_writer(self._socket, self._run, self._write)
+        still_writes = connection.flush()
+        # libpq closes a socket that broke, and its number is soon another's: the loop has one of its own.
+        self._socket = os.dup(connection.socket)
         self._loop.add_reader(self._socket, self._run, self._read)
+        if still_writes:
+            self._loop.add_writer(self._socket, self._run, self._write)
 
     def _run(self, step: Callable[[], PGresult | None]) -> None:
-        """Take a step; at the end forget the socket at once, as its number may soon be another's."""
-        result: PGresult | psycopg.Error | None
+        """Take a step, and answer at the end, whatever it is."""
+        result: PGresult | Exception | None
         try:
             result = step()
-        except psycopg.Error as error:
+        except Exception as error:  # noqa: BLE001 - who waits for the answer gets it
             result = error
         if result is None:
             return
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
+        os.close(self._socket)
         if self.answer.done():  # nobody waits any more
             return
-        if isinstance(result, psycopg.Error):
+        if isinstance(result, Exception):
             self.answer.set_exception(result)
         else:
             self.answer.set_result(result)

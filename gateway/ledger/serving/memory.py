@@ -58,7 +58,7 @@ class QueuedHold(Hold):
     settled: asyncio.Future[None] | None = field(default=None, repr=False)
     """Done when the settlement is committed; made by `settle`."""
     waiting_since_seconds: float = 0
-    """The time at which somebody last began to wait, on the event loop's clock."""
+    """The time at which somebody began to wait for the next step, on the event loop's clock."""
 
 
 class Memory:

@@ -1,6 +1,6 @@
 """Counts what operators ask about beside the books: refusals, and calls to providers.
 
-Counting is a step in memory. Every few seconds the writer's thread adds the sums to the database,
+Counting is a step in memory. Every few seconds the store adds the sums to the database,
 in a transaction of its own, so that no request waits for it and no batch can fail by it.
 """
 

@@ -53,7 +53,7 @@ class Report:
 
 
 class Store(Protocol):
-    """Carries out rounds, one after the other, beside the event loop."""
+    """Carries out rounds, one after the other; the event loop never waits for one."""
 
     def start_round(
         self,

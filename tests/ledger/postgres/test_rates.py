@@ -72,3 +72,12 @@ def test_buckets_are_those_of_one_process(ledger_url: str, name: str, limit: int
                 taken += 1
     assert admitted > 0
     assert admitted < STEPS or limit > 7, "nothing was refused"
+
+
+def test_any_amount_fits_where_there_is_no_rate(ledger_url: str) -> None:
+    with closing(connect(ledger_url)) as session:
+        use = f"SELECT (use_rate({RATE}, ?, 7)).tokens_full_us"
+        assert ask(session, use, ("{1,0,0}", 2**62)) == 7
+        assert (
+            ask(session, f"SELECT (use_rate({RATE}, ?, 7)).account_id", ("{0,0,0}", 2**62)) is None
+        )

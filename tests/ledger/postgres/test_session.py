@@ -123,6 +123,11 @@ def test_a_url_may_say_how_to_connect(postgres_url: str) -> None:
         assert ask(usual, "SHOW application_name") == "gateway"
 
 
+def test_text_is_utf_8_whatever_the_url_says(postgres_url: str) -> None:
+    with closing(connect(f"{postgres_url}?client_encoding=latin1")) as session:
+        assert ask(session, "SHOW client_encoding") == "UTF8"
+
+
 @pytest.mark.parametrize("parameters", ["", "?password=hush2"])
 def test_no_error_has_the_password(parameters: str) -> None:
     url = f"postgresql://ann:hush1@127.0.0.1:{free_port()}/books{parameters}"

@@ -85,3 +85,52 @@ async def test_who_no_longer_waits_gets_nothing(session: Session) -> None:
         await asyncio.wait_for(task, 0.05)
     await until(lambda: not session.driver.pgconn.is_busy(), "the answer")
     assert await session.fetch_value(b"SELECT 1", ()) == b"1"
+
+
+class Deaf:
+    """A line to the server that reads no more once a test says so, and then ends towards the gateway."""
+
+    def __init__(self, port: int) -> None:
+        self.stops, self.ends = asyncio.Event(), asyncio.Event()
+        self._port = port
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        going_down = asyncio.get_running_loop().create_task(self._pass(server_reader, writer))
+        try:
+            going_up = asyncio.get_running_loop().create_task(self._pass(reader, server_writer))
+            await self.stops.wait()
+            going_up.cancel()
+            await self.ends.wait()
+            writer.write_eof()
+            await going_down
+        finally:
+            going_up.cancel()
+            going_down.cancel()
+            for one in (writer, server_writer):
+                one.transport.abort()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(2**16):
+            writer.write(data)
+
+
+async def test_a_line_that_ends_before_all_is_written_is_an_error(
+    postgres: Cluster, postgres_url: str
+) -> None:
+    """The loop still waits to write when it is told to read, and libpq closes the socket."""
+    line = Deaf(postgres.port)
+    async with await asyncio.start_server(line.serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        url = postgres_url.replace(f":{postgres.port}/", f":{port}/")
+        with closing(await asyncio.to_thread(connect, url)) as session:
+            line.stops.set()
+            task = asyncio.get_running_loop().create_task(
+                session.fetch_value(b"SELECT $1::text", (LARGE * 4,))
+            )
+            await asyncio.sleep(0)  # it is on its way
+            line.ends.set()
+            async with asyncio.timeout(10):
+                with pytest.raises(psycopg.OperationalError):
+                    await task
+            assert session.is_broken

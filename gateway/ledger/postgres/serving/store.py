@@ -1,7 +1,7 @@
 """Rounds in PostgreSQL, one after the other on one connection.
 
 A round is one call and one transaction, which the event loop sends and awaits itself; what else the
-connection does now and then, blocks a thread. If the connection breaks before its answer, nobody knows
+connection does now and then blocks a thread. If the connection breaks before its answer, nobody knows
 whether it was committed: its requests are in doubt, and the next rounds look them up by their ids.
 """
 

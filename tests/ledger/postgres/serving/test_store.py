@@ -241,6 +241,21 @@ async def test_what_the_database_does_not_know_is_not_admitted(desk: Desk, what:
     assert ask(desk.session, "SELECT count(*) FROM requests") == 1
 
 
+async def test_a_key_of_another_account_is_not_touched(desk: Desk) -> None:
+    """The lock of its account is another round's, which may change it meanwhile."""
+    with PostgresBooks(desk.url, clock=lambda: NOW_MS) as books:
+        books.accounts.create("b", credit_nano=CREDIT, operator=False)
+        others = Key(key_id_of(create_key(books, "b")), Account(2, "b", False, CREDIT), KeyTerms())
+    store, good = desk.make_store(), desk.item("req_1")
+    wrong = Hold(admission(1000, id_="req_2"), desk.key.account, others, 1000)
+    bad = Item(wrong, insert=True, settlement=None)
+    desk.sessions[0].run("SET lock_timeout = 2000")
+    desk.session.run("BEGIN; UPDATE keys SET held_nano = 0, in_flight = 0 WHERE account_id = 2")
+    report = await run(store, bad, good)
+    desk.session.run("ROLLBACK")
+    assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
+
+
 def replace_id(hold: Hold, id_: str) -> Hold:
     return replace(hold, admission=replace(hold.admission, request_id=id_))
 
