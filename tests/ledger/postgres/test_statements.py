@@ -91,7 +91,7 @@ class Deaf:
     """A line to the server that reads no more once a test says so, and then ends towards the gateway."""
 
     def __init__(self, port: int) -> None:
-        self.stops, self.ends = asyncio.Event(), asyncio.Event()
+        self.stops, self.ends, self.breaks = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._port = port
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -103,7 +103,7 @@ class Deaf:
             going_up.cancel()
             await self.ends.wait()
             writer.write_eof()
-            await going_down
+            await self.breaks.wait()
         finally:
             going_up.cancel()
             going_down.cancel()
@@ -134,3 +134,4 @@ async def test_a_line_that_ends_before_all_is_written_is_an_error(
                 with pytest.raises(psycopg.OperationalError):
                     await task
             assert session.is_broken
+        line.breaks.set()
