@@ -120,8 +120,8 @@ CREATE TABLE daily (
     PRIMARY KEY (account_id, day, model, key_id)
 ) WITH (fillfactor = 80);
 
--- Sums of all accounts over some days read those days alone. Rows come in the order of days.
-CREATE INDEX daily_by_day ON daily USING brin (day);
+-- Sums of all accounts over some days read those days alone.
+CREATE INDEX daily_by_day ON daily (day);
 
 CREATE TABLE hourly (
     account_id BIGINT NOT NULL,
