@@ -70,16 +70,18 @@ BEGIN
 END
 $$;
 
--- Replace the expected tokens of rates by those that were used.
-CREATE OR REPLACE FUNCTION correct_rates(corrections JSON) RETURNS VOID LANGUAGE plpgsql AS $$
+-- Replace the tokens that were expected of requests by those that were used.
+CREATE OR REPLACE FUNCTION correct_rates(ended requests[]) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE rates SET tokens_full_us = tokens_full_us + more * 60000000 / tokens_limit
     FROM (
-        SELECT account_id, of.key_id, sum(more)::bigint AS more
-        FROM json_to_recordset(corrections) AS correction (
-            account_id BIGINT, key_id TEXT, more BIGINT
-        ) CROSS JOIN LATERAL (VALUES (correction.key_id), ('')) AS of (key_id)
-        GROUP BY 1, 2
+        SELECT account_id, of.key_id, sum(
+            input_tokens + cached_input_tokens + cache_write_tokens + cache_write_1h_tokens
+            + output_tokens - expected_tokens
+        )::bigint AS more
+        FROM unnest(ended) AS request
+        CROSS JOIN LATERAL (VALUES (request.key_id), ('')) AS of (key_id)
+        WHERE expected_tokens > 0 GROUP BY 1, 2
     ) AS sums
     WHERE rates.account_id = sums.account_id AND rates.key_id = sums.key_id AND tokens_limit > 0;
 END

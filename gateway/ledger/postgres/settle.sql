@@ -82,9 +82,9 @@ DECLARE
     ids TEXT[] := '{}';
     others JSON := '[]';
     budgets JSON := '[]';
-    of_budgets JSON[] := '{}';
+    have_budgets BOOLEAN := false;
     have_costs BOOLEAN := false;
-    of_rates JSON[] := '{}';
+    have_rates BOOLEAN := false;
     -- What the requests touch: read when the first one does, written at the end.
     account_ids BIGINT[] := '{}';
     of_accounts accounts[] := '{}';
@@ -130,20 +130,8 @@ BEGIN
             entered := entered || entry;
         END IF;
         of_keys[k] := key;
-        IF request.budget_id IS NOT NULL THEN
-            of_budgets := of_budgets || json_build_object(
-                'id', request.budget_id, 'cost_nano', request.cost_nano,
-                'hold_nano', request.hold_nano, 'ended_ms', request.ended_ms
-            );
-        END IF;
-        IF request.expected_tokens > 0 THEN
-            of_rates := of_rates || json_build_object(
-                'account_id', request.account_id, 'key_id', request.key_id,
-                'more', request.input_tokens + request.cached_input_tokens
-                + request.cache_write_tokens + request.cache_write_1h_tokens
-                + request.output_tokens - request.expected_tokens
-            );
-        END IF;
+        have_budgets := have_budgets OR request.budget_id IS NOT NULL;
+        have_rates := have_rates OR request.expected_tokens > 0;
         have_costs := have_costs OR request.provider_cost_nano IS NOT NULL
             OR request.reported_cost_nano IS NOT NULL;
         ids := ids || request.id;
@@ -157,11 +145,11 @@ BEGIN
     IF have_costs THEN
         PERFORM add_to_costs(ended);
     END IF;
-    IF cardinality(of_budgets) > 0 THEN
-        budgets := charge_budgets(to_json(of_budgets), at_ms);
+    IF have_budgets THEN
+        budgets := charge_budgets(ended, at_ms);
     END IF;
-    IF cardinality(of_rates) > 0 THEN
-        PERFORM correct_rates(to_json(of_rates));
+    IF have_rates THEN
+        PERFORM correct_rates(ended);
     END IF;
     IF cardinality(ids) < json_array_length(settled) THEN
         SELECT coalesce(json_agg(json_build_array(requests.id, state, cost_nano)), '[]')

@@ -1,42 +1,35 @@
 -- Add requests that ended to the sums by hour and by day.
 CREATE OR REPLACE FUNCTION add_to_sums(ended requests[]) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO hourly
-    SELECT
-        account_id, ended_ms / 3600000 AS hour, model, key_id,
-        count(*) FILTER (WHERE state = 'posted') AS requests,
-        count(*) FILTER (WHERE state = 'voided') AS failed,
-        coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0) AS input_tokens,
-        coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0)
-        AS cached_input_tokens,
-        coalesce(
-            sum(cache_write_tokens + cache_write_1h_tokens) FILTER (WHERE state = 'posted'), 0
-        ) AS cache_write_tokens,
-        coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0) AS output_tokens,
-        sum(cost_nano) AS cost_nano
-    FROM unnest(ended) GROUP BY 1, 2, 3, 4
-    ON CONFLICT (account_id, hour, model, key_id) DO UPDATE SET
-        requests = hourly.requests + excluded.requests,
-        failed = hourly.failed + excluded.failed,
-        input_tokens = hourly.input_tokens + excluded.input_tokens,
-        cached_input_tokens = hourly.cached_input_tokens + excluded.cached_input_tokens,
-        cache_write_tokens = hourly.cache_write_tokens + excluded.cache_write_tokens,
-        output_tokens = hourly.output_tokens + excluded.output_tokens,
-        cost_nano = hourly.cost_nano + excluded.cost_nano;
+    WITH by_hour AS (
+        SELECT
+            account_id, ended_ms / 3600000 AS hour, model, key_id,
+            count(*) FILTER (WHERE state = 'posted') AS requests,
+            count(*) FILTER (WHERE state = 'voided') AS failed,
+            coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0) AS input_tokens,
+            coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0)
+            AS cached_input_tokens,
+            coalesce(
+                sum(cache_write_tokens + cache_write_1h_tokens) FILTER (WHERE state = 'posted'), 0
+            ) AS cache_write_tokens,
+            coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0) AS output_tokens,
+            sum(cost_nano) AS cost_nano
+        FROM unnest(ended) GROUP BY 1, 2, 3, 4
+    ), hours AS (
+        INSERT INTO hourly SELECT * FROM by_hour
+        ON CONFLICT (account_id, hour, model, key_id) DO UPDATE SET
+            requests = hourly.requests + excluded.requests,
+            failed = hourly.failed + excluded.failed,
+            input_tokens = hourly.input_tokens + excluded.input_tokens,
+            cached_input_tokens = hourly.cached_input_tokens + excluded.cached_input_tokens,
+            cache_write_tokens = hourly.cache_write_tokens + excluded.cache_write_tokens,
+            output_tokens = hourly.output_tokens + excluded.output_tokens,
+            cost_nano = hourly.cost_nano + excluded.cost_nano
+    )
     INSERT INTO daily
-    SELECT
-        account_id, ended_ms / 86400000 AS day, model, key_id,
-        count(*) FILTER (WHERE state = 'posted') AS requests,
-        count(*) FILTER (WHERE state = 'voided') AS failed,
-        coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0) AS input_tokens,
-        coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0)
-        AS cached_input_tokens,
-        coalesce(
-            sum(cache_write_tokens + cache_write_1h_tokens) FILTER (WHERE state = 'posted'), 0
-        ) AS cache_write_tokens,
-        coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0) AS output_tokens,
-        sum(cost_nano) AS cost_nano
-    FROM unnest(ended) GROUP BY 1, 2, 3, 4
+    SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed), sum(input_tokens),
+        sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
+    FROM by_hour GROUP BY 1, 2, 3, 4
     ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET
         requests = daily.requests + excluded.requests,
         failed = daily.failed + excluded.failed,
@@ -70,18 +63,16 @@ BEGIN
 END
 $$;
 
--- Charge budgets: `charges` are of requests that are settled by now. The sum of a budget belongs to
--- the period of its last charge; in another one it is read anew from the requests.
-CREATE OR REPLACE FUNCTION charge_budgets(charges JSON, at_ms BIGINT) RETURNS JSON
+-- Charge the budgets of requests that ended. The sum of a budget belongs to the period of its last
+-- charge; in another one it is read anew from the requests.
+CREATE OR REPLACE FUNCTION charge_budgets(ended requests[], at_ms BIGINT) RETURNS JSON
 LANGUAGE plpgsql AS $$
 DECLARE
     result JSON;
 BEGIN
     WITH added AS (
-        SELECT id, cost_nano, hold_nano, ended_ms
-        FROM json_to_recordset(charges) AS charge (
-            id BIGINT, cost_nano BIGINT, hold_nano BIGINT, ended_ms BIGINT
-        )
+        SELECT budget_id AS id, cost_nano, hold_nano, ended_ms
+        FROM unnest(ended) WHERE budget_id IS NOT NULL
     ), current AS (
         SELECT id, first_day(period, at_ms / 86400000) AS first,
             end_period(period, first_day(period, at_ms / 86400000)) AS end_ms

@@ -19,6 +19,7 @@ STARTED_MS: Final = 1_700_000_000_000
 LIMITS: Final = (1, 3, 7, 60, 1000, 999_983, 20_000_000)
 RATE: Final = "read_rate(1, 'k', ?::bigint[])"
 REFUSAL: Final = f"SELECT find_rate_refusal('key', ?::bigint[], 0, {RATE}, ?, ?)"
+CORRECT: Final = "SELECT correct_rates(ARRAY[json_populate_record(NULL::requests, ?)])"
 USE: Final = f"SELECT write_rates(ARRAY[use_rate({RATE}, ?, ?)])"
 
 
@@ -37,9 +38,13 @@ class Rates:
     def admit(self, expected: int, at_us: int) -> None:
         self._session.execute(USE, (self._terms, expected, at_us))
 
-    def correct(self, more: int) -> None:
-        told = [{"account_id": 1, "key_id": "k", "more": more}]
-        self._session.execute("SELECT correct_rates(?)", (orjson.dumps(told).decode(),))
+    def correct(self, expected: int, more: int) -> None:
+        kinds = ("cached_input", "cache_write", "cache_write_1h", "output")
+        request = {
+            "account_id": 1, "key_id": "k", "expected_tokens": expected,
+            "input_tokens": expected + more, **{f"{kind}_tokens": 0 for kind in kinds},
+        }  # fmt: skip
+        self._session.execute(CORRECT, (orjson.dumps(request).decode(),))
 
 
 @pytest.mark.parametrize("limit", LIMITS)
@@ -67,7 +72,7 @@ def test_buckets_are_those_of_one_process(ledger_url: str, name: str, limit: int
             bucket.take(expected)
             if name == "tokens" and chooser.random() < 0.5:
                 more = chooser.randrange(-expected, limit)
-                rates.correct(more)
+                rates.correct(expected, more)
                 bucket.take(more)
                 taken += 1
     assert admitted > 0

@@ -24,6 +24,7 @@ from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations, RefusalSum
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask
+from tests.ledger.postgres.rounds import run_round
 
 CREDIT = 5000
 ROUND = b"SELECT run_round"
@@ -241,19 +242,72 @@ async def test_what_the_database_does_not_know_is_not_admitted(desk: Desk, what:
     assert ask(desk.session, "SELECT count(*) FROM requests") == 1
 
 
-async def test_a_key_of_another_account_is_not_touched(desk: Desk) -> None:
-    """The lock of its account is another round's, which may change it meanwhile."""
+@dataclass
+class Other:
+    """Another account, `b`, with a key and a budget."""
+
+    account: Account
+    key: Key
+    budget: Budget
+
+
+@pytest.fixture
+def other(desk: Desk) -> Other:
     with PostgresBooks(desk.url, clock=lambda: NOW_MS) as books:
         books.accounts.create("b", credit_nano=CREDIT, operator=False)
-        others = Key(key_id_of(create_key(books, "b")), Account(2, "b", False, CREDIT), KeyTerms())
+        key_id = key_id_of(create_key(books, "b"))
+    desk.session.run(
+        "INSERT INTO budgets (account_id, name, period, amount_nano, period_day, created_ms)"
+        " VALUES (2, 'n', 'day', 5000, 0, 0)"
+    )
+    account = Account(2, "b", False, CREDIT)
+    spending = Spending(find_span("day", NOW_MS), 0)
+    budget = Budget(1, 2, "n", Allowance(5000, "day"), spending)
+    return Other(account, Key(key_id, account, KeyTerms()), budget)
+
+
+async def test_a_key_of_another_account_is_not_touched(desk: Desk, other: Other) -> None:
+    """The lock of its account is another round's, which may change it meanwhile."""
     store, good = desk.make_store(), desk.item("req_1")
-    wrong = Hold(admission(1000, id_="req_2"), desk.key.account, others, 1000)
+    wrong = Hold(admission(1000, id_="req_2"), desk.key.account, other.key, 1000)
     bad = Item(wrong, insert=True, settlement=None)
     desk.sessions[0].run("SET lock_timeout = 2000")
     desk.session.run("BEGIN; UPDATE keys SET held_nano = 0, in_flight = 0 WHERE account_id = 2")
     report = await run(store, bad, good)
     desk.session.run("ROLLBACK")
     assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
+
+
+@pytest.mark.parametrize("what", ["key", "budget"])
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_what_is_anothers_is_not_admitted(
+    desk: Desk, other: Other, what: str, *, is_first: bool
+) -> None:
+    """Be its owner's request behind it in the batch, or before it."""
+    owners = Hold(admission(1000, id_="req_1"), other.account, other.key, 1000)
+    key = other.key if what == "key" else desk.key
+    wrong = Hold(admission(1000, id_="req_2"), desk.key.account, key, 1000)
+    owners.budget = other.budget
+    wrong.budget = None if what == "key" else other.budget
+    good, bad = (Item(hold, insert=True, settlement=None) for hold in (owners, wrong))
+    report = await run(desk.make_store(), *((bad, good) if is_first else (good, bad)))
+    assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
+    assert desk.session.execute(
+        "SELECT account_id, held_nano FROM budgets UNION ALL SELECT account_id, held_nano FROM keys"
+        " UNION ALL SELECT id, held_nano FROM accounts ORDER BY 1, 2"
+    ).fetchall() == [(1, 0), (1, 0), (2, 1000), (2, 1000), (2, 1000)]
+
+
+async def test_an_account_that_is_gone_has_no_balance_to_tell(desk: Desk) -> None:
+    """A request of it ends all the same, and the writer goes on."""
+    store, hold = desk.make_store(), desk.hold()
+    await admit(store, Item(hold, insert=True, settlement=None))
+    desk.session.run("BEGIN; DELETE FROM keys; DELETE FROM accounts")
+    ended = Item(hold, insert=False, settlement=void())
+    answer = run_round(desk.session, desk.node, ended=[ended], now_ms=NOW_MS)
+    desk.session.run("ROLLBACK")
+    assert (answer.settled, answer.balances_nano, answer.spent_nano) == ({"req_1"}, {}, {})
+    await admit(store, ended)
 
 
 def replace_id(hold: Hold, id_: str) -> Hold:
