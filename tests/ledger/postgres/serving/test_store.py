@@ -266,13 +266,24 @@ def other(desk: Desk) -> Other:
     return Other(account, Key(key_id, account, KeyTerms()), budget)
 
 
-async def test_a_key_of_another_account_is_not_touched(desk: Desk, other: Other) -> None:
+def make_wrong_hold(desk: Desk, other: Other, what: str) -> Hold:
+    """Return one of the desk's account with the other's key or budget."""
+    key = other.key if what == "key" else desk.key
+    hold = Hold(admission(1000, id_="req_2"), desk.key.account, key, 1000)
+    hold.budget = None if what == "key" else other.budget
+    return hold
+
+
+@pytest.mark.parametrize("what", ["key", "budget"])
+async def test_what_is_anothers_is_not_touched(desk: Desk, other: Other, what: str) -> None:
     """The lock of its account is another round's, which may change it meanwhile."""
     store, good = desk.make_store(), desk.item("req_1")
-    wrong = Hold(admission(1000, id_="req_2"), desk.key.account, other.key, 1000)
-    bad = Item(wrong, insert=True, settlement=None)
+    bad = Item(make_wrong_hold(desk, other, what), insert=True, settlement=None)
     desk.sessions[0].run("SET lock_timeout = 2000")
-    desk.session.run("BEGIN; UPDATE keys SET held_nano = 0, in_flight = 0 WHERE account_id = 2")
+    desk.session.run(
+        "BEGIN; UPDATE keys SET held_nano = 0, in_flight = 0 WHERE account_id = 2;"
+        " UPDATE budgets SET held_nano = 0"
+    )
     report = await run(store, bad, good)
     desk.session.run("ROLLBACK")
     assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
@@ -285,10 +296,8 @@ async def test_what_is_anothers_is_not_admitted(
 ) -> None:
     """Be its owner's request behind it in the batch, or before it."""
     owners = Hold(admission(1000, id_="req_1"), other.account, other.key, 1000)
-    key = other.key if what == "key" else desk.key
-    wrong = Hold(admission(1000, id_="req_2"), desk.key.account, key, 1000)
     owners.budget = other.budget
-    wrong.budget = None if what == "key" else other.budget
+    wrong = make_wrong_hold(desk, other, what)
     good, bad = (Item(hold, insert=True, settlement=None) for hold in (owners, wrong))
     report = await run(desk.make_store(), *((bad, good) if is_first else (good, bad)))
     assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
