@@ -123,7 +123,7 @@ $$;
 CREATE OR REPLACE FUNCTION interrupt_requests(of_node BIGINT, at_ms BIGINT) RETURNS BIGINT
 LANGUAGE plpgsql AS $$
 DECLARE
-    interrupted BIGINT;
+    interrupted requests[];
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(4743, 0);
     PERFORM 1 FROM accounts WHERE id IN (
@@ -134,44 +134,31 @@ BEGIN
         UPDATE requests SET
             state = 'voided', outcome = 'interrupted', ended_ms = greatest(started_ms, at_ms)
         WHERE state = 'pending' AND node_id IS NOT DISTINCT FROM of_node
-        RETURNING *
-    ), of_accounts AS (
-        UPDATE accounts SET
-            held_nano = held_nano - sums.freed_nano, in_flight = in_flight - sums.requests
-        FROM (
-            SELECT account_id, sum(hold_nano) AS freed_nano, count(*) AS requests
-            FROM ended GROUP BY 1
-        ) AS sums
-        WHERE accounts.id = account_id
-    ), of_keys AS (
-        UPDATE keys SET
-            held_nano = held_nano - sums.freed_nano, in_flight = in_flight - sums.requests
-        FROM (
-            SELECT key_id, sum(hold_nano) AS freed_nano, count(*) AS requests FROM ended GROUP BY 1
-        ) AS sums
-        WHERE keys.id = key_id
-    ), of_budgets AS (
-        UPDATE budgets SET held_nano = budgets.held_nano - sums.freed_nano
-        FROM (
-            SELECT budget_id, sum(hold_nano) AS freed_nano FROM ended
-            WHERE budget_id IS NOT NULL GROUP BY 1
-        ) AS sums
-        WHERE budgets.id = budget_id
-    ), hours AS (
-        INSERT INTO hourly
-        SELECT account_id, ended_ms / 3600000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
-        FROM ended GROUP BY 1, 2, 3, 4
-        ON CONFLICT (account_id, hour, model, key_id)
-        DO UPDATE SET failed = hourly.failed + excluded.failed
-    ), days AS (
-        INSERT INTO daily
-        SELECT account_id, ended_ms / 86400000, model, key_id, 0, count(*), 0, 0, 0, 0, 0
-        FROM ended GROUP BY 1, 2, 3, 4
-        ON CONFLICT (account_id, day, model, key_id)
-        DO UPDATE SET failed = daily.failed + excluded.failed
+        RETURNING requests
     )
-    SELECT count(*) INTO interrupted FROM ended;
-    RETURN interrupted;
+    SELECT coalesce(array_agg(requests), '{}') INTO interrupted FROM ended;
+    UPDATE accounts SET
+        held_nano = accounts.held_nano - freed.held_nano, in_flight = in_flight - freed.requests
+    FROM (
+        SELECT account_id, sum(hold_nano) AS held_nano, count(*) AS requests
+        FROM unnest(interrupted) GROUP BY 1
+    ) AS freed
+    WHERE accounts.id = account_id;
+    UPDATE keys SET
+        held_nano = keys.held_nano - freed.held_nano, in_flight = in_flight - freed.requests
+    FROM (
+        SELECT key_id, sum(hold_nano) AS held_nano, count(*) AS requests
+        FROM unnest(interrupted) GROUP BY 1
+    ) AS freed
+    WHERE keys.id = key_id;
+    UPDATE budgets SET held_nano = budgets.held_nano - freed.held_nano
+    FROM (
+        SELECT budget_id, sum(hold_nano) AS held_nano FROM unnest(interrupted)
+        WHERE budget_id IS NOT NULL GROUP BY 1
+    ) AS freed
+    WHERE budgets.id = budget_id;
+    PERFORM add_to_sums(interrupted);
+    RETURN cardinality(interrupted);
 END
 $$;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -219,25 +219,51 @@ async def test_requests_of_all_processes_count_together(place: Place) -> None:
             assert refusal.retry_after_seconds == pytest.approx(20)
 
 
+@pytest.mark.parametrize("owner", ["key", "account"])
 @needs(Needs.NODES)
-async def test_tokens_of_all_processes_count_together(place: Place) -> None:
+async def test_tokens_of_all_processes_count_together(place: Place, owner: str) -> None:
     """The expected tokens count until the end tells the used ones."""
-    most = limit(tokens=200)
+    most: dict[str, Any] = {owner: limit(tokens=200)}
     async with two_sides(place, place.seed()) as (one, two):
-        holds = [await side.confirm(key=most) for side in (one, two, one)]
-        refusal = await two.refuse(key=most)
+        holds = [await side.confirm(**most) for side in (one, two, one)]
+        refusal = await two.refuse(**most)
         assert isinstance(refusal, RateLimited)
         assert str(refusal) == (
-            "This key may use 200 tokens per minute and this request takes about 60."
+            f"This {owner} may use 200 tokens per minute and this request takes about 60."
             " Try again in 12.0 s."
         )
         await one.ledger.settle(holds[0], UNUSED)
         assert USED == 175
-        await two.ledger.settle(await two.confirm(key=most), UNUSED)
+        await two.ledger.settle(await two.confirm(**most), UNUSED)
         await two.ledger.settle(holds[1], settlement(1))
-        assert (await one.refuse(key=most)).retry_after_seconds == pytest.approx(
+        assert (await one.refuse(**most)).retry_after_seconds == pytest.approx(
             60 * (60 - (200 - 175 - 60)) / 200
         )
+
+
+@needs(Needs.NODES)
+async def test_a_request_from_before_a_limit_does_not_count(place: Place) -> None:
+    most = limit(tokens=200)
+    async with two_sides(place, place.seed()) as (one, two):
+        earlier = await one.confirm()
+        await two.confirm(key=most)
+        await one.ledger.settle(earlier, settlement(1))
+        await two.confirm(key=most)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(limit(requests=1), limit(requests=2)), (limit(tokens=60), limit(tokens=61))],
+    ids=["requests", "tokens"],
+)
+@needs(Needs.NODES)
+async def test_a_new_limit_begins_with_a_full_bucket(
+    place: Place, before: Rate, after: Rate
+) -> None:
+    async with two_sides(place, place.seed()) as (one, two):
+        await one.confirm(key=before)
+        await two.refuse(key=before)
+        await two.confirm(key=after)
 
 
 @needs(Needs.NODES)

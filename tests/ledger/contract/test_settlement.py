@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from gateway.errors import InternalError
+from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
+    NOW_MS,
     TOKENS,
     Place,
     admission,
     charge,
     find_key,
+    key_id_of,
     settlement,
     until,
     void,
@@ -62,6 +66,23 @@ async def test_a_free_model_is_posted_with_an_entry_of_0(place: Place) -> None:
     entry = place.read_entries()[0]
     assert (entry.kind, entry.amount_nano) == ("charge", 0)
     place.assert_sound()
+
+
+@needs(Needs.BOOKS)
+async def test_a_key_was_last_used_when_a_charged_request_ended(place: Place) -> None:
+    """The latest of a batch counts, later batches never set it back, and voids do not count."""
+    digest, noted = place.seed(), []
+    early, late = (settlement(1, ended_ms=NOW_MS + ms) for ms in (7, 50))
+    failed = replace(void(), ended_ms=NOW_MS + 99)
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        for ends in ([failed], [late, early], [early, failed]):
+            await asyncio.gather(
+                *(ledger.settle(ledger.hold(key, admission()), end) for end in ends)
+            )
+            with place.open_books() as books:
+                noted.append(books.keys.read(key_id_of(digest)).last_used_ms)
+    assert noted == [None, NOW_MS + 50, NOW_MS + 50]
 
 
 async def test_settling_twice_charges_once(place: Place) -> None:

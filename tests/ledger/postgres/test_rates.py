@@ -86,3 +86,13 @@ def test_any_amount_fits_where_there_is_no_rate(ledger_url: str) -> None:
         assert (
             ask(session, f"SELECT (use_rate({RATE}, ?, 7)).account_id", ("{0,0,0}", 2**62)) is None
         )
+
+
+def test_a_request_that_did_not_count_is_not_corrected(ledger_url: str) -> None:
+    with closing(connect(ledger_url)) as session:
+        rates = Rates(session, "tokens", 60)
+        rates.admit(60, STARTED_MS * 1000)
+        rates.correct(0, 30)
+        assert rates.wait_us(60, STARTED_MS * 1000) == 60_000_000
+        rates.correct(60, -30)
+        assert rates.wait_us(60, STARTED_MS * 1000) == 30_000_000

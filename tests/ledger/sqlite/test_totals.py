@@ -229,20 +229,6 @@ def test_rows_that_fill_up_a_statement_add_nothing(
     check(connection)
 
 
-def test_a_key_was_last_used_when_a_charged_request_ended(connection: sqlite3.Connection) -> None:
-    """The latest of a batch counts, later batches never set it back, and voids do not count."""
-    late, early = posted(MIDNIGHT_MS + 50), posted(MIDNIGHT_MS + 7)
-    failed = replace(late, ended_ms=MIDNIGHT_MS + 99, cost_nano=0, outcome="upstream_error")
-    used = "SELECT last_used_ms FROM keys ORDER BY rowid"
-    for ends, wanted in (
-        ([replace(failed, key=0)], [None] * 4),
-        ([early, late, posted(MIDNIGHT_MS, key=2)], [MIDNIGHT_MS + 50, None, MIDNIGHT_MS, None]),
-        ([early, failed], [MIDNIGHT_MS + 50, None, MIDNIGHT_MS, None]),
-    ):
-        play(connection, ends)
-        assert [row[0] for row in connection.execute(used)] == wanted
-
-
 def test_a_withdrawn_charge_counts_as_failed_without_its_tokens(
     connection: sqlite3.Connection,
 ) -> None:
