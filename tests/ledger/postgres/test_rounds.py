@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.admin import accounts
-from gateway.ledger import Allowance, Budget, KeyTerms, Spending, find_span
+from gateway.ledger import Allowance, Budget, KeyTerms, Rate, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
+from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
 from tests.ledger.postgres.rounds import run_round
 from tests.ledger.sql.requests import make_item
@@ -25,6 +27,11 @@ def books(postgres_url: str) -> Iterator[PostgresBooks]:
         accounts.add_account(books, "a", credit_nano=100_000)
         accounts.add_account(books, "b", credit_nano=100_000)
         yield books
+
+
+def make_budget(budget_id: int) -> Budget:
+    spending = Spending(find_span("day", NOW_MS), 0)
+    return Budget(budget_id, 1, "team", Allowance(1500, "day"), spending)
 
 
 def test_nodes_that_died_together_are_taken_over_once(books: PostgresBooks) -> None:
@@ -61,6 +68,29 @@ def test_charges_of_one_round_follow_each_other(books: PostgresBooks) -> None:
     assert books.audit().problems == ()
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+def test_each_request_of_a_round_gets_what_it_needs(
+    books: PostgresBooks, *, is_first: bool
+) -> None:
+    """Its budget, its provider's costs and its rate count, whatever the others have."""
+    session, node = books._session, register(books._session)
+    team = books.budgets.create("a", "team", Allowance(1500, "day")).id
+    key_id = key_id_of(create_key(books, "a", KeyTerms(budget_id=team)))
+    rich = make_item(1, key_id, NOW_MS, settlement(10, provider_cost_nano=4))
+    rich.hold.budget = make_budget(team)
+    limited = replace(rich.hold.admission, key_rate=Rate(0, 200, 0), expected_tokens=60)
+    rich.hold.admission = limited
+    plain = make_item(1, key_id_of(create_key(books, "a")), NOW_MS, settlement(3))
+    items = [rich, plain] if is_first else [plain, rich]
+    run_round(session, node, asked=items, now_ms=NOW_MS)
+    answer = run_round(session, node, ended=items, now_ms=NOW_MS)
+    assert [tuple(one) for one in answer.budgets] == [(team, NOW_MS // DAY_MS, 10)]
+    (full_us,) = session.execute("SELECT tokens_full_us FROM rates").fetchone() or (0,)
+    assert full_us == (NOW_MS + 60_000 * 175 // 200) * 1000
+    assert session.execute("SELECT known, cost_nano FROM daily_costs").fetchall() == [(1, 4)]
+    assert books.audit().problems == ()
+
+
 @pytest.mark.parametrize("lack", ["balance held", "cap held", "budget held"])
 def test_admissions_of_one_round_hold_together(books: PostgresBooks, lack: str) -> None:
     """Two of 1,000 pass on 1,500; the third finds nothing left."""
@@ -75,9 +105,7 @@ def test_admissions_of_one_round_hold_together(books: PostgresBooks, lack: str) 
     key_id = key_id_of(create_key(books, "a", terms))
     items = [make_item(1, key_id, NOW_MS) for _ in range(3)]
     for item in items:
-        if terms.budget_id is not None:
-            span = find_span("day", NOW_MS)
-            item.hold.budget = Budget(team, 1, "team", Allowance(1500, "day"), Spending(span, 0))
+        item.hold.budget = make_budget(team) if lack == "budget held" else None
     answer = run_round(session, node, asked=items, now_ms=NOW_MS)
     ids = [item.hold.admission.request_id for item in items]
     assert answer.admitted == set(ids[:2])
