@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger.sql.connection import Values
 from tests.support.postgres import ROLE, Cluster, name_of
@@ -18,6 +19,8 @@ CUT_OFF: Final = (
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
 )
 """Ends all other connections to a database, and waits for their ends."""
+
+_WAITS: Final = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = ?"
 
 _numbers: Final = count(1)
 
@@ -50,3 +53,9 @@ def ask(session: Session, sql: str, values: Values = ()) -> object:
     row = session.execute(sql, values).fetchone()
     assert row is not None
     return row[0]
+
+
+def wait_for_lock(session: Session, work: Future[Any], kind: str = "advisory") -> None:
+    """Wait until the work, in another thread, waits for a lock."""
+    while not ask(session, _WAITS, (kind,)):
+        assert not work.done(), work.result()

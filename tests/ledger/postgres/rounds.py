@@ -9,29 +9,32 @@ from gateway.ledger.postgres.serving.messages import (
     Answer,
     read_answer,
     write_admissions,
+    write_raises,
     write_settlements,
 )
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.rounds import Item
 from gateway.times import unix_ms
 
-ROUND = "SELECT run_round(?, ?, ?, '[]', ?, ?)"
+ROUND = "SELECT run_round(?, ?, ?, ?, ?, ?)"
 
 
 def run_round(
     session: Session,
     node: Node,
     ended: Sequence[Item] = (),
+    raised: Sequence[Item] = (),
     asked: Sequence[Item] = (),
     *,
     now_ms: int | None = None,
 ) -> Answer:
-    """Settle and admit in one round."""
+    """Settle, raise holds and admit in one round."""
     clock_ms = unix_ms() if now_ms is None else now_ms
     values = (
         node.id,
         node.epoch,
         write_settlements(ended, clock_ms).decode(),
+        write_raises(raised).decode(),
         write_admissions(asked, (), clock_ms).decode(),
         now_ms,
     )

@@ -15,7 +15,7 @@ from gateway.ledger.postgres import books as module
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import leave, register
 from gateway.ledger.postgres.session import connect, transaction
-from tests.ledger.databases import CUT_OFF, ask
+from tests.ledger.databases import CUT_OFF, wait_for_lock
 from tests.support.postgres import Cluster, name_of
 
 
@@ -74,7 +74,6 @@ def test_a_change_sees_what_the_one_before_it_did(
     """Whatever the default isolation level is: else a credit that is repeated would be doubled."""
     name = name_of(ledger_url)
     postgres.run_sql(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable';")
-    locked = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
 
     def repeat() -> None:
         with PostgresBooks(ledger_url) as again:
@@ -83,8 +82,7 @@ def test_a_change_sees_what_the_one_before_it_did(
     with closing(connect(ledger_url)) as looker, ThreadPoolExecutor(1) as thread:
         with books.changing():
             repeated = thread.submit(repeat)
-            while not ask(looker, locked):
-                assert not repeated.done()
+            wait_for_lock(looker, repeated)
             books.entries.post("a", "credit", 2, note="", idempotency_key="once")
         repeated.result(10)
     assert books.accounts.read("a").balance_nano == 7

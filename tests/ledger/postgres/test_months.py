@@ -17,7 +17,7 @@ from gateway.ledger.sql.receipts import read_receipt
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS, to_unix_ms
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
-from tests.ledger.databases import ask
+from tests.ledger.databases import ask, wait_for_lock
 from tests.ledger.postgres.rounds import write_requests
 from tests.ledger.sql.requests import make_item
 
@@ -46,8 +46,6 @@ CHARGE = (
 MAKE = "SELECT make_months(to_timestamp(?), 1)"
 MADE = "SELECT to_regclass('entries_' || ?) IS NOT NULL"
 MONTHS = "SELECT array_agg(relid::regclass::text ORDER BY 1) FROM pg_partition_tree(?) WHERE isleaf"
-
-WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
 
 
 @pytest.fixture(params=["UTC", "Pacific/Auckland", "America/Los_Angeles"])
@@ -118,8 +116,7 @@ def test_nodes_that_make_a_month_at_once_make_one(ledger_url: str) -> None:
         first.execute("SELECT make_months(?, 0)", (NEW_YEARS_EVE,))
         with ThreadPoolExecutor(1) as thread:
             made = thread.submit(ask, second, "SELECT make_months(?, 0)", (NEW_YEARS_EVE,))
-            while not ask(first, WAITS):
-                assert not made.done()
+            wait_for_lock(first, made)
             first.run("COMMIT")
             assert made.result(10) == 0
 

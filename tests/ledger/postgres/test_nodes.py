@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import psycopg
@@ -16,10 +17,11 @@ from gateway.ledger.postgres.nodes import (
     find_server,
     leave,
     register,
+    renew,
     take_over,
 )
 from gateway.ledger.postgres.session import Session, connect, transaction
-from tests.ledger.databases import ask
+from tests.ledger.databases import ask, wait_for_lock
 from tests.ledger.postgres.test_months import ROW
 
 AGO = "UPDATE nodes SET {0} = clock_timestamp() - INTERVAL '{1} s' WHERE id = ?"
@@ -85,6 +87,28 @@ def test_who_was_cut_off_itself_buries_nobody(session: Session) -> None:
         let(session, node, "seen_at", 10)
     assert look(session, mine) == []
     assert ask(session, "SELECT count(*) FROM nodes WHERE ended_at IS NULL") == 2
+
+
+def test_who_was_only_slow_is_not_taken_over(session: Session, ledger_url: str) -> None:
+    """Its round was under way when it seemed dead."""
+    mine, slow = register(session), register(session)
+    let(session, mine, "steady_at", 60)
+    let(session, slow, "seen_at", 9)
+    with closing(connect(ledger_url)) as round_, ThreadPoolExecutor(1) as thread:
+        round_.run("BEGIN")
+        round_.execute(ENTER, (slow.id, slow.epoch))
+        looked = thread.submit(look, session, mine)
+        wait_for_lock(round_, looked)
+        round_.run("COMMIT")
+        assert looked.result(10) == []
+
+
+def test_an_epoch_that_comes_late_changes_nothing(session: Session) -> None:
+    node = register(session)
+    renew(session, node)
+    with pytest.raises(psycopg.Error, match="was taken over"):
+        renew(session, Node(node.id, node.epoch - 1))
+    session.execute(ENTER, (node.id, node.epoch))
 
 
 def test_a_node_says_that_it_lives_by_what_it_does(session: Session) -> None:

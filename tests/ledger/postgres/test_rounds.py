@@ -15,6 +15,7 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
+from tests.ledger.databases import ask
 from tests.ledger.postgres.rounds import run_round
 from tests.ledger.sql.requests import make_item
 
@@ -110,6 +111,37 @@ def test_admissions_of_one_round_hold_together(books: PostgresBooks, lack: str) 
     ids = [item.hold.admission.request_id for item in items]
     assert answer.admitted == set(ids[:2])
     assert answer.declined[ids[2]].reason == [lack]
+    assert books.audit().problems == ()
+
+
+def test_holds_of_one_round_are_raised_together(books: PostgresBooks) -> None:
+    """Those of the node that admitted them."""
+    session, node = books._session, register(books._session)
+    team = books.budgets.create("a", "team", Allowance(50_000, "day")).id
+    key_id = key_id_of(create_key(books, "a", KeyTerms(budget_id=team)))
+    items = [make_item(1, key_id, NOW_MS) for _ in range(3)]
+    for item in items:
+        item.hold.budget = make_budget(team)
+    run_round(session, node, asked=items, now_ms=NOW_MS)
+    for number, item in enumerate(items):
+        item.hold.amount_nano += number
+    held = (
+        "SELECT held_nano FROM accounts WHERE id = 1 UNION ALL SELECT held_nano FROM keys"
+        " UNION ALL SELECT held_nano FROM budgets UNION ALL SELECT sum(hold_nano) FROM requests"
+    )
+    for one, wanted in ((register(session), 3000), (node, 3003)):
+        run_round(session, one, raised=items, now_ms=NOW_MS)
+        assert session.execute(held).fetchall() == [(wanted,)] * 4
+
+
+def test_no_request_ends_before_it_began(books: PostgresBooks) -> None:
+    """The node's clock may be set back in between."""
+    session, node = books._session, register(books._session)
+    key_id = key_id_of(create_key(books, "a"))
+    item = make_item(1, key_id, NOW_MS, settlement(10, ended_ms=NOW_MS - 5000))
+    run_round(session, node, asked=[item], now_ms=NOW_MS)
+    run_round(session, node, ended=[item], now_ms=NOW_MS)
+    assert ask(session, "SELECT ended_ms - started_ms FROM requests") == 0
     assert books.audit().problems == ()
 
 

@@ -17,7 +17,7 @@ from gateway.ledger.postgres.serving import upkeep as module
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Cursor, Session, connect
 from gateway.ledger.sql.connection import Values
-from tests.ledger.databases import ask
+from tests.ledger.databases import ask, wait_for_lock
 from tests.ledger.postgres.test_months import END, ROW
 
 
@@ -113,7 +113,6 @@ LAST = (
     "SELECT max(relid::regclass::text) FROM pg_partition_tree('requests')"
     " WHERE isleaf AND relid::regclass::text <> 'requests_other'"
 )
-WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
 MADE = "SELECT to_regclass(?) IS NOT NULL"
 
 
@@ -178,8 +177,7 @@ def test_a_round_is_no_victim_of_months(session: Session, ledger_url: str) -> No
         )
         with ThreadPoolExecutor(1) as thread:
             kept = thread.submit(upkeep.run, session)
-            while not ask(looker, WAITS):
-                assert not kept.done()
+            wait_for_lock(looker, kept, "relation")
             round_.execute(ROW, ("req_1", 1))
             round_.run("COMMIT")
             kept.result(10)
