@@ -78,13 +78,14 @@ async def test_a_line_that_breaks_is_an_error(
 
 
 async def test_who_no_longer_waits_gets_nothing(session: Session) -> None:
-    task = asyncio.get_running_loop().create_task(
-        session.fetch_value(b"SELECT pg_sleep(0.2)::text", ())
-    )
+    loop, unheard = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: unheard.append(context))
+    task = loop.create_task(session.fetch_value(b"SELECT pg_sleep(0.2)::text", ()))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(task, 0.05)
     await until(lambda: not session.driver.pgconn.is_busy(), "the answer")
     assert await session.fetch_value(b"SELECT 1", ()) == b"1"
+    assert unheard == []
 
 
 class Deaf:

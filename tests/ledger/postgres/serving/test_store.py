@@ -323,6 +323,14 @@ def replace_id(hold: Hold, id_: str) -> Hold:
     return replace(hold, admission=replace(hold.admission, request_id=id_))
 
 
+async def test_a_server_that_became_a_standby_is_left(desk: Desk) -> None:
+    """It refuses to write, on a line that lives; a new one leads to its successor."""
+    store, item = desk.make_store(), desk.item()
+    desk.sessions[0].run("SET default_transaction_read_only = on")
+    assert isinstance((await run(store, item)).unavailable, LedgerError)
+    await admit(store, item)
+
+
 async def test_a_function_that_is_missing_is_an_outage(desk: Desk) -> None:
     """A schema that is too old is an outage: no charge is refused for it."""
     store, item = desk.make_store(), desk.item()
