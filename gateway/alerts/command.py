@@ -30,7 +30,10 @@ async def run(command: Sequence[str], body: bytes, *, limit_seconds: float = LIM
         raise Undelivered(f"the command did not start: {reason}") from error
     try:
         async with asyncio.timeout(limit_seconds):
-            await process.communicate(body + b"\n")
+            # uvloop's name for a broken pipe: the command ended without reading.
+            with suppress(RuntimeError):
+                await process.communicate(body + b"\n")
+            await process.wait()
     except BaseException as error:
         # Its children may outlive it, and the group is theirs, too.
         with suppress(ProcessLookupError):

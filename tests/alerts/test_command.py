@@ -11,6 +11,7 @@ import pytest
 
 from gateway.alerts.command import run
 from gateway.alerts.webhook import Undelivered
+from tests.support.loops import LOOPS, run_on
 from tests.support.waiting import until
 
 BODY = b'{"id":"alert_1"}'
@@ -40,6 +41,19 @@ async def test_a_failure_says_why(words: list[str], reason: str) -> None:
     with pytest.raises(Undelivered) as caught:
         await run(words, BODY)
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_one_that_ends_without_reading_says_how_it_ended(loop: str) -> None:
+    async def run_many() -> set[str]:
+        found = set()
+        for _ in range(40):
+            with pytest.raises(Undelivered) as caught:
+                await run(["false"], BODY)
+            found.add(str(caught.value))
+        return found
+
+    assert run_on(loop, run_many()) == {"the command exited with 1"}
 
 
 async def test_one_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
