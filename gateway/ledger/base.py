@@ -16,7 +16,7 @@ In memory `Account.balance_nano` is *assigned* from what was committed, never su
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -26,7 +26,8 @@ from gateway.ledger.observations import Counts
 from gateway.ledger.rates import Rate
 from gateway.ledger.receipts import Outcome, Receipt
 from gateway.ledger.usage_records import Spent
-from gateway.money import Price, Tokens
+from gateway.money import Tokens
+from gateway.prices import AppliedPrice
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +49,16 @@ class Account:
         return self.balance_nano - self.held_nano
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Line:
+    """A key and all that it was rotated to: they share one cap, so what they spend counts together."""
+
+    id: str
+    """That of the first of them."""
+    spent_nano: int = 0
+    held_nano: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class Key:
     """A key in that memory, without the secret; only the ledger writes to it, but for `rates`."""
@@ -56,12 +67,19 @@ class Key:
     account: Account
     terms: KeyTerms
     """Replaced when they change; else the same object."""
+    line: Line
     revoked_ms: int | None = None
-    spent_nano: int = 0
-    held_nano: int = 0
     budget: Budget | None = None
     rates: object = field(default=None, init=False, repr=False)
     """The API's counters for this key; see `Account.rates`."""
+
+    @property
+    def spent_nano(self) -> int:
+        return self.line.spent_nano
+
+    @property
+    def held_nano(self) -> int:
+        return self.line.held_nano
 
     def is_live(self, now_ms: int) -> bool:
         """Return whether the key is neither revoked nor expired, like `KeyView.status`."""
@@ -84,7 +102,7 @@ class Admission:
     """Ids sort by the time of the request, see `request_ids`."""
     model: str
     provider: str
-    price: Price
+    price: AppliedPrice
     hold_nano: int
     stream: bool
     started_ms: int
@@ -107,11 +125,10 @@ class Settlement:
     status: int
     """The status the caller got; 200 for a stream that broke later."""
     tokens: Tokens
-    web_searches: int
-    price: Price
+    tool_calls: Mapping[str, int]
+    """Calls of the provider's tools, by name."""
+    price: AppliedPrice
     """The price that applied: `cost_nano` is computed from it."""
-    price_rule: str
-    """The conditions that chose it; "" for the base price."""
     cost_nano: int
     estimated: bool
     first_byte_ms: int | None

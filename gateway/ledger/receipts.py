@@ -11,13 +11,15 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from gateway.money import (
-    Price,
+    WEB_SEARCH,
     Tokens,
+    count_none,
     describe_amount,
     describe_price,
     describe_tokens,
     format_tokens,
 )
+from gateway.prices import AppliedPrice
 from gateway.times import format_iso
 
 Outcome = Literal[
@@ -55,7 +57,7 @@ class Receipt:
     model: str
     provider: str
     stream: bool
-    price: Price
+    price: AppliedPrice
     hold_nano: int
     started_ms: int
     attempts: int | None = None
@@ -63,9 +65,7 @@ class Receipt:
     status: int | None = None
     """None if the request is pending or interrupted."""
     tokens: Tokens = field(default_factory=Tokens)
-    web_searches: int = 0
-    price_rule: str = ""
-    """The conditions that chose `price`; "" for the model's base price."""
+    tool_calls: Mapping[str, int] = field(default_factory=count_none)
     cost_nano: int = 0
     estimated: bool = False
     first_byte_ms: int | None = None
@@ -123,7 +123,9 @@ ENDINGS: Final[Mapping[Outcome, Ending]] = MappingProxyType(
 )
 
 
-def describe_receipt(receipt: Receipt, currency: str) -> dict[str, object]:
+def describe_receipt(
+    receipt: Receipt, currency: str, *, for_operator: bool = False
+) -> dict[str, object]:
     """Make the JSON of a receipt: money as a decimal string and as integer nano-units."""
     ending = ENDINGS[receipt.outcome]
     return {
@@ -145,9 +147,10 @@ def describe_receipt(receipt: Receipt, currency: str) -> dict[str, object]:
         **describe_tokens(receipt.tokens),
         "cache_write_tokens": receipt.tokens.cache_write,
         "cache_write_1h_tokens": receipt.tokens.cache_write_1h,
-        "web_searches": receipt.web_searches,
-        "price": describe_price(receipt.price),
-        "price_rule": receipt.price_rule or None,
+        "web_searches": receipt.tool_calls.get(WEB_SEARCH, 0),
+        "tool_calls": dict(receipt.tool_calls),
+        "price": describe_price(receipt.price.price, for_operator=for_operator),
+        "price_rule": receipt.price.rule or None,
         "started": format_iso(receipt.started_ms),
         "first_byte_ms": receipt.first_byte_ms,
         "ended": format_iso(receipt.ended_ms),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import Account, Key, KeyTerms, Outcome
+from gateway.ledger.base import Line
 from tests.ledger.contract.kit import NOW_MS, settlement
 
 
@@ -16,9 +17,9 @@ def test_what_is_held_is_not_available() -> None:
 def test_a_key_lives_until_it_is_revoked_or_expires() -> None:
     account = Account(1, "a", suspended=False, balance_nano=0)
     terms = KeyTerms(expires_ms=NOW_MS)
-    assert Key("k", account, terms).is_live(NOW_MS - 1)
-    assert not Key("k", account, terms).is_live(NOW_MS)
-    assert not Key("k", account, KeyTerms(), revoked_ms=NOW_MS + 1).is_live(NOW_MS)
+    assert Key("k", account, terms, Line("k")).is_live(NOW_MS - 1)
+    assert not Key("k", account, terms, Line("k")).is_live(NOW_MS)
+    assert not Key("k", account, KeyTerms(), Line("k"), revoked_ms=NOW_MS + 1).is_live(NOW_MS)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import get_args
 
 from gateway.ledger import ENDINGS, Correction, Outcome, Receipt, describe_receipt
 from gateway.money import Price, Tokens
+from gateway.prices import AppliedPrice
 
 
 def test_every_outcome_has_words_and_someone_who_ended_it() -> None:
@@ -27,7 +28,7 @@ def test_a_receipt_says_who_ended_it_and_what_was_used() -> None:
         model="m",
         provider="p",
         stream=True,
-        price=Price(1, 2, 3, 4),
+        price=AppliedPrice(Price(1, 2, 3, 4)),
         hold_nano=5,
         started_ms=0,
         tokens=Tokens(98, 20, 3, 50, 2),

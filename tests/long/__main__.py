@@ -43,7 +43,7 @@ from tests.long import killing, nodes
 from tests.long.backups import TURN_SECONDS, play_backups
 from tests.long.bursts import HELD_AT_ONCE, measure_hot, play_burst
 from tests.long.growth import SIZES, play_growth
-from tests.long.million import fill_first_version, measure_pages
+from tests.long.million import fill_version_11, measure_pages
 from tests.long.mutants import play_mutants
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
@@ -180,11 +180,11 @@ async def run_million(options: argparse.Namespace) -> None:
         show_pages(await play_million())
         return
     with tempfile.TemporaryDirectory() as folder:
-        filled = fill_first_version(Path(folder) / "gateway.db")
+        filled = fill_version_11(Path(folder) / "gateway.db")
         started = time.monotonic()
         with filled.open_books() as books:
             print(
-                f"{filled.history.requests} requests: migrated in {time.monotonic() - started:.1f} s"
+                f"{filled.history.requests} requests: upgraded in {time.monotonic() - started:.1f} s"
             )
             started = time.monotonic()
             problems = books.audit().problems

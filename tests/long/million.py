@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Final
 
 from gateway.ledger import Books, CallFilter, EntryFilter, EntryKind, UsageFilter
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.schema import MIGRATIONS, connect
+from gateway.ledger.sqlite.schema import connect
+from gateway.money import MILLION, Price
+from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
+from tests import ROOT
 
 ACCOUNT: Final = "busy"
 END_MS: Final = 20_600 * DAY_MS + 13 * HOUR_MS
@@ -35,6 +38,15 @@ MODEL: Final = "vendor/model-03"
 RARE: Final = "fallback"
 MOVES: Final = 60
 """The number of credits, codes and corrections."""
+PRICE: Final = AppliedPrice(
+    Price(
+        input=3000 * MILLION,
+        output=15_000 * MILLION,
+        cached_input=300 * MILLION,
+        cache_write=3750 * MILLION,
+    )
+)
+VERSION_11: Final = ROOT / "tests/ledger/sqlite/version_11.sql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +92,8 @@ _KEYS: Final = """
     WITH RECURSIVE numbers (n) AS (
         SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :keys - 1
     )
-    INSERT INTO keys (id, account_id, name, digest, last4, created_ms)
-    SELECT printf('key_%012d', n), :account_id, 'key ' || n,
+    INSERT INTO keys (id, $origin account_id, name, digest, last4, created_ms)
+    SELECT printf('key_%012d', n), $its_origin :account_id, 'key ' || n,
         CAST(printf('%032d', :account_id * 1000000 + n) AS BLOB), printf('%04d', n), :begin_ms
     FROM numbers
 """
@@ -99,18 +111,17 @@ _REQUESTS: Final = """
     )
     INSERT INTO requests (
         id, account_id, key_id, model, provider, stream, hold_nano, state,
-        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
-        input_price_nano, cached_input_price_nano, cache_write_price_nano, output_price_nano,
-        request_price_nano, cost_nano, estimated, outcome, status, attempts,
+        input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
+        $price, cost_nano, estimated, outcome, status, attempts,
         started_ms, first_byte_ms, ended_ms
     )
     SELECT printf('req_%012x%016x', started_ms, n), :account_id, printf('key_%012d', key),
         printf('vendor/model-%02d', (key + chance / 4096 % :models_per_key) % :models),
         iif(n % 100003, 'vendor', 'fallback'), chance % 2, 1000000,
         iif(chance % 50, 'posted', 'voided'),
-        chance % 5000, chance % 300, chance % 7, chance % 900, 1, 1, 1, 1,
-        iif(chance % 50, chance * 3, 0),
-        iif(chance % 50, 1 + chance * 3, 0), chance % 90 = 0,
+        chance % 5000, chance % 300, chance % 7, 0, chance % 900, $its_price,
+        iif(chance % 50, 3000 * (chance % 5000) + 300 * (chance % 300) + 3750 * (chance % 7)
+            + 15000 * (chance % 900), 0), chance % 90 = 0,
         iif(chance % 50, 'complete', 'upstream_error'), iif(chance % 50, 200, 502), 1,
         started_ms, 100 + chance % 900, started_ms + 1000 + chance % 8000
     FROM mixed
@@ -125,8 +136,7 @@ _MOVES: Final = """
         FROM numbers
     )
     INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, note, created_ms)
-    SELECT :account_id, CASE WHEN :version = 1 AND kind = 'code' THEN 'credit' ELSE kind END,
-        amount_nano, sum(amount_nano) OVER (ORDER BY n), 'move ' || n, :begin_ms + n
+    SELECT :account_id, kind, amount_nano, sum(amount_nano) OVER (ORDER BY n), 'move ' || n, :begin_ms + n
     FROM moves ORDER BY n
 """
 _CHARGES: Final = """
@@ -156,16 +166,16 @@ _LAST_USED: Final = """
         GROUP BY key_id
     ) AS sums WHERE keys.id = sums.key_id
 """
-_HOURLY: Final = """
+HOURLY: Final = """
     INSERT INTO hourly
     SELECT account_id, ended_ms / 3600000, model, key_id, sum(state = 'posted'),
         sum(state = 'voided'), sum(iif(state = 'posted', input_tokens, 0)),
         sum(iif(state = 'posted', cached_input_tokens, 0)),
-        sum(iif(state = 'posted', cache_write_tokens, 0)),
+        sum(iif(state = 'posted', cache_write_tokens + cache_write_1h_tokens, 0)),
         sum(iif(state = 'posted', output_tokens, 0)), sum(cost_nano)
-    FROM requests GROUP BY 1, 2, 3, 4
+    FROM requests WHERE ended_ms NOT NULL GROUP BY 1, 2, 3, 4
 """
-_DAILY: Final = """
+DAILY: Final = """
     INSERT INTO daily
     SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed), sum(input_tokens),
         sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
@@ -180,9 +190,25 @@ _CODES: Final = """
         amount_nano, '', 'nobody', created_ms, created_ms, account_id, id
     FROM entries WHERE kind = 'code'
 """
-_HISTORY: Final = (_KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT)
-"""Statements for tables that a database of the first version has as well."""
-_LATER: Final = (_CODES, _LAST_USED, _HOURLY, _DAILY)
+_HISTORY: Final = (
+    "$prices", _KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT, _CODES, _LAST_USED, HOURLY, DAILY,
+)  # fmt: skip
+_PRESENT: Final = {
+    "origin": "origin_id,",
+    "its_origin": "printf('key_%012d', n),",
+    "prices": "INSERT OR IGNORE INTO prices (id, price) VALUES (:price_id, :price)",
+    "price": "price_id",
+    "its_price": ":price_id",
+}
+_OF_VERSION_11: Final = {
+    "prices": "",
+    "origin": "",
+    "its_origin": "",
+    "price": "input_price_nano, cached_input_price_nano, cache_write_price_nano, output_price_nano,"
+    " request_price_nano",
+    "its_price": "3000000000, 300000000, 3750000000, 15000000000, 0",
+}
+"""Where the statements differ between versions of the schema."""
 
 
 def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) -> Filled:
@@ -193,21 +219,24 @@ def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) 
     return Filled(history, account_id, path)
 
 
-def fill_first_version(path: Path, history: History | None = None) -> Filled:
-    """Write a database like a gateway of schema version 1, which is migrated when it is opened."""
+def fill_version_11(path: Path, history: History | None = None) -> Filled:
+    """Write a database like a gateway of schema version 11, which is upgraded when it is opened."""
     history = history or History()
-    script = (
-        resources.files("gateway.ledger.sqlite").joinpath("schema.sql").read_text(encoding="utf-8")
-    )
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(script + "PRAGMA user_version = 1;")
-        return Filled(history, write_history(connection, history), path)
+        connection.executescript(VERSION_11.read_text(encoding="utf-8"))
+        account_id = _write_history(connection, history, ACCOUNT, _OF_VERSION_11)
+    return Filled(history, account_id, path)
 
 
 def write_history(connection: sqlite3.Connection, history: History, account: str = ACCOUNT) -> int:
-    """Write the history to a database of any version without requests; return the account's id."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    """Write the history to a database without requests; return the account's id."""
+    return _write_history(connection, history, account, _PRESENT)
+
+
+def _write_history(
+    connection: sqlite3.Connection, history: History, account: str, differing: Mapping[str, str]
+) -> int:
     begin_ms = history.end_ms - history.days * DAY_MS
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("BEGIN IMMEDIATE")
@@ -224,10 +253,11 @@ def write_history(connection: sqlite3.Connection, history: History, account: str
         "end_ms": history.end_ms,
         "moves": MOVES,
         "credit_nano": CREDIT_NANO,
-        "version": version,
+        "price_id": PRICE.id,
+        "price": PRICE.text,
     }
-    for sql in _HISTORY + (_LATER if version == len(MIGRATIONS) else ()):
-        connection.execute(sql, known)
+    for sql in _HISTORY:
+        connection.execute(Template(sql).substitute(differing), known)
     connection.execute("COMMIT")
     return int(account_id)
 

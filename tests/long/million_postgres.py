@@ -32,7 +32,7 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session
 from gateway.times import DAY_MS
-from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, Busy, History, make_pages
+from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, PRICE, Busy, History, make_pages
 from tests.support.postgres import find_server, run_cluster
 
 RUNS: Final = 5
@@ -63,14 +63,15 @@ _MONTHS: Final = """
         INTERVAL '1 month'
     ) AS at
 """
+_PRICES: Final = "INSERT INTO prices (id, price) VALUES (:price_id, :price)"
 _ACCOUNTS: Final = """
     INSERT INTO accounts (name, created_ms)
     SELECT CASE n WHEN 1 THEN :account ELSE 'account-' || n END, :begin_ms
     FROM generate_series(1, :accounts) AS n ORDER BY n
 """
 _KEYS: Final = """
-    INSERT INTO keys (id, account_id, name, digest, last4, created_ms)
-    SELECT 'key_' || lpad(n::text, 12, '0'), greatest(n - :keys + 2, 1), 'key ' || n,
+    INSERT INTO keys (id, origin_id, account_id, name, digest, last4, created_ms)
+    SELECT 'key_' || lpad(n::text, 12, '0'), 'key_' || lpad(n::text, 12, '0'), greatest(n - :keys + 2, 1), 'key ' || n,
         lpad(n::text, 32, '0')::bytea, lpad((n % 10000)::text, 4, '0'), :begin_ms
     FROM generate_series(0, :keys + :accounts - 2) AS n
 """
@@ -90,8 +91,7 @@ _REQUESTS: Final = """
     INSERT INTO requests (
         id, account_id, key_id, model, provider, stream, hold_nano, state,
         input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
-        input_price_nano, cached_input_price_nano, cache_write_price_nano, output_price_nano,
-        request_price_nano, cost_nano, estimated, outcome, status, attempts,
+        price_id, cost_nano, estimated, outcome, status, attempts,
         started_ms, first_byte_ms, ended_ms
     )
     SELECT 'req_' || lpad(to_hex(started_ms), 12, '0') || lpad(to_hex(n), 16, '0'),
@@ -99,8 +99,9 @@ _REQUESTS: Final = """
         'vendor/model-' || lpad(model::text, 2, '0'),
         CASE WHEN n % 100003 = 0 THEN 'fallback' ELSE ('{vendor,maker,cloud}'::text[])[1 + model % 3] END,
         chance / 8 % 2, 1000000, CASE WHEN failed THEN 'voided' ELSE 'posted' END,
-        1 + chance % 5000, chance % 300, chance % 7, chance % 900, 1, 1, 1, 1, chance * 3,
-        CASE WHEN failed THEN 0 ELSE 1 + chance * 3 END, CASE chance % 90 WHEN 0 THEN 1 ELSE 0 END,
+        1 + chance % 5000, chance % 300, chance % 7, chance % 900, :price_id,
+        CASE WHEN failed THEN 0 ELSE 3000 * (1 + chance % 5000) + 300 * (chance % 300)
+            + 3750 * (chance % 7) + 15000 * (chance % 900) END, CASE chance % 90 WHEN 0 THEN 1 ELSE 0 END,
         CASE WHEN failed THEN 'upstream_error' ELSE 'complete' END,
         CASE WHEN failed THEN 502 ELSE 200 END, 1,
         started_ms, 100 + chance % 900, started_ms + 1000 + chance % 8000
@@ -196,7 +197,7 @@ _UPSTREAM_FAILURES: Final = """
     WHERE outcome NOT IN ('pending', 'complete') ORDER BY id DESC LIMIT :failures
 """
 _HISTORY: Final = (
-    _MONTHS, _ACCOUNTS, _KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT, _HOURLY, _DAILY,
+    _MONTHS, _PRICES, _ACCOUNTS, _KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT, _HOURLY, _DAILY,
     _CODES, _EVENTS, _REFUSALS, _UPSTREAM_CALLS, _UPSTREAM_FAILURES,
 )  # fmt: skip
 
@@ -221,6 +222,8 @@ def _write(session: Session, history: PostgresHistory) -> None:
         "moves": MOVES,
         "credit_nano": CREDIT_NANO,
         "failures": history.failures,
+        "price_id": PRICE.id,
+        "price": PRICE.text,
     }
     for sql in _HISTORY:
         session.execute(sql, known)

@@ -5,17 +5,14 @@ CREATE OR REPLACE FUNCTION insert_requests(
 BEGIN
     INSERT INTO requests (
         id, account_id, key_id, budget_id, model, provider, stream, hold_nano, state, outcome,
-        started_ms, input_price_nano, output_price_nano, cached_input_price_nano,
-        cache_write_price_nano, request_price_nano, cache_write_1h_price_nano,
-        web_search_price_nano, node_id, expected_tokens
+        started_ms, price_id, node_id, expected_tokens
     )
     SELECT id, account_id, key_id, budget_id, model, provider, stream, hold_nano, 'pending',
-        'pending', sent_ms - started_ago_ms, prices[1], prices[2], prices[3], prices[4],
-        prices[5], prices[6], prices[7], node,
+        'pending', sent_ms - started_ago_ms, price_id, node,
         CASE WHEN key_rate[2] > 0 OR account_rate[2] > 0 THEN expected_tokens ELSE 0 END
     FROM json_to_recordset(asked) AS one (
         id TEXT, account_id BIGINT, key_id TEXT, budget_id BIGINT, model TEXT, provider TEXT,
-        stream BIGINT, hold_nano BIGINT, started_ago_ms BIGINT, prices BIGINT[],
+        stream BIGINT, hold_nano BIGINT, started_ago_ms BIGINT, price_id BIGINT,
         key_rate BIGINT[], account_rate BIGINT[], expected_tokens BIGINT
     ) WHERE id = ANY (admitted);
 END
@@ -43,15 +40,20 @@ DECLARE
     account_rates rates[] := '{}';
     key_ids TEXT[] := '{}';
     of_keys keys[] := '{}';
+    rated BOOLEAN[] := '{}';
     key_rates rates[] := '{}';
     budget_ids BIGINT[] := '{}';
     of_budgets budgets[] := '{}';
     account accounts;
     key keys;
+    origin keys;
     budget budgets;
     a INT;
     k INT;
+    o INT;
     b INT;
+    -- No key spends more, so that sums fit; see `MOST_SPENT_NANO`.
+    cap_nano BIGINT;
 BEGIN
     FOR item IN
         SELECT * FROM json_to_recordset(asked) AS one (
@@ -81,7 +83,18 @@ BEGIN
             k := cardinality(key_ids) + 1;
             key_ids[k] := item.key_id;
             of_keys[k] := key;
+        END IF;
+        key := of_keys[k];
+        IF rated[k] IS NULL THEN
+            rated[k] := true;
             key_rates[k] := read_rate(item.account_id, item.key_id, item.key_rate);
+        END IF;
+        o := array_position(key_ids, key.origin_id);
+        IF o IS NULL THEN
+            SELECT * INTO origin FROM keys WHERE id = key.origin_id;
+            o := cardinality(key_ids) + 1;
+            key_ids[o] := key.origin_id;
+            of_keys[o] := origin;
         END IF;
         b := array_position(budget_ids, item.budget_id);
         IF b IS NULL AND item.budget_id IS NOT NULL THEN
@@ -97,15 +110,17 @@ BEGIN
             of_budgets[b] := budget;
         END IF;
         account := of_accounts[a];
-        key := of_keys[k];
+        origin := of_keys[o];
         budget := of_budgets[b];
+        cap_nano := coalesce(key.cap_nano, 8000000000000000000);
         CONTINUE WHEN key.account_id <> account.id OR budget.account_id <> account.id;
         reason := CASE
             WHEN account.balance_nano <= 0 THEN '["balance"]'
-            WHEN key.spent_nano >= key.cap_nano THEN '["cap"]'
+            WHEN origin.spent_nano >= cap_nano THEN '["cap"]'
             WHEN budget.spent_nano >= budget.amount_nano THEN '["budget"]'
             WHEN account.balance_nano <= account.held_nano THEN '["balance held"]'
-            WHEN key.spent_nano + key.held_nano >= key.cap_nano THEN '["cap held"]'
+            WHEN account.held_nano > 9223372036854775807 - item.hold_nano THEN '["balance held"]'
+            WHEN origin.held_nano >= cap_nano - origin.spent_nano THEN '["cap held"]'
             WHEN budget.spent_nano + budget.held_nano >= budget.amount_nano
                 THEN '["budget held"]'
             ELSE coalesce(
@@ -120,7 +135,7 @@ BEGIN
         END;
         IF reason IS NOT NULL THEN
             declined := declined || json_build_array(
-                item.id, reason, account.balance_nano, key.spent_nano, CASE
+                item.id, reason, account.balance_nano, origin.spent_nano, CASE
                     WHEN b > 0 THEN json_build_array(budget.period_day, budget.spent_nano)
                 END
             );
@@ -131,7 +146,9 @@ BEGIN
         account.in_flight := account.in_flight + 1;
         of_accounts[a] := account;
         account_rates[a] := use_rate(account_rates[a], item.expected_tokens, at_us);
-        key.held_nano := key.held_nano + item.hold_nano;
+        origin.held_nano := origin.held_nano + item.hold_nano;
+        of_keys[o] := origin;
+        key := of_keys[k];  -- which may be the origin
         key.in_flight := key.in_flight + 1;
         of_keys[k] := key;
         key_rates[k] := use_rate(key_rates[k], item.expected_tokens, at_us);

@@ -13,8 +13,7 @@ from gateway.ledger.errors import LedgerError
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.periods import find_span
 from gateway.ledger.postgres.audit import CHECKS
-from gateway.ledger.postgres.nodes import SILENCE_SECONDS
-from gateway.ledger.postgres.schema import SHAPE, open_session
+from gateway.ledger.postgres.schema import SHAPE, is_served, open_session
 from gateway.ledger.postgres.session import BOOKS_LOCK, Session, describe, explain
 from gateway.ledger.records import AuditReport, BadRecord, MoveRecord
 from gateway.ledger.sql.audit import prove, read_last_entry, write_checkpoint
@@ -24,6 +23,7 @@ TABLES: Final = (
     "accounts",
     "budgets",
     "keys",
+    "prices",
     "requests",
     "entries",
     "daily",
@@ -53,10 +53,6 @@ _COLUMNS: Final = (
 )
 _ROWS: Final = {"retention": "retention WHERE kept_from_ms > 0"}
 _HAS_ROWS: Final = "SELECT EXISTS (SELECT 1 FROM {0})"
-_SERVES: Final = (
-    "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
-    " AND seen_at > clock_timestamp() - make_interval(secs => ?))"
-)
 _DOUBLED: Final = {
     "the id": "SELECT id FROM entries GROUP BY id HAVING count(*) > 1 LIMIT 1",
     "an account's idempotency key": """
@@ -76,8 +72,16 @@ _HELD: Final = (
 )
 _HOLDERS: Final = (
     ("accounts", "account_id", ", in_flight = pending.requests"),
-    ("keys", "key_id", ", in_flight = pending.requests"),
     ("budgets", "budget_id", ""),
+)
+_FLYING_OF_KEYS: Final = (
+    "UPDATE keys SET in_flight = pending.requests FROM (SELECT key_id, count(*) AS requests"
+    " FROM requests WHERE state = 'pending' GROUP BY 1) AS pending WHERE keys.id = key_id"
+)
+_HELD_BY_LINES: Final = (
+    "UPDATE keys SET held_nano = pending.held_nano FROM (SELECT used.origin_id, sum(hold_nano) AS"
+    " held_nano FROM requests JOIN keys AS used ON used.id = key_id WHERE state = 'pending'"
+    " GROUP BY 1) AS pending WHERE keys.id = pending.origin_id"
 )
 ROWS_AT_ONCE: Final = 500
 """Rows of one COPY, of millions that need not be in memory together."""
@@ -129,7 +133,7 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
 
 def _require_none(session: Session, url: str) -> None:
     """Raise LedgerError if somebody serves from the database, or it has any row that moves."""
-    if session.execute(_SERVES, (f"{SILENCE_SECONDS:f}",)).fetchone() == (True,):
+    if is_served(session):
         raise LedgerError(f"{DatabaseUrl(url)}: a gateway serves from it; stop it before an import")
     for table in TABLES:
         if session.execute(_HAS_ROWS.format(_ROWS.get(table, table))).fetchone() == (True,):
@@ -159,6 +163,8 @@ def _insert_all(session: Session, records: Iterable[MoveRecord]) -> None:
         session.execute(_KEEP_NUMBER.format(table))
     for table, column, more in _HOLDERS:
         session.execute(_HELD.format(table, column, more))
+    session.execute(_FLYING_OF_KEYS)
+    session.execute(_HELD_BY_LINES)
 
 
 def _prove(session: Session) -> AuditReport:

@@ -12,13 +12,11 @@ from typing import Final
 import psycopg
 
 from gateway.ledger.errors import LedgerError
-from gateway.ledger.postgres.schema import open_session
+from gateway.ledger.postgres.schema import SILENCE_SECONDS, open_session
 from gateway.ledger.postgres.session import Session, explain
 from gateway.ledger.records import NodeView
 from gateway.version import find_version
 
-SILENCE_SECONDS: Final = 5
-"""A node that was not seen for so long is dead. It says that it lives twice a second."""
 TAKEN_OVER: Final = "GW001"
 """The SQLSTATE of `enter_as`."""
 

@@ -9,40 +9,39 @@ CREATE DOMAIN entry_kind AS TEXT CHECK (VALUE IN ('credit', 'code', 'charge', 'c
 
 CREATE DOMAIN http_status AS BIGINT CHECK (VALUE BETWEEN 100 AND 599);
 
+-- The prices that applied. The id is made of the text, so every node writes the same.
+CREATE TABLE prices (
+    id BIGINT PRIMARY KEY,
+    price json_text NOT NULL
+);
+
 -- Request ids begin with the time, so a month is a range of ids. The audit proves what the columns
 -- say of each other; the domains in tables.sql say why.
 CREATE TABLE requests (
     id TEXT COLLATE "C" PRIMARY KEY,
     account_id BIGINT NOT NULL,
     key_id TEXT COLLATE "C" NOT NULL,
+    budget_id BIGINT,
     model TEXT COLLATE "C" NOT NULL,
     provider TEXT COLLATE "C" NOT NULL,
     stream flag NOT NULL,
     hold_nano amount NOT NULL,
+    price_id BIGINT NOT NULL,
     state request_state NOT NULL,
-    input_tokens amount NOT NULL DEFAULT 0,
-    cached_input_tokens amount NOT NULL DEFAULT 0,
-    cache_write_tokens amount NOT NULL DEFAULT 0,
-    output_tokens amount NOT NULL DEFAULT 0,
-    input_price_nano amount NOT NULL,
-    cached_input_price_nano amount NOT NULL,
-    cache_write_price_nano amount NOT NULL,
-    output_price_nano amount NOT NULL,
-    request_price_nano amount NOT NULL,
-    cost_nano amount NOT NULL DEFAULT 0,
-    estimated flag NOT NULL DEFAULT 0,
     outcome TEXT NOT NULL,
     status http_status,
     attempts amount NOT NULL DEFAULT 0,
+    input_tokens amount NOT NULL DEFAULT 0,
+    cached_input_tokens amount NOT NULL DEFAULT 0,
+    cache_write_tokens amount NOT NULL DEFAULT 0,
+    cache_write_1h_tokens amount NOT NULL DEFAULT 0,
+    output_tokens amount NOT NULL DEFAULT 0,
+    extras json_text,
+    cost_nano amount NOT NULL DEFAULT 0,
+    estimated flag NOT NULL DEFAULT 0,
     started_ms amount NOT NULL,
     first_byte_ms amount,
     ended_ms amount,
-    cache_write_1h_tokens amount NOT NULL DEFAULT 0,
-    cache_write_1h_price_nano amount NOT NULL DEFAULT 0,
-    web_searches amount NOT NULL DEFAULT 0,
-    web_search_price_nano amount NOT NULL DEFAULT 0,
-    price_rule TEXT NOT NULL DEFAULT '',
-    budget_id BIGINT,
     provider_cost_nano amount,
     reported_cost_nano amount,
     -- For nodes: who admitted it, and the tokens that its rates were told to expect.

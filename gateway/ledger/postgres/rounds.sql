@@ -5,7 +5,8 @@
 -- `its_time_ms` is the time of a test; all others have the database's. A node says how long ago its
 -- requests began and ended, so that its own clock may be wrong.
 CREATE OR REPLACE FUNCTION run_round(
-    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
+    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, new_prices JSON,
+    its_time_ms BIGINT
 ) RETURNS JSON LANGUAGE plpgsql
 -- To plan each statement for its values takes as long as to run it.
 SET plan_cache_mode = force_generic_plan AS $$
@@ -24,6 +25,12 @@ BEGIN
         UNION SELECT account_id FROM json_to_recordset(asked) AS one (account_id BIGINT)
     ) ORDER BY id FOR NO KEY UPDATE;
     at_ms := coalesce(its_time_ms, now_ms());
+    IF json_array_length(new_prices) > 0 THEN
+        INSERT INTO prices
+        SELECT id, price FROM json_to_recordset(new_prices) AS one (id BIGINT, price TEXT)
+        ORDER BY id  -- rounds of two nodes must not wait for each other
+        ON CONFLICT DO NOTHING;
+    END IF;
     IF json_array_length(settled) > 0 THEN
         done := settle_requests(node, settled, at_ms, sent_ms);
     END IF;
@@ -144,13 +151,17 @@ BEGIN
         FROM unnest(interrupted) GROUP BY 1
     ) AS freed
     WHERE accounts.id = account_id;
-    UPDATE keys SET
-        held_nano = keys.held_nano - freed.held_nano, in_flight = in_flight - freed.requests
+    UPDATE keys SET in_flight = in_flight - freed.requests
     FROM (
-        SELECT key_id, sum(hold_nano) AS held_nano, count(*) AS requests
-        FROM unnest(interrupted) GROUP BY 1
+        SELECT key_id, count(*) AS requests FROM unnest(interrupted) GROUP BY 1
     ) AS freed
     WHERE keys.id = key_id;
+    UPDATE keys SET held_nano = keys.held_nano - freed.held_nano
+    FROM (
+        SELECT origin_id, sum(hold_nano) AS held_nano
+        FROM unnest(interrupted) AS one JOIN keys AS used ON used.id = one.key_id GROUP BY 1
+    ) AS freed
+    WHERE keys.id = freed.origin_id;
     UPDATE budgets SET held_nano = budgets.held_nano - freed.held_nano
     FROM (
         SELECT budget_id, sum(hold_nano) AS held_nano FROM unnest(interrupted)

@@ -13,19 +13,29 @@ from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.session import Session, commit_at_end, connect, explain
 
-MIGRATIONS: Final = (("tables.sql", "requests.sql", "rules.sql", "nodes.sql"),)
-"""Scripts n migrate version n to version n + 1."""
+VERSION: Final = 2
+"""The version of the tables and functions, kept in `schema_version`."""
+TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
+"""The scripts of a new database."""
+UPGRADES: Final = {1: "from_1.sql"}
+"""By the version that is upgraded."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "months.sql",
 )  # fmt: skip
-"""Made anew by every migration: nodes of the version before must be able to go on with them."""
-WORKS_SINCE: Final = 1
+"""Made anew by every upgrade."""
+WORKS_SINCE: Final = 2
 """The oldest version of this program that can serve from the present schema."""
-SHAPE: Final = 11
+SHAPE: Final = 12
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
+SILENCE_SECONDS: Final = 5
+"""A node that was not seen for so long is dead. It says that it lives twice a second."""
 OLDEST_SERVER: Final = 130_000
 """PostgreSQL 13: functions of snapshots and 64-bit transaction ids."""
 
+_SERVES: Final = (
+    "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
+    " AND seen_at > clock_timestamp() - make_interval(secs => ?))"
+)
 _SCHEMA_LOCK: Final = "SELECT pg_advisory_xact_lock(4742, 0)"
 
 
@@ -41,7 +51,7 @@ def open_session(url: str, *, create: bool = False) -> Session:
         until_ready.callback(session.close)
         _check_server(session, url)
         try:
-            if _read_version(session, url) < len(MIGRATIONS):
+            if _read_version(session, url) < VERSION:
                 _migrate(session, url, create=create)
         except psycopg.Error as error:
             raise explain(url, error) from error
@@ -64,7 +74,7 @@ def check_database(url: str) -> bool:
         try:
             for problem in find_lossy_settings(session):
                 raise LedgerError(f"{DatabaseUrl(url)}: {problem}")
-            return _read_version(session, url) >= len(MIGRATIONS)
+            return _read_version(session, url) >= VERSION
         except psycopg.Error as error:
             raise explain(url, error) from error
 
@@ -92,10 +102,10 @@ def _read_version(session: Session, url: str) -> int:
     version, works_since = session.execute(
         "SELECT version, works_since FROM schema_version"
     ).fetchone() or (0, 0)
-    if works_since > len(MIGRATIONS):
+    if works_since > VERSION:
         raise LedgerError(
             f"{DatabaseUrl(url)}: schema version {version} is newer than this gateway knows"
-            f" ({len(MIGRATIONS)}); run a newer gateway"
+            f" ({VERSION}); run a newer gateway"
         )
     return int(version)
 
@@ -108,18 +118,32 @@ def _migrate(session: Session, url: str, *, create: bool) -> None:
             raise LedgerMissing(
                 f"{DatabaseUrl(url)}: it has no ledger yet; start the gateway, or add an account"
             )
-        if version < len(MIGRATIONS):
-            for scripts in MIGRATIONS[version:]:
-                for script in scripts:
-                    session.run(_read_script(script))
-            for script in FUNCTIONS:
+        if version < VERSION:
+            if version:
+                _require_no_nodes(session, url)
+            for script in (*((UPGRADES[version],) if version else TABLES), *FUNCTIONS):
                 session.run(_read_script(script))
             session.execute("DELETE FROM schema_version")
             session.execute(
                 "INSERT INTO schema_version (version, works_since) VALUES (?, ?)",
-                (len(MIGRATIONS), WORKS_SINCE),
+                (VERSION, WORKS_SINCE),
             )
             session.execute("SELECT make_months(now(), 2)")
+
+
+def is_served(session: Session) -> bool:
+    """Return whether a gateway serves from the database."""
+    found = session.execute(_SERVES, (f"{SILENCE_SECONDS:f}",)).fetchone()
+    return found == (True,)
+
+
+def _require_no_nodes(session: Session, url: str) -> None:
+    """Raise LedgerError if a gateway serves, which must be one of the version before."""
+    if is_served(session):
+        raise LedgerError(
+            f"{DatabaseUrl(url)}: gateways of an older version serve from it; stop them all first,"
+            " as the database is upgraded"
+        )
 
 
 def _read_script(name: str) -> str:

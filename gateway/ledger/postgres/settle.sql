@@ -17,22 +17,18 @@ BEGIN
             cached_input_tokens = item.cached_input_tokens,
             cache_write_tokens = item.cache_write_tokens,
             cache_write_1h_tokens = item.cache_write_1h_tokens,
-            output_tokens = item.output_tokens, web_searches = item.web_searches,
+            output_tokens = item.output_tokens, extras = item.extras, price_id = item.price_id,
             cost_nano = item.cost_nano, estimated = item.estimated,
             first_byte_ms = item.first_byte_ms,
             ended_ms = greatest(started_ms, sent_ms - item.ended_ago_ms),
-            price_rule = item.price_rule, input_price_nano = item.prices[1],
-            output_price_nano = item.prices[2], cached_input_price_nano = item.prices[3],
-            cache_write_price_nano = item.prices[4], request_price_nano = item.prices[5],
-            cache_write_1h_price_nano = item.prices[6], web_search_price_nano = item.prices[7],
             provider_cost_nano = item.provider_cost_nano,
             reported_cost_nano = item.reported_cost_nano
         FROM json_to_recordset(settled) AS item (
             place BIGINT, id TEXT, state TEXT, provider TEXT, attempts BIGINT, outcome TEXT,
             status BIGINT, input_tokens BIGINT, cached_input_tokens BIGINT,
             cache_write_tokens BIGINT, cache_write_1h_tokens BIGINT, output_tokens BIGINT,
-            web_searches BIGINT, cost_nano BIGINT, estimated BIGINT, first_byte_ms BIGINT,
-            ended_ago_ms BIGINT, price_rule TEXT, prices BIGINT[], provider_cost_nano BIGINT,
+            extras TEXT, cost_nano BIGINT, estimated BIGINT, first_byte_ms BIGINT,
+            ended_ago_ms BIGINT, price_id BIGINT, provider_cost_nano BIGINT,
             reported_cost_nano BIGINT
         )
         WHERE requests.id = item.id AND requests.state = 'pending' AND requests.node_id = node
@@ -92,10 +88,12 @@ DECLARE
     of_keys keys[] := '{}';
     account accounts;
     key keys;
+    origin keys;
     entry entries;
     entered entries[] := '{}';
     a INT;
     k INT;
+    o INT;
 BEGIN
     FOREACH request IN ARRAY ended LOOP
         a := array_position(account_ids, request.account_id);
@@ -118,8 +116,6 @@ BEGIN
         ELSE
             key := of_keys[k];
         END IF;
-        key.spent_nano := key.spent_nano + request.cost_nano;
-        key.held_nano := key.held_nano - request.hold_nano;
         key.in_flight := key.in_flight - 1;
         IF request.state = 'posted' THEN
             key.last_used_ms := greatest(key.last_used_ms, request.ended_ms);
@@ -130,6 +126,17 @@ BEGIN
             entered := entered || entry;
         END IF;
         of_keys[k] := key;
+        o := array_position(key_ids, key.origin_id);
+        IF o IS NULL THEN
+            o := cardinality(key_ids) + 1;
+            key_ids[o] := key.origin_id;
+            SELECT * INTO origin FROM keys WHERE id = key.origin_id;
+        ELSE
+            origin := of_keys[o];
+        END IF;
+        origin.spent_nano := origin.spent_nano + request.cost_nano;
+        origin.held_nano := origin.held_nano - request.hold_nano;
+        of_keys[o] := origin;
         have_budgets := have_budgets OR request.budget_id IS NOT NULL;
         have_rates := have_rates OR request.expected_tokens > 0;
         have_costs := have_costs OR request.provider_cost_nano IS NOT NULL
@@ -220,8 +227,11 @@ BEGIN
         WHERE accounts.id = account_id
     ), of_keys AS (
         UPDATE keys SET held_nano = held_nano + sums.more_nano
-        FROM (SELECT key_id, sum(more_nano) AS more_nano FROM higher GROUP BY 1) AS sums
-        WHERE keys.id = key_id
+        FROM (
+            SELECT origin_id, sum(more_nano) AS more_nano
+            FROM higher JOIN keys AS used ON used.id = key_id GROUP BY 1
+        ) AS sums
+        WHERE keys.id = sums.origin_id
     )
     UPDATE budgets SET held_nano = held_nano + sums.more_nano
     FROM (

@@ -61,6 +61,7 @@ CREATE TABLE keys (
     tokens_per_minute amount,
     concurrency amount,
     cap_nano amount,
+    origin_id TEXT COLLATE "C" NOT NULL REFERENCES keys (id) DEFERRABLE,
     spent_nano amount NOT NULL DEFAULT 0,
     created_ms BIGINT NOT NULL,
     expires_ms BIGINT,
@@ -68,7 +69,7 @@ CREATE TABLE keys (
     replaced_by TEXT COLLATE "C" REFERENCES keys (id) DEFERRABLE,
     last_used_ms BIGINT,
     budget_id BIGINT REFERENCES budgets (id) DEFERRABLE,
-    -- For nodes.
+    -- For nodes. What the keys of a line hold is held by the first, as is what they have spent.
     held_nano amount NOT NULL DEFAULT 0,
     in_flight amount NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);

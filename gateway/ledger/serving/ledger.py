@@ -13,6 +13,7 @@ from gateway.ledger.serving.memory import (
     Memory,
     QueuedHold,
     make_pending_receipt,
+    make_void,
     raise_hold,
 )
 from gateway.ledger.serving.observer import Observer
@@ -32,7 +33,7 @@ class Reader(Protocol):
 
 
 class ServingLedger:
-    """Implements `base.Ledger`, but for `hold`, `confirm` and `log_bytes`, which subclasses add."""
+    """Implements `base.Ledger`, but for `hold` and `log_bytes`, which subclasses add."""
 
     def __init__(self, memory: Memory, writer: Writer, reader: Reader, observer: Observer) -> None:
         self._writer = writer
@@ -62,6 +63,13 @@ class ServingLedger:
     @property
     def open_holds(self) -> int:
         return self._queue.open_holds
+
+    async def confirm(self, hold: Hold) -> None:
+        try:
+            await self.wait_admitted(hold)
+        except LedgerUnavailable:
+            _ = self.settle(hold, make_void(hold.admission))  # it may be admitted yet
+            raise
 
     async def wait_admitted(self, hold: Hold) -> None:
         assert isinstance(hold, QueuedHold)

@@ -9,15 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 from weakref import WeakValueDictionary
 
-from gateway.ledger.base import Account, Admission, Hold, Key, Settlement
+from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.budget_records import Budget, Spending
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.receipts import Receipt
+from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.refusals import refuse_funds
+from gateway.money import NONE, Tokens
 
+MOST_SPENT_NANO: Final = 8 * 10**18
+"""The most that a key without a cap may spend, with those that it is rotated to: its sum has to fit
+the integers of both databases."""
+MAX_TEXT_CHARS: Final = 500
+"""Characters of a name in a row: PostgreSQL's indexes take 2,700 bytes."""
 KEYS_BEFORE_SWEEP: Final = 1024
 """With fewer keys in memory, expired ones do not matter."""
 
@@ -31,7 +39,10 @@ class KeyRow:
     digest: bytes
     terms: KeyTerms
     revoked_ms: int | None
+    origin_id: str
+    """The first key of its line."""
     spent_nano: int
+    """The sum of the line's requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,8 @@ class Memory:
         self._keys_by_digest: dict[bytes, Key] = {}
         self._budgets: WeakValueDictionary[int, Budget] = WeakValueDictionary()
         """Kept by their keys and their holds."""
+        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
+        """Kept by their keys."""
         self._sweep_above = KEYS_BEFORE_SWEEP
 
     def accounts(self) -> Iterable[Account]:
@@ -100,9 +113,9 @@ class Memory:
     ) -> None:
         for account_id, balance in balances_nano.items():
             self._accounts[account_id].balance_nano = balance
-        for key_id, spent in spent_nano.items():
-            if key_id in self._keys:  # else it ended while the request was in flight
-                self._keys[key_id].spent_nano = spent
+        for origin_id, spent in spent_nano.items():
+            if (line := self._lines.get(origin_id)) is not None:
+                line.spent_nano = spent
         for budget_id, spending in spendings.items():
             if (budget := self._budgets.get(budget_id)) is not None:
                 budget.spending = spending
@@ -130,8 +143,8 @@ class Memory:
         if key is None:
             if row.revoked_ms is not None:
                 return
-            account = self._accounts[row.account_id]
-            key = Key(row.id, account, row.terms, spent_nano=row.spent_nano, budget=budget)
+            account, line = self._accounts[row.account_id], self._apply_line(row)
+            key = Key(row.id, account, row.terms, line, budget=budget)
             self._keys[row.id] = self._keys_by_digest[row.digest] = key
             return
         if row.revoked_ms is not None:
@@ -139,8 +152,15 @@ class Memory:
         if key.terms != row.terms:
             key.terms = row.terms
         key.revoked_ms = row.revoked_ms
-        key.spent_nano = row.spent_nano
         key.budget = budget
+        self._apply_line(row)
+
+    def _apply_line(self, row: KeyRow) -> Line:
+        line = self._lines.get(row.origin_id)
+        if line is None:
+            line = self._lines[row.origin_id] = Line(row.origin_id)
+        line.spent_nano = row.spent_nano
+        return line
 
     def _sweep(self) -> None:
         now_ms = self._clock()
@@ -158,30 +178,46 @@ def take_hold(key: Key, admission: Admission) -> QueuedHold:
         BalanceHeld: the rest is positive, but requests in flight hold all of it.
     """
     account, budget, amount_nano = key.account, key.budget, admission.hold_nano
-    if amount_nano < 0:
-        raise ValueError("a hold cannot be negative")
-    _require_funds(key, admission.started_ms)
+    check_admission(admission)
+    _require_funds(key, admission)
     account.held_nano += amount_nano
-    key.held_nano += amount_nano
+    key.line.held_nano += amount_nano
     if budget is not None:
         budget.held_nano += amount_nano
     return QueuedHold(admission, account, key, amount_nano, budget=budget)
 
 
-def _require_funds(key: Key, now_ms: int) -> None:
+def check_admission(admission: Admission) -> None:
+    """Raise ValueError for what no ledger can write: the provider must not be asked then."""
+    for amount in (admission.hold_nano, admission.started_ms, admission.expected_tokens):
+        if not 0 <= amount <= MAX_INTEGER:
+            raise ValueError(f"{amount} is no number that the ledger can write")
+    for text in (admission.request_id, admission.model, admission.provider):
+        if len(text) > MAX_TEXT_CHARS or not _is_text(text):
+            raise ValueError("a name is no text that the ledger can write")
+
+
+@lru_cache(maxsize=1024)
+def _is_text(text: str) -> bool:
+    """Return whether a text has no NUL, which PostgreSQL cannot store, and no lone surrogate."""
+    return "\0" not in text and text == text.encode("utf-8", "replace").decode()
+
+
+def _require_funds(key: Key, admission: Admission) -> None:
     """Refuse what is spent before what is held: only the latter is worth another try."""
-    account, budget, cap_nano = key.account, key.budget, key.terms.cap_nano
+    account, budget, line = key.account, key.budget, key.line
+    cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
     if account.balance_nano <= 0:
         raise refuse_funds("balance", budget)
-    if cap_nano is not None and key.spent_nano >= cap_nano:
+    if line.spent_nano >= cap_nano:
         raise refuse_funds("cap", budget)
-    if budget is not None and budget.is_spent(now_ms):
+    if budget is not None and budget.is_spent(admission.started_ms):
         raise refuse_funds("budget", budget)
-    if account.available_nano <= 0:
+    if account.available_nano <= 0 or account.held_nano > MAX_INTEGER - admission.hold_nano:
         raise refuse_funds("balance held", budget)
-    if cap_nano is not None and cap_nano - key.spent_nano - key.held_nano <= 0:
+    if cap_nano - line.spent_nano - line.held_nano <= 0:
         raise refuse_funds("cap held", budget)
-    if budget is not None and budget.is_spent(now_ms, with_held=True):
+    if budget is not None and budget.is_spent(admission.started_ms, with_held=True):
         raise refuse_funds("budget held", budget)
 
 
@@ -191,7 +227,7 @@ def raise_hold(hold: Hold, amount_nano: int) -> None:
     if more > 0:
         hold.amount_nano += more
         hold.account.held_nano += more
-        hold.key.held_nano += more
+        hold.key.line.held_nano += more
         if hold.budget is not None:
             hold.budget.held_nano += more
 
@@ -202,7 +238,7 @@ def drop_hold(hold: Hold) -> None:
         return
     hold.resolved = True
     hold.account.held_nano -= hold.amount_nano
-    hold.key.held_nano -= hold.amount_nano
+    hold.key.line.held_nano -= hold.amount_nano
     if hold.budget is not None:
         hold.budget.held_nano -= hold.amount_nano
 
@@ -221,4 +257,22 @@ def make_pending_receipt(hold: Hold) -> Receipt:
         price=admission.price,
         hold_nano=admission.hold_nano,
         started_ms=admission.started_ms,
+    )
+
+
+def make_void(admission: Admission) -> Settlement:
+    """Make the end of a request that the ledger failed: nothing is charged."""
+    return Settlement(
+        outcome="ledger_error",
+        provider=admission.provider,
+        attempts=0,
+        status=503,
+        tokens=Tokens(),
+        tool_calls=NONE,
+        price=admission.price,
+        cost_nano=0,
+        estimated=False,
+        first_byte_ms=None,
+        ended_ms=admission.started_ms,
+        withdraw_if_late=False,
     )

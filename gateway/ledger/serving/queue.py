@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
-from gateway.ledger.serving.memory import QueuedHold, drop_hold
+from gateway.ledger.serving.memory import QueuedHold, drop_hold, make_void
 from gateway.ledger.serving.rounds import MAX_ITEMS, Item
 
 log = logging.getLogger("gateway.ledger")
@@ -99,10 +99,17 @@ class Queue:
         end_wait(hold.settled)
 
     def refuse(self, item: Item, error: Exception) -> None:
-        """Fail a bad item alone and release its hold."""
+        """Fail a bad item alone and release its hold.
+
+        A charge that cannot be written becomes a void, so that the request has a row all the same.
+        """
         hold = item.hold
         assert isinstance(hold, QueuedHold)
         log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
+        if item.settlement is not None and item.settlement.is_posted:
+            hold.settlement = make_void(hold.admission)
+            fail_wait(hold.settled, InternalError())
+            return
         del self._holds[hold]
         self._resolve(hold)
         if hold.settled is None:

@@ -136,16 +136,9 @@ class Writer:
         if report.snapshot is not None:
             self._memory.apply(report.snapshot)
         self._memory.assign(report.balances_nano, report.spent_nano, report.spendings)
-        if report.done and self._note_commit is not None:
-            self._note_commit(len(report.done), self._loop.time() - self._begun_seconds)
         if report.polled:
             self._polls.finish()
-        for item in report.done:
-            self.queue.finish(item)
-        for item, refusal in report.declined:
-            self.queue.decline(item, refusal)
-        for item, error in report.refused:
-            self.queue.refuse(item, error)
+        self._end_steps(report)
         if report.ended is not None:
             self.failure = report.ended
             self._end()
@@ -158,6 +151,20 @@ class Writer:
             )
             self._expire()
         self._go_on()
+
+    def _end_steps(self, report: Report) -> None:
+        """End the waits for what was committed, declined or refused."""
+        if report.done:
+            self.health.note_commit(self._begun_seconds)
+            if self._note_commit is not None:
+                self._note_commit(len(report.done), self._loop.time() - self._begun_seconds)
+        for item in report.done:
+            self.queue.finish(item)
+        for item, refusal in report.declined:
+            self.queue.decline(item, refusal)
+        for item, error in report.refused:
+            self.queue.refuse(item, error)
+            self.health.doubt()
 
     def _go_on(self) -> None:
         if self._is_finished():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.checks import CHECKS, FULL_CHECKS, Check
 from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.receipts import read_used
+from gateway.money import Price, compute_cost_nano
+from gateway.prices import AppliedPrice, read_price
 from gateway.request_ids import find_first_id
 
 MAX_PROBLEMS: Final = 20
@@ -15,6 +18,11 @@ MAX_PROBLEMS: Final = 20
 MAX_TO_SETTLE: Final = 100
 """The most interrupted requests listed; settling them brings up the next."""
 
+_CHARGES: Final = """
+    SELECT id, cost_nano, price_id, reported_cost_nano, input_tokens, cached_input_tokens,
+        cache_write_tokens, output_tokens, cache_write_1h_tokens, extras
+    FROM requests WHERE id > ? AND state = 'posted' ORDER BY id LIMIT 10000
+"""
 _UNSETTLED: Final = """
     FROM requests JOIN accounts ON accounts.id = requests.account_id
     WHERE outcome = 'interrupted' AND NOT EXISTS (
@@ -48,6 +56,8 @@ def prove(
         "kept_id": kept_id,
     }
     problems = tuple(text for check in checks for text in _find(connection, check, values))
+    if full:
+        problems += tuple(_find_wrong_costs(connection))
     return AuditReport(
         ok=not problems,
         accounts=_read_number(connection, "SELECT count(*) FROM accounts"),
@@ -82,6 +92,37 @@ def write_checkpoint(connection: Connection, entry_id: int, now_ms: int) -> None
 def _find(connection: Connection, check: Check, values: Mapping[str, int | str]) -> list[str]:
     rows = connection.execute(f"{check.sql} LIMIT {MAX_PROBLEMS}", values)
     return [check.message.format(*check.show(row)) for row in rows]
+
+
+def _find_wrong_costs(connection: Connection) -> Iterator[str]:
+    """Compute each charge again, by the very function that made it; tell of those that differ."""
+    prices: dict[int, Price] = {}
+    for price_id, text in connection.execute("SELECT id, price FROM prices"):
+        if (applied := _maybe_read_price(text)) is not None and applied.id == price_id:
+            prices[price_id] = applied.price
+        else:
+            yield f"price {price_id}: its text is not that of the price that was applied"
+    last_id, found = "", 0
+    while rows := connection.execute(_CHARGES, (last_id,)).fetchall():
+        for request_id, cost_nano, price_id, reported_nano, *used in rows:
+            if price_id not in prices:
+                continue  # it is told of above, or by the check of references
+            tokens, calls = read_used((used[0], used[1], used[2], used[3], used[4], used[5]))
+            made = compute_cost_nano(tokens, prices[price_id], calls, reported_nano)
+            if made != cost_nano and found < MAX_PROBLEMS:
+                found += 1
+                yield (
+                    f"request {request_id}: its cost is {cost_nano}, its usage at its price makes"
+                    f" {made} nano-units"
+                )
+        last_id = rows[-1][0]
+
+
+def _maybe_read_price(text: str) -> AppliedPrice | None:
+    try:
+        return read_price(text)
+    except (ValueError, TypeError, AttributeError):
+        return None
 
 
 def _read_to_settle(connection: Connection) -> tuple[InterruptedView, ...]:

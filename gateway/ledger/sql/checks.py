@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gateway.ledger.sql import costs
 from gateway.ledger.sql.budgets import OTHERS_BUDGETS, WRONG_BUDGETS
-from gateway.money import SEARCHES_PER_PRICE, TOKENS_PER_PRICE
+from gateway.ledger.sql.connection import PART
 from gateway.times import DAY_MS
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,7 +48,7 @@ def _name(ms: int, form: str) -> str:
 
 CHECKS: Final = (
     Check(
-        """
+        f"""
         SELECT name, balance_nano, before + added
         FROM (
             SELECT accounts.name, accounts.balance_nano,
@@ -57,13 +57,13 @@ CHECKS: Final = (
                     WHERE account_id = accounts.id AND id <= :since ORDER BY id DESC LIMIT 1
                 ), 0) AS before,
                 coalesce((
-                    SELECT sum(amount_nano) FROM entries
-                    WHERE account_id = accounts.id AND id > :since
+                    SELECT sum(amount_nano / {PART}) * {PART} + sum(amount_nano % {PART})
+                    FROM entries WHERE account_id = accounts.id AND id > :since
                 ), 0) AS added
             FROM accounts
         ) AS summed
         WHERE balance_nano <> before + added
-        """,
+        """,  # noqa: S608 - of constants
         "account {0}: balance is {1}, the sum of its entries {2} nano-units",
     ),
     Check(
@@ -138,15 +138,6 @@ _DAYS_AGAINST_HOURS: Final = """
     FROM hourly
 """
 
-COST: Final = f"""
-    input_tokens * input_price_nano + cached_input_tokens * cached_input_price_nano
-    + cache_write_tokens * cache_write_price_nano
-    + cache_write_1h_tokens * cache_write_1h_price_nano + output_tokens * output_price_nano
-    + web_searches * web_search_price_nano * {TOKENS_PER_PRICE // SEARCHES_PER_PRICE}
-"""
-"""The cost before its division by a million. It may be more than 64 bits hold."""
-COSTS_MESSAGE: Final = "request {0}: its cost is {1}, its tokens at its prices make {2} nano-units"
-
 FULL_CHECKS: Final = (
     Check(
         """
@@ -180,11 +171,12 @@ FULL_CHECKS: Final = (
         """
         SELECT keys.id, keys.spent_nano, coalesce(sums.cost_nano, 0)
         FROM keys LEFT JOIN (
-            SELECT key_id, sum(cost_nano) AS cost_nano FROM hourly GROUP BY key_id
-        ) AS sums ON sums.key_id = keys.id
+            SELECT used.origin_id, sum(cost_nano) AS cost_nano
+            FROM hourly JOIN keys AS used ON used.id = key_id GROUP BY used.origin_id
+        ) AS sums ON sums.origin_id = keys.id
         WHERE keys.spent_nano <> coalesce(sums.cost_nano, 0)
         """,
-        "key {0}: spent is {1}, the sum of its hours {2} nano-units",
+        "key {0}: spent is {1}, the sum of the hours of its line {2} nano-units",
     ),
     Check(
         WRONG_BUDGETS,

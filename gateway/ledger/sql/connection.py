@@ -16,6 +16,9 @@ import orjson
 Value = str | bytes | int | None
 """The values that our columns hold: there are no floats in the ledger."""
 Values = Sequence[Value] | Mapping[str, Value]
+PART: Final = 10**9
+"""Sums of amounts may be beyond 64 bits, at which SQLite's `sum` fails, so each is made of two: how often
+the amounts have this many nano-units, and what they have beyond."""
 MAX_ROWS: Final = 2**62
 """A LIMIT that is none."""
 
@@ -57,6 +60,15 @@ def read_columns(connection: Connection, sql: str, values: Values = ()) -> list[
     """
     (array,) = connection.execute(sql, values).fetchone()
     return [column or [] for column in orjson.loads(array)]
+
+
+def sum_parts(column: str) -> str:
+    """Write the two sums of an amount."""
+    return f"coalesce(sum(({column}) / {PART}), 0), coalesce(sum(({column}) % {PART}), 0)"
+
+
+def join_parts(wholes: int, rests: int) -> int:
+    return int(wholes) * PART + int(rests)
 
 
 def insert(connection: Connection, table: str, row: Mapping[str, Value]) -> None:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
+
+import orjson
 
 from gateway.ledger.receipts import Correction, Outcome, Receipt
 from gateway.ledger.sql.connection import Connection
-from gateway.money import Price, Tokens
+from gateway.money import NONE, Tokens
+from gateway.prices import read_price
 
 _RECEIPT: Final = """
-    SELECT id, key_id, state, outcome, model, provider, stream,
-        input_price_nano, output_price_nano, cached_input_price_nano, cache_write_price_nano,
-        request_price_nano, cache_write_1h_price_nano, web_search_price_nano, hold_nano, started_ms, attempts, status, input_tokens,
-        cached_input_tokens, cache_write_tokens, output_tokens, cache_write_1h_tokens, cost_nano,
-        estimated, first_byte_ms, ended_ms, web_searches, price_rule
-    FROM requests WHERE id = :id
+    SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
+        started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms,
+        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
+        cache_write_1h_tokens, extras
+    FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id
 """
 _CORRECTIONS: Final = """
     SELECT amount_nano, note, created_ms
     FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id
 """
-_Prices = tuple[int, int, int, int, int, int, int]
-_Tokens = tuple[int, int, int, int, int]
 _ReceiptColumns = tuple[
-    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int,
-    *_Prices,
-    int, int, int, int | None,
-    *_Tokens,
-    int, int, int | None, int | None, int, str,
+    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int, str, int,
+    int, int, int | None, int, int, int | None, int | None, int, int, int, int, int, str | None,
 ]  # fmt: skip
 
 
@@ -40,9 +38,9 @@ def read_receipt(connection: Connection, *, request_id: str) -> Receipt | None:
 
 
 def _make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
-    request_id, key_id, state, outcome, model, provider, stream = row[:7]
-    hold_nano, started_ms, attempts, status = row[14:18]
-    cost_nano, estimated, first_byte_ms, ended_ms, web_searches, price_rule = row[23:]
+    request_id, key_id, state, outcome, model, provider, stream, price, hold_nano = row[:9]
+    started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms = row[9:16]
+    tokens, tool_calls = read_used(row[16:])
     return Receipt(
         request_id=request_id,
         key_id=key_id,
@@ -51,17 +49,34 @@ def _make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]])
         model=model,
         provider=provider,
         stream=bool(stream),
-        price=Price(*row[7:14]),
+        price=read_price(price),
         hold_nano=hold_nano,
         started_ms=started_ms,
         attempts=None if status is None else attempts,
         status=status,
-        tokens=Tokens(*row[18:23]),
-        web_searches=web_searches,
-        price_rule=price_rule,
+        tokens=tokens,
+        tool_calls=tool_calls,
         cost_nano=cost_nano,
         estimated=bool(estimated),
         first_byte_ms=first_byte_ms,
         ended_ms=ended_ms,
         corrections=tuple(Correction(*one) for one in corrections),
     )
+
+
+def write_extras(tokens: Tokens, tool_calls: Mapping[str, int]) -> str | None:
+    """Write the column `extras`: tokens of other media, and calls of tools."""
+    if not tokens.media and not tool_calls:
+        return None
+    told = {"media": dict(tokens.media), "tools": dict(tool_calls)}
+    return orjson.dumps({name: counts for name, counts in told.items() if counts}).decode()
+
+
+def read_used(row: tuple[int, int, int, int, int, str | None]) -> tuple[Tokens, Mapping[str, int]]:
+    """Read the columns of tokens and `extras`."""
+    given, cached, written, made, written_1h, extras = row
+    if extras is None:
+        return Tokens(given, cached, written, made, written_1h), NONE
+    told: dict[str, dict[str, int]] = orjson.loads(extras)
+    tokens = Tokens(given, cached, written, made, written_1h, told.get("media", NONE))
+    return tokens, told.get("tools", NONE)

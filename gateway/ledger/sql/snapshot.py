@@ -24,13 +24,17 @@ from gateway.ledger.sql.terms import (
 from gateway.times import DAY_MS
 
 _ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants
-_KEYS: Final = f"SELECT id, account_id, digest, revoked_ms, spent_nano, {KEY_TERMS} FROM keys"  # noqa: S608
+_KEYS: Final = f"""
+    SELECT keys.id, keys.account_id, keys.digest, keys.revoked_ms, keys.origin_id,
+        origins.spent_nano, {KEY_TERMS}
+    FROM keys JOIN keys AS origins ON origins.id = keys.origin_id
+"""  # noqa: S608
 _BUDGETS: Final = (
     "SELECT id, account_id, name, amount_nano, period, spent_nano, period_day FROM budgets"
 )
 _LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
 _NUMBERS: Final = " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
-_NAMES: Final = " WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
+_NAMES: Final = " WHERE keys.id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
 
 
 def read_all(connection: Connection, now_ms: int) -> Snapshot:
@@ -77,7 +81,8 @@ def _budget_row(row: tuple[int, int, str | None, int, Period, int, int]) -> Budg
 
 
 def _key_row(
-    row: tuple[str, int, bytes, int | None, int, *KeyTermsColumns],
+    row: tuple[str, int, bytes, int | None, str, int, *KeyTermsColumns],
 ) -> KeyRow:
-    key_id, account_id, digest, revoked_ms, spent_nano = row[:5]
-    return KeyRow(key_id, account_id, digest, read_key_terms(row[5:]), revoked_ms, spent_nano)
+    key_id, account_id, digest, revoked_ms, origin_id, spent_nano = row[:6]
+    terms = read_key_terms(row[6:])
+    return KeyRow(key_id, account_id, digest, terms, revoked_ms, origin_id, spent_nano)

@@ -19,7 +19,7 @@ KEY_TERMS: Final = ", ".join(f"keys.{field.name}" for field in fields(KeyTerms))
 SET_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(Terms))
 """The assignments of an UPDATE, for the columns of `write_terms`."""
 SET_KEY_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(KeyTerms))
-KEY_LIVES: Final = "revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)"
+KEY_LIVES: Final = "keys.revoked_ms IS NULL AND (keys.expires_ms IS NULL OR keys.expires_ms > :now)"
 """The condition under which `KeyView.status` is neither revoked nor expired."""
 
 

@@ -12,38 +12,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.ledger.base import Admission, Hold, Settlement
+from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.budget_records import Spending
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.posting import Draft
+from gateway.ledger.sql.receipts import write_extras
 from gateway.ledger.sqlite.budgets import charge_budgets
 from gateway.ledger.sqlite.costs import add_costs
 from gateway.ledger.sqlite.rows import Statement, read_numbers, run_rows
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import add_totals
-from gateway.money import Price
+from gateway.prices import AppliedPrice
 
+_INSERT_PRICES: Final = Statement(
+    "INSERT OR IGNORE INTO prices (id, price) SELECT * FROM", "WHERE column1 NOT NULL"
+)
 _INSERT_REQUESTS: Final = Statement(
-    "INSERT INTO requests (id, account_id, key_id, model, stream, hold_nano, input_price_nano,"
-    " cached_input_price_nano, cache_write_price_nano, output_price_nano, request_price_nano,"
-    " started_ms, state, provider, attempts, outcome, status, input_tokens, cached_input_tokens,"
-    " cache_write_tokens, output_tokens, cost_nano, estimated, first_byte_ms, ended_ms,"
-    " cache_write_1h_tokens, web_searches, price_rule, cache_write_1h_price_nano,"
-    " web_search_price_nano, provider_cost_nano, reported_cost_nano, budget_id)"
-    " SELECT * FROM",
+    "INSERT INTO requests (id, account_id, key_id, budget_id, model, stream, hold_nano, started_ms,"
+    " price_id, state, provider, attempts, outcome, status, input_tokens, cached_input_tokens,"
+    " cache_write_tokens, cache_write_1h_tokens, output_tokens, extras, cost_nano, estimated,"
+    " first_byte_ms, ended_ms, provider_cost_nano, reported_cost_nano) SELECT * FROM",
     "WHERE column1 NOT NULL",
 )
 _SETTLE_REQUESTS: Final = Statement(
-    "UPDATE requests SET state = new.column2, provider = new.column3, attempts = new.column4,"
-    " outcome = new.column5, status = new.column6, input_tokens = new.column7,"
-    " cached_input_tokens = new.column8, cache_write_tokens = new.column9,"
-    " output_tokens = new.column10, cost_nano = new.column11, estimated = new.column12,"
-    " first_byte_ms = new.column13, ended_ms = new.column14, cache_write_1h_tokens = new.column15,"
-    " web_searches = new.column16, price_rule = new.column17, cache_write_1h_price_nano ="
-    " new.column18, web_search_price_nano = new.column19, input_price_nano = new.column20,"
-    " cached_input_price_nano = new.column21, cache_write_price_nano = new.column22,"
-    " output_price_nano = new.column23, request_price_nano = new.column24,"
-    " provider_cost_nano = new.column25, reported_cost_nano = new.column26 FROM",
+    "UPDATE requests SET price_id = new.column2, state = new.column3, provider = new.column4,"
+    " attempts = new.column5, outcome = new.column6, status = new.column7,"
+    " input_tokens = new.column8, cached_input_tokens = new.column9,"
+    " cache_write_tokens = new.column10, cache_write_1h_tokens = new.column11,"
+    " output_tokens = new.column12, extras = new.column13, cost_nano = new.column14,"
+    " estimated = new.column15, first_byte_ms = new.column16, ended_ms = new.column17,"
+    " provider_cost_nano = new.column18, reported_cost_nano = new.column19 FROM",
     "AS new WHERE requests.id = new.column1 AND requests.state = 'pending'",
 )
 _INSERT_ENTRIES: Final = Statement(
@@ -61,10 +59,11 @@ _READ_SPENT: Final = Statement(
     "SELECT json_group_array(json_array(id, spent_nano)) FROM keys WHERE id IN"
 )
 _WRITE_SPENT: Final = Statement(
-    "UPDATE keys SET spent_nano = new.column2,"
-    " last_used_ms = max(coalesce(last_used_ms, 0), new.column3) FROM",
+    "UPDATE keys SET spent_nano = coalesce(new.column2, spent_nano),"
+    " last_used_ms = coalesce(max(coalesce(last_used_ms, 0), new.column3), last_used_ms) FROM",
     "AS new WHERE keys.id = new.column1",
 )
+"""A rotated key was used, and the first one of its line has spent."""
 
 Cell = int | str | None
 
@@ -83,13 +82,18 @@ class Committed:
 
 
 def commit_requests(
-    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int
+    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known_prices: set[int]
 ) -> Committed:
-    """Write all items in one transaction, or none of them."""
+    """Write all items in one transaction, or none of them.
+
+    `known_prices` are the prices that this connection has committed; it is added to.
+    """
+    new = {price.id: price.text for price in map(_price, items) if price.id not in known_prices}
     with transaction(connection):
-        rows = [(*_open(i), *_close(i), *_costs(i), _budget_id(i)) for i in items if i.insert]
-        run_rows(connection, _INSERT_REQUESTS, rows)
-        _settle(connection, [i for i in items if not i.insert])
+        run_rows(connection, _INSERT_PRICES, list(new.items()))
+        inserts = [(*_open(item), *_close(item)) for item in items if item.insert]
+        run_rows(connection, _INSERT_REQUESTS, inserts)
+        _settle(connection, [item for item in items if not item.insert])
         ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
         charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
         balances = post_entries(
@@ -100,6 +104,7 @@ def commit_requests(
         spendings = charge_budgets(connection, charges, now_ms)
         add_totals(connection, ended)
         add_costs(connection, charges)
+    known_prices.update(new)
     return Committed(balances, spent, spendings)
 
 
@@ -118,26 +123,23 @@ def post_entries(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> dic
 def _add_spent(
     connection: sqlite3.Connection, charges: Iterable[tuple[Hold, Settlement]]
 ) -> dict[str, int]:
-    added: dict[str, tuple[int, int]] = {}
+    """Add what keys have spent to the first keys of their lines, and note when they were used."""
+    added: dict[str, int] = {}
+    used: dict[str, int] = {}
     for hold, settlement in charges:
-        cost_nano, used_ms = added.get(hold.key.id, (0, 0))
-        added[hold.key.id] = (
-            cost_nano + settlement.cost_nano,
-            max(used_ms, settlement.ended_ms),
-        )
+        origin, key = hold.key.line.id, hold.key.id
+        added[origin] = added.get(origin, 0) + settlement.cost_nano
+        used[key] = max(used.get(key, 0), settlement.ended_ms)
     spent = read_numbers(connection, _READ_SPENT, added)
-    for key_id, (cost_nano, _) in added.items():
-        spent[key_id] += cost_nano
-    rows = [(key_id, spent[key_id], used_ms) for key_id, (_, used_ms) in added.items()]
+    for origin, cost_nano in added.items():
+        spent[origin] += cost_nano
+    rows = [(id_, spent.get(id_), used.get(id_)) for id_ in {**added, **used}]
     run_rows(connection, _WRITE_SPENT, rows)
     return spent
 
 
 def _settle(connection: sqlite3.Connection, items: Sequence[Item]) -> None:
-    rows = [
-        (i.hold.admission.request_id, *_close(i), *_common_prices(_price(i)), *_costs(i))
-        for i in items
-    ]
+    rows = [(item.request_id, _price(item).id, *_close(item)) for item in items]
     if run_rows(connection, _SETTLE_REQUESTS, rows) != len(rows):
         raise NotPendingError("a request to settle is missing or was settled before")
 
@@ -149,11 +151,12 @@ def _open(item: Item) -> tuple[Cell, ...]:
         admission.request_id,
         hold.account.id,
         hold.key.id,
+        None if hold.budget is None else hold.budget.id,
         admission.model,
         admission.stream,
         admission.hold_nano,
-        *_common_prices(_price(item)),
         admission.started_ms,
+        _price(item).id,
     )
 
 
@@ -161,10 +164,10 @@ def _close(item: Item) -> tuple[Cell, ...]:
     """Return the columns of the end, or those of a pending request."""
     settlement = item.settlement
     if settlement is None:
-        return _pending(item.hold.admission)
-    tokens = settlement.tokens
+        return ("pending", item.hold.admission.provider, 0, "pending", None, *_NOTHING_USED)
+    tokens, is_posted = settlement.tokens, settlement.is_posted
     return (
-        "posted" if settlement.is_posted else "voided",
+        "posted" if is_posted else "voided",
         settlement.provider,
         settlement.attempts,
         settlement.outcome,
@@ -172,48 +175,24 @@ def _close(item: Item) -> tuple[Cell, ...]:
         tokens.input,
         tokens.cached_input,
         tokens.cache_write,
+        tokens.cache_write_1h,
         tokens.output,
+        write_extras(tokens, settlement.tool_calls),
         settlement.cost_nano,
         settlement.estimated,
         settlement.first_byte_ms,
         settlement.ended_ms,
-        tokens.cache_write_1h,
-        settlement.web_searches,
-        settlement.price_rule,
-        settlement.price.cache_write_1h,
-        settlement.price.web_search,
+        settlement.provider_cost_nano if is_posted else None,
+        settlement.reported_cost_nano if is_posted else None,
     )
 
 
-def _budget_id(item: Item) -> int | None:
-    budget = item.hold.budget
-    return None if budget is None else budget.id
+_NOTHING_USED: Final = (0, 0, 0, 0, 0, None, 0, 0, None, None, None, None)
 
 
-def _pending(admission: Admission) -> tuple[Cell, ...]:
-    price = admission.price
-    return (
-        *("pending", admission.provider, 0, "pending", None, 0, 0, 0, 0, 0, 0, None, None),
-        *(0, 0, "", price.cache_write_1h, price.web_search),
-    )
-
-
-def _costs(item: Item) -> tuple[int | None, int | None]:
-    """Return what the provider bills: columns that only charged requests have."""
-    settlement = item.settlement
-    if settlement is None or not settlement.is_posted:
-        return (None, None)
-    return (settlement.provider_cost_nano, settlement.reported_cost_nano)
-
-
-def _price(item: Item) -> Price:
+def _price(item: Item) -> AppliedPrice:
     """Return the price that applied or, until the end, the one that the hold was computed from."""
     return item.hold.admission.price if item.settlement is None else item.settlement.price
-
-
-def _common_prices(price: Price) -> tuple[int, ...]:
-    """The prices that all versions of the schema have."""
-    return (price.input, price.cached_input, price.cache_write, price.output, price.request)
 
 
 def _charge(hold: Hold, settlement: Settlement, now_ms: int) -> Draft:

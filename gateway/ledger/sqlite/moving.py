@@ -15,7 +15,13 @@ from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.backup import sync_folder
 from gateway.ledger.sqlite.files import check_absence
 from gateway.ledger.sqlite.reasons import explain
-from gateway.ledger.sqlite.schema import MIGRATIONS, connect_empty, run_scripts, transaction
+from gateway.ledger.sqlite.schema import (
+    VERSION,
+    connect_empty,
+    list_columns,
+    make_tables,
+    transaction,
+)
 
 _LEFT_OUT: Final = ("changes", "checkpoints", "sessions", "signin_links", "replays")
 """Tables that concern the processes that use this database, and the browsers signed in by it."""
@@ -43,17 +49,18 @@ def make_ledger(
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
         LedgerError: the file cannot be made.
     """
-    if not 0 < version <= len(MIGRATIONS):
-        raise BadRecord(f"schema version {version} is not among those this gateway knows")
+    if version != VERSION:
+        raise BadRecord(
+            f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
+        )
     check_absence(path)
     part = path.with_name(f".{path.name}.part")
     _remove(part)
     try:
         with closing(connect_empty(part)) as connection:
             with transaction(connection):
-                run_scripts(connection, 0, version)
+                make_tables(connection)
                 _insert_all(connection, records)
-                run_scripts(connection, version, len(MIGRATIONS))
             report = run_audit(connection, full=True, now_ms=now_ms)
         if report.ok:
             os.link(part, path)  # unlike a renaming it fails where a file has the name by now
@@ -66,7 +73,9 @@ def make_ledger(
 
 
 def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -> None:
-    columns = {table: _list_columns(connection, table) for table in _list_tables(connection)}
+    columns = {
+        table: frozenset(list_columns(connection, table)) for table in _list_tables(connection)
+    }
     connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
     for record in records:
         unknown = record.row.keys() - columns.get(record.table, frozenset())
@@ -89,11 +98,6 @@ def _compose(table: str, columns: tuple[str, ...]) -> str:
 def _list_tables(connection: sqlite3.Connection) -> list[str]:
     left_out = "[" + ", ".join(f'"{name}"' for name in _LEFT_OUT) + "]"
     return [name for (name,) in connection.execute(_TABLES, (left_out,))]
-
-
-def _list_columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-    return frozenset(name for (name,) in rows)
 
 
 def _remove(part: Path) -> None:

@@ -1,11 +1,13 @@
-"""The database file: created, opened, and migrated to the schema of this version."""
+"""The database file: created, opened, and upgraded to the schema of this version."""
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
@@ -21,21 +23,13 @@ from gateway.ledger.sqlite.files import (
     take_lock,
 )
 from gateway.ledger.sqlite.reasons import explain, find_access_obstacle
+from gateway.money import Price
+from gateway.prices import AppliedPrice, read_price
 
-MIGRATIONS: Final = (
-    "schema.sql",
-    "console.sql",
-    "prices.sql",
-    "limits.sql",
-    "observations.sql",
-    "calls.sql",
-    "tokens.sql",
-    "failures.sql",
-    "budgets.sql",
-    "provider_costs.sql",
-    "alerts.sql",
-)
-"""Script n migrates version n to version n + 1; `PRAGMA user_version` is the version."""
+VERSION: Final = 12
+"""The version of `schema.sql`, kept as `PRAGMA user_version`."""
+UPGRADES: Final = {11: "from_11.sql"}
+"""By the version that is upgraded: the script that fills the tables whose columns differ now."""
 
 OLDEST_SQLITE: Final = (3, 37, 0)
 """The first version with STRICT tables."""
@@ -75,15 +69,15 @@ def connect(
 ) -> sqlite3.Connection:
     """Open a connection in autocommit mode to a database of the current schema.
 
-    An older database is migrated, after a copy of it was written beside it. `is_locked` says that
-    the caller has the lock of the serving process. `begin` is told when the copy and the migration
+    An older database is upgraded, after a copy of it was written beside it. `is_locked` says that
+    the caller has the lock of the serving process. `begin` is told when the copy and the upgrade
     begin.
 
     Raises:
         FilesLost: a gateway serves from files that lost these names.
         LedgerError: the file is missing and `create` is False, or should not be; it is no ledger;
-            its version is newer than this program's; or it is older, and a gateway serves from it
-            or no copy can be written.
+            its version is newer than this program's, or too old; or it is older, and a gateway
+            serves from it or no copy can be written.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
@@ -91,8 +85,8 @@ def connect(
         try:
             connection = _open(path, create=create)
             until_ready.callback(connection.close)
-            if _prepare(connection, path) < len(MIGRATIONS):
-                _migrate(connection, path, is_locked=is_locked, begin=begin)
+            if _prepare(connection, path) < VERSION:
+                _upgrade(connection, path, is_locked=is_locked, begin=begin)
         except (OSError, sqlite3.Error) as error:
             raise explain(path, error) from error
         until_ready.pop_all()
@@ -206,10 +200,15 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
             f"{path}: not a ledger, but another program's database; name another file as [storage]"
             " path"
         )
-    if version > len(MIGRATIONS):
+    if 0 < version < min(UPGRADES):
+        raise LedgerError(
+            f"{path}: schema version {version} is older than this gateway can upgrade"
+            f" ({min(UPGRADES)}); start the gateway of the version between once"
+        )
+    if version > VERSION:
         raise LedgerError(
             f"{path}: schema version {version} is newer than this gateway knows "
-            f"({len(MIGRATIONS)}); run a newer gateway"
+            f"({VERSION}); run a newer gateway"
         )
 
 
@@ -218,32 +217,103 @@ def read_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _migrate(
+def _upgrade(
     connection: sqlite3.Connection, path: Path, *, is_locked: bool, begin: Callable[[str], None]
 ) -> None:
-    """Copy the database and run the missing scripts in one transaction.
+    """Copy the database and make it one of this version, in one transaction.
 
     A second process then finds it done. A gateway that serves must not be running: it would be of
     an older version and would not write what is new.
     """
-    step = f"migrating to version {len(MIGRATIONS)} of the schema"
+    step = f"upgrading to version {VERSION} of the schema"
     begin(step)
+    connection.execute("PRAGMA foreign_keys = OFF")  # tables are filled in any order
+    # What an operator has added refers to our tables by their names, also while those are renamed.
+    connection.execute("PRAGMA legacy_alter_table = ON")
     with ExitStack() as until_committed, transaction(connection):
         version = read_version(connection)
-        if 0 < version < len(MIGRATIONS):
+        if 0 < version < VERSION:
             if not is_locked:
                 until_committed.callback(os.close, _lock_out_servers(path))
             _copy_aside(path, version, begin)
             begin(step)
-        run_scripts(connection, version, len(MIGRATIONS))
+            _rebuild(connection, UPGRADES[version])
+        elif version == 0:
+            make_tables(connection)
+    connection.execute("PRAGMA legacy_alter_table = OFF")
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
-def run_scripts(connection: sqlite3.Connection, version: int, wanted: int) -> None:
-    """Take the schema from one version to another, inside the caller's transaction."""
-    for script in MIGRATIONS[version:wanted]:
-        for statement in _split_statements(_read_script(script)):
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {wanted}")
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of this version, inside the caller's transaction."""
+    _run_script(connection, "schema.sql")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _rebuild(connection: sqlite3.Connection, script: str) -> None:
+    """Make the gateway's tables anew and fill them from the old ones, so that nothing old is left.
+
+    An operator's own tables and views stay; columns, indexes and triggers added to ours are in the
+    copy alone. Raises sqlite3.Error for a table of ours that has lost a column.
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
+        make_tables(empty)
+        ours = {table for _, _, table, _ in empty.execute(_OBJECTS)}
+    old = connection.execute(_OBJECTS).fetchall()
+    tables = [name for kind, name, _, _ in old if kind == "table" and name in ours]
+    for kind, name, table, _ in old:
+        if kind == "view" or (kind != "table" and table in ours):
+            connection.execute(f'DROP {kind} "{name}"')
+    for name in tables:
+        connection.execute(f"ALTER TABLE {name} RENAME TO before_{name}")
+    make_tables(connection)
+    connection.create_function("write_price", 8, _write_price, deterministic=True)
+    connection.create_function("price_id", 1, lambda text: read_price(text).id, deterministic=True)
+    filled = _FILLED.findall(_read_script(script))
+    for name in tables:
+        if name not in filled:
+            _copy_rows(connection, name)
+    _run_script(connection, script)
+    for name in tables:
+        connection.execute(f"DROP TABLE before_{name}")
+    for kind, _, _, sql in old:
+        if kind == "view":
+            connection.execute(sql)
+
+
+def _copy_rows(connection: sqlite3.Connection, table: str) -> None:
+    names = ", ".join(list_columns(connection, table))
+    connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM before_{table}")  # noqa: S608
+
+
+_FILLED: Final = re.compile(r"^INSERT INTO (\w+)$", re.MULTILINE)
+"""Matches the tables that a script fills."""
+_OBJECTS: Final = (
+    "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+    " WHERE sql NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+)
+
+
+@lru_cache(maxsize=1024)
+def _write_price(rule: str, *amounts: int) -> str:
+    """Write a price of version 11, whose amounts come in the order of `Price`."""
+    input_, output, cached, write, request, hour, search = amounts
+    price = Price(input_, output, cached, write, request, hour, search)
+    return AppliedPrice(price, rule).text
+
+
+def list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    return [name for (name,) in rows]
+
+
+def _run_script(connection: sqlite3.Connection, name: str) -> None:
+    for statement in _split_statements(_read_script(name)):
+        connection.execute(statement)
+
+
+def _read_script(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _copy_aside(path: Path, version: int, begin: Callable[[str], None]) -> None:
@@ -276,10 +346,6 @@ def _lock_out_servers(path: Path) -> int:
         raise LedgerError(
             f"{path}: a gateway of an older version serves from it; restart that one first"
         ) from error
-
-
-def _read_script(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _split_statements(script: str) -> Iterator[str]:

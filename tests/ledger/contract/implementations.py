@@ -45,6 +45,9 @@ class Storage(Protocol):
     def fail_commits(self) -> AbstractContextManager[None]:
         """Let every commit of the serving process fail, inside the context."""
 
+    def refuse_rows(self) -> None:
+        """Let the database refuse each new row of `requests`, and take all else."""
+
     def spoil(self) -> None:
         """Change a balance without an entry, as no program of ours would."""
 
@@ -62,6 +65,13 @@ class SqliteStorage:
 
     def open_books(self, *, clock: Clock) -> Books:
         return SqliteBooks(self._path, create=True, clock=clock)
+
+    def refuse_rows(self) -> None:
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.execute(
+                "CREATE TRIGGER refuse BEFORE INSERT ON requests"
+                " BEGIN SELECT raise(ABORT, 'refused'); END"
+            )
 
     def spoil(self) -> None:
         with closing(sqlite3.connect(self._path)) as connection, connection:
@@ -89,6 +99,9 @@ class SharedMemory:
             yield
         finally:
             self._disk.failing = False
+
+    def refuse_rows(self) -> None:
+        raise NotImplementedError
 
     def spoil(self) -> None:
         next(iter(self._storage.accounts.values())).balance_nano += 1

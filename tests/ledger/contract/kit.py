@@ -28,6 +28,7 @@ from gateway.ledger import (
     StoredSecret,
 )
 from gateway.money import Price, Tokens
+from gateway.prices import AppliedPrice
 from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation
 
 WAIT_SECONDS: Final = 30.0
@@ -35,7 +36,9 @@ WAIT_SECONDS: Final = 30.0
 SHORT_SECONDS: Final = 0.3
 """In place of the five seconds that a caller waits for a commit."""
 NOW_MS: Final = 1_700_000_000_000
-PRICE: Final = Price(input=150, output=600, cached_input=75, cache_write=150, request=3)
+PRICE: Final = AppliedPrice(
+    Price(input=150, output=600, cached_input=75, cache_write=150, request=3)
+)
 TOKENS: Final = Tokens(input=100, cached_input=20, cache_write=5, output=50)
 NO_TERMS: Final = KeyTerms()
 
@@ -162,9 +165,8 @@ def settlement(
         attempts=2,
         status=200,
         tokens=TOKENS,
-        web_searches=0,
-        price=Price(0, 0, 0, 0, cost_nano),
-        price_rule="",
+        tool_calls={},
+        price=AppliedPrice(Price(0, 0, 0, 0, cost_nano)),
         cost_nano=cost_nano,
         estimated=False,
         first_byte_ms=12,

@@ -46,6 +46,10 @@ class PostgresStorage:
         finally:
             self._become("default_transaction_read_only = off")
 
+    def refuse_rows(self) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute("ALTER TABLE requests ADD CHECK (hold_nano < 0) NOT VALID")
+
     def spoil(self) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")

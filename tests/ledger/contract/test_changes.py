@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+import pytest
+
+from gateway.errors import InsufficientBalance
 from gateway.ledger import EndedKey, KeyTerms, StoredSecret, TermChanges, Terms
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
@@ -165,7 +168,7 @@ async def test_a_key_expires_by_the_clock(place: Place) -> None:
 
 
 async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
-    """The new one has the old one's terms and the rest of its cap."""
+    """The new one has the old one's terms, and shares its cap."""
     digest, new = place.seed(terms=KeyTerms(("m",), name="n", cap_nano=100)), b"n" * 32
     async with place.serve() as ledger:
         old = find_key(ledger, digest)
@@ -175,8 +178,13 @@ async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
             books.keys.replace(old.id, stored, grace_ms=60_000)
         await ledger.refresh()
         assert old.terms.expires_ms == NOW_MS + 60_000
-        assert find_key(ledger, new).terms == KeyTerms(("m",), name="n", cap_nano=70)
-        assert find_key(ledger, new).spent_nano == 0
+        key = find_key(ledger, new)
+        assert key.terms == KeyTerms(("m",), name="n", cap_nano=100)
+        assert (key.line, key.spent_nano) == (old.line, 30)
+        await charge(ledger, key, 70)
+        assert old.spent_nano == key.spent_nano == 100
+        with pytest.raises(InsufficientBalance, match="cap is reached"):
+            ledger.hold(old, admission())
 
 
 @needs(Needs.PROCESSES)

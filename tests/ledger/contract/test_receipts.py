@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from gateway.ledger import Correction, Spent
-from gateway.money import Price
+from gateway.money import Price, Tokens
+from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,
@@ -36,10 +41,43 @@ async def test_a_receipt_has_all_that_was_admitted_and_settled(place: Place) -> 
             assert (receipt.state, receipt.outcome, receipt.status) == ("posted", "complete", 200)
             assert (receipt.model, receipt.provider, receipt.stream) == ("demo/echo", "other", True)
             assert (receipt.tokens, receipt.estimated) == (TOKENS, False)
-            assert receipt.price == Price(0, 0, 0, 0, 77), "the price that applied in the end"
+            assert receipt.price == AppliedPrice(Price(0, 0, 0, 0, 77)), "what applied in the end"
             assert (receipt.hold_nano, receipt.cost_nano, receipt.attempts) == (1000, 77, 2)
             assert (receipt.started_ms, receipt.ended_ms) == (NOW_MS, NOW_MS + 1000)
             assert (receipt.first_byte_ms, receipt.corrections) == (12, ())
+
+
+MOST = 2**63 - 1
+ODD = AppliedPrice(
+    Price(10**21, 2, 3, 4, 5, 6, 7, 8, None, 0, 10**21, 1_200_000, {"maps": 9, "x_search": 10**15}),
+    "input_above 5, hours 01:00-04:00 \"'\\",
+)
+USED = Tokens(1, 2, 3, 4, 5, media={"audio_input": 1, "image_output": 4})
+CALLS = {"web_search": 3, "maps": 10_000, "a": MOST}
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["one commit", "two commits"])
+async def test_a_receipt_has_media_tools_and_the_whole_price(place: Place, *, waits: bool) -> None:
+    """Also once the process that charged it is gone."""
+    digest = place.seed()
+    end = replace(
+        settlement(5, reported_cost_nano=4), tokens=USED, tool_calls=CALLS, price=ODD, cost_nano=5
+    )
+    async with place.serve() as ledger:
+        for number in range(3):
+            asked = replace(admission(stream=True, id_=f"req_{number}"), price=ODD)
+            hold = ledger.hold(find_key(ledger, digest), asked)
+            if waits:
+                await ledger.wait_admitted(hold)
+            pending = await read_receipt(ledger, f"req_{number}")
+            assert (pending.state, pending.price) == ("pending", ODD)
+            await ledger.settle(hold, end)
+    async with place.serve() as ledger:
+        for number in range(3):
+            receipt = await read_receipt(ledger, f"req_{number}")
+            assert (receipt.tokens, receipt.tool_calls) == (USED, CALLS)
+            assert (receipt.price, receipt.price.text) == (ODD, ODD.text)
+            assert receipt.cost_nano == 5
 
 
 async def test_a_receipt_is_there_from_the_hold_on(place: Place) -> None:

@@ -26,6 +26,7 @@ from gateway.ledger import (
     UsageGroup,
     sum_costs,
 )
+from gateway.ledger.base import Line
 from gateway.times import DAY_MS, format_day
 from tests.ledger.memory.budgets import MemoryBudgets
 from tests.ledger.memory.storage import MemoryStorage, Request
@@ -149,11 +150,17 @@ class _Keys:
     clock: Callable[[], int]
 
     def create(
-        self, account: str, terms: KeyTerms, new: StoredSecret, *, own: Allowance | None = None
+        self,
+        account: str,
+        terms: KeyTerms,
+        new: StoredSecret,
+        *,
+        own: Allowance | None = None,
+        line: Line | None = None,
     ) -> KeyView:
         if own is not None:
             terms = replace(terms, budget_id=self.budgets.create(account, None, own).id)
-        key = Key(new.id, self.storage.accounts[account], terms)
+        key = Key(new.id, self.storage.accounts[account], terms, line or Line(new.id))
         key.budget = self.budgets.find_of(terms)
         self.storage.keys[new.digest] = key
         return self._show(key)
@@ -165,16 +172,18 @@ class _Keys:
         terms = replace(key.terms, **changes)
         if terms != key.terms:
             key.terms = terms
+        if "cap_nano" in changes:
+            for one in self.storage.keys.values():
+                if one.line is key.line:
+                    one.terms = replace(one.terms, cap_nano=changes["cap_nano"])
         key.budget = self.budgets.find_of(terms)
         return self._show(key)
 
     def replace(self, old_id: str, new: StoredSecret, *, grace_ms: int) -> KeyView:
         old = self._find(old_id)
         terms = old.terms
-        if terms.cap_nano is not None:
-            terms = replace(terms, cap_nano=terms.cap_nano - old.spent_nano)
         old.terms = replace(old.terms, expires_ms=self.clock() + grace_ms)
-        return self.create(old.account.name, terms, new)
+        return self.create(old.account.name, terms, new, line=old.line)
 
     def revoke(self, key_id: str) -> KeyView:
         key = self._find(key_id)

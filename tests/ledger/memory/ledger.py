@@ -19,6 +19,7 @@ from gateway.errors import (
 )
 from gateway.ledger import (
     COMMIT_SECONDS,
+    MAX_INTEGER,
     Account,
     Admission,
     Budget,
@@ -31,6 +32,7 @@ from gateway.ledger import (
     Spent,
     refuse_spent,
 )
+from gateway.ledger.serving.memory import MOST_SPENT_NANO, check_admission, make_void
 from gateway.times import DAY_MS
 from tests.ledger.memory.storage import MemoryStorage, Request
 
@@ -139,7 +141,11 @@ class MemoryLedger:
         return hold
 
     async def confirm(self, hold: Hold) -> None:
-        """Do nothing: no other process serves from this storage."""
+        try:
+            await self.wait_admitted(hold)
+        except LedgerUnavailable:
+            _ = self.settle(hold, make_void(hold.admission))
+            raise
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
         if not hold.resolved:
@@ -270,16 +276,15 @@ class MemoryLedger:
 
 def check_funds(key: Key, admission: Admission) -> None:
     """Decide who may spend; the order says which refusal counts."""
-    cap_nano = math.inf if key.terms.cap_nano is None else key.terms.cap_nano
-    if admission.hold_nano < 0:
-        raise ValueError("a hold cannot be negative")
+    cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
+    check_admission(admission)
     if key.account.balance_nano <= 0:
         raise InsufficientBalance("balance")
     if key.spent_nano >= cap_nano:
         raise InsufficientBalance("This key's spending cap is reached.")
     if key.budget is not None and key.budget.is_spent(admission.started_ms):
         raise refuse_spent(key.budget)
-    if key.account.available_nano <= 0:
+    if key.account.available_nano <= 0 or key.account.held_nano + admission.hold_nano > MAX_INTEGER:
         raise BalanceHeld("balance")
     if key.spent_nano + key.held_nano >= cap_nano:
         raise BalanceHeld("The rest of the spending cap is held.")
@@ -291,7 +296,7 @@ def _hold_more(hold: Hold, amount_nano: int) -> None:
     more_nano = max(amount_nano, 0)
     hold.amount_nano += more_nano
     hold.account.held_nano += more_nano
-    hold.key.held_nano += more_nano
+    hold.key.line.held_nano += more_nano
     if hold.budget is not None:
         hold.budget.held_nano += more_nano
 
@@ -300,7 +305,7 @@ def _drop(hold: Hold) -> None:
     assert not hold.resolved, "a hold is released once"
     hold.resolved = True
     hold.account.held_nano -= hold.amount_nano
-    hold.key.held_nano -= hold.amount_nano
+    hold.key.line.held_nano -= hold.amount_nano
     if hold.budget is not None:
         hold.budget.held_nano -= hold.amount_nano
 

@@ -85,7 +85,7 @@ class MemoryStorage:
         request.settlement = settlement
         if settlement.is_posted:
             key = request.key
-            key.spent_nano += settlement.cost_nano
+            key.line.spent_nano += settlement.cost_nano
             amount_nano, request_id = -settlement.cost_nano, request.admission.request_id
             self.post(key.account, "charge", amount_nano, created_ms=now_ms, request_id=request_id)
             if request.budget is not None:
@@ -104,7 +104,7 @@ class MemoryStorage:
             if request.is_pending:
                 request.interrupted_ms = now_ms
         for key in self.keys.values():
-            key.held_nano = key.account.held_nano = 0
+            key.line.held_nano = key.account.held_nano = 0
         for budget in self.budgets.values():
             budget.held_nano = 0
 
@@ -140,8 +140,7 @@ class MemoryStorage:
             attempts=ended.attempts,
             status=ended.status,
             tokens=ended.tokens,
-            web_searches=ended.web_searches,
-            price_rule=ended.price_rule,
+            tool_calls=ended.tool_calls,
             cost_nano=ended.cost_nano,
             estimated=ended.estimated,
             first_byte_ms=ended.first_byte_ms,

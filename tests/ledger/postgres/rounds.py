@@ -9,6 +9,7 @@ from gateway.ledger.postgres.serving.messages import (
     Answer,
     read_answer,
     write_admissions,
+    write_prices,
     write_raises,
     write_settlements,
 )
@@ -16,7 +17,7 @@ from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.rounds import Item
 from gateway.times import unix_ms
 
-ROUND = "SELECT run_round(?, ?, ?, ?, ?, ?)"
+ROUND = "SELECT run_round(?, ?, ?, ?, ?, ?, ?)"
 
 
 def run_round(
@@ -36,6 +37,7 @@ def run_round(
         write_settlements(ended, clock_ms).decode(),
         write_raises(raised).decode(),
         write_admissions(asked, (), clock_ms).decode(),
+        write_prices((*ended, *asked), ())[0].decode(),
         now_ms,
     )
     row = session.execute(ROUND, values).fetchone()

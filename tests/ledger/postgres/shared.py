@@ -22,7 +22,7 @@ from gateway.ledger import (
     Terms,
 )
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.postgres.nodes import SILENCE_SECONDS
+from gateway.ledger.postgres.schema import SILENCE_SECONDS
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.request_ids import make_request_id
 from gateway.times import unix_ms

@@ -17,6 +17,8 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.sql.audit import prove
+from gateway.money import Price
+from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
 from tests.ledger.postgres.rounds import run_round, write_requests
@@ -25,13 +27,17 @@ from tests.support.postgres import Cluster
 
 OVER_MS = NOW_MS + 40 * DAY_MS
 """In the next month but one."""
+
+
+DEARER = "price_id = (SELECT max(price_id) FROM requests WHERE state = 'pending')"
+SEARCHES = AppliedPrice(Price(0, 0, 0, 0, request=70, web_search=1000))
+ADD_PRICE = f"INSERT INTO prices VALUES ({SEARCHES.id}, '{SEARCHES.text}')"
 SPOILED = {
     "UPDATE accounts SET held_nano = held_nano + 1": "account 1: held is 2001, its pending requests"
-    " hold 2000 nano-units; it has 2 in flight, and 2 pending",
-    "UPDATE accounts SET in_flight = 3": "account 1: held is 2000, its pending requests hold 2000"
-    " nano-units; it has 3 in flight, and 2 pending",
+    " hold 2000 nano-units",
+    "UPDATE accounts SET in_flight = 3": "account 1: it has 3 in flight, and 2 requests pending",
     "UPDATE keys SET held_nano = 0 WHERE held_nano > 0": "held is 0, its pending requests hold 2000",
-    "UPDATE keys SET in_flight = 1 WHERE in_flight > 1": "it has 1 in flight, and 2 pending",
+    "UPDATE keys SET in_flight = 1 WHERE in_flight > 1": ": it has 1 in flight, and 2 requests pending",
     "UPDATE budgets SET held_nano = 5": "budget 1: held is 5, its pending requests hold 0 nano-units",
     "UPDATE requests SET key_id = 'k'": ": it has no key of its account",
     "UPDATE requests SET account_id = 9 WHERE state = 'pending'": ": it has no key of its account",
@@ -39,11 +45,15 @@ SPOILED = {
     "UPDATE entries SET account_id = 9 WHERE id = 2": "entry 2: it has no account",
     "UPDATE entries SET request_id = 'req_x' WHERE kind = 'correction'": "it corrects request req_x,"
     " which is missing",
-    "UPDATE requests SET output_price_nano = 1000000 WHERE state = 'posted'": "its cost is 70, its"
-    " tokens at its prices make 120 nano-units",
-    "UPDATE requests SET request_price_nano = 71 WHERE state = 'posted'": "its cost is 70, its tokens",
-    "UPDATE requests SET web_searches = 1, web_search_price_nano = 1000": "its prices make 71 nano",
-    "UPDATE requests SET input_price_nano = 9000000000000000000": "make 900000000000070 nano-units",
+    "UPDATE prices SET price = jsonb_set(price::jsonb, '{output}', '9')::text": "its text is not that",
+    "DELETE FROM prices WHERE price LIKE '%150%'": " is missing",
+    "UPDATE prices SET price = '[]'": "its text is not that of the price that was applied",
+    f"UPDATE requests SET {DEARER} WHERE state = 'posted'": "its cost is 70, its usage at its price makes"
+    " 4 nano-units",
+    f"WITH added AS ({ADD_PRICE}) UPDATE requests SET price_id = {SEARCHES.id},"
+    """ extras = '{"tools":{"web_search":1}}' WHERE state = 'posted'""": "at its price makes 71 nano-units",
+    f"UPDATE requests SET {DEARER}, input_tokens = 9000000000000000000 WHERE state = 'posted'": "its"
+    " price makes 1350000000000004 nano-units",
     "UPDATE requests SET outcome = 'complete' WHERE state = 'pending'": ": pending, complete: its end",
     "UPDATE requests SET outcome = 'pending' WHERE state = 'posted'": ": posted, pending: its end",
     "UPDATE requests SET ended_ms = 1 WHERE state = 'pending'": ": pending, pending: its end, status",

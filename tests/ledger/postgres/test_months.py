@@ -27,10 +27,9 @@ BOOKS_MS = NOW_MS + 60 * DAY_MS
 NEW_YEARS_EVE = "2031-12-31 23:30+00"
 ROW = """
     INSERT INTO requests (
-        id, account_id, key_id, model, provider, stream, hold_nano, state, outcome, started_ms,
-        input_price_nano, output_price_nano, cached_input_price_nano, cache_write_price_nano,
-        request_price_nano
-    ) VALUES (?, 1, 'k', 'm', 'p', 0, 0, 'pending', 'pending', ?, 0, 0, 0, 0, 0)
+        id, account_id, key_id, model, provider, stream, hold_nano, price_id, state, outcome,
+        started_ms
+    ) VALUES (?, 1, 'k', 'm', 'p', 0, 0, 0, 'pending', 'pending', ?)
     RETURNING tableoid::regclass::text
 """
 END = "UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = started_ms"

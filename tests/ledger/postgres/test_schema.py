@@ -12,7 +12,8 @@ from gateway.ledger import LedgerError, LedgerMissing
 from gateway.ledger.postgres import schema
 from gateway.ledger.postgres.schema import (
     FUNCTIONS,
-    MIGRATIONS,
+    UPGRADES,
+    VERSION,
     check_database,
     open_session,
 )
@@ -21,26 +22,24 @@ from tests.ledger.databases import ask
 from tests.support.databases import need_server
 from tests.support.postgres import name_of, run_cluster
 
-TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+COUNT_TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 
 
 def test_it_is_made_when_told_and_then_found(postgres_url: str) -> None:
     with pytest.raises(LedgerMissing, match="it has no ledger yet"):
         open_session(postgres_url)
     with closing(connect(postgres_url)) as session:
-        assert ask(session, TABLES) == 0
+        assert ask(session, COUNT_TABLES) == 0
     open_session(postgres_url, create=True).close()
     for create in (False, True):
         with closing(open_session(postgres_url, create=create)) as session:
             assert not session.in_transaction
-            assert session.execute("SELECT version FROM schema_version").fetchall() == [
-                (len(MIGRATIONS),)
-            ]
+            assert session.execute("SELECT version FROM schema_version").fetchall() == [(VERSION,)]
 
 
 def test_every_script_is_run() -> None:
     folder = Path(schema.__file__).parent
-    run = {name for scripts in MIGRATIONS for name in scripts} | set(FUNCTIONS)
+    run = {*schema.TABLES, *UPGRADES.values(), *FUNCTIONS}
     assert run == {path.name for path in folder.glob("*.sql")}
 
 
@@ -65,7 +64,7 @@ def test_another_programs_database_is_left_alone(postgres_url: str) -> None:
         session.run("CREATE TABLE accounts (id int)")
         with pytest.raises(LedgerError, match="another program's database"):
             open_session(postgres_url, create=True)
-        assert ask(session, TABLES) == 1
+        assert ask(session, COUNT_TABLES) == 1
 
 
 def test_two_that_come_at_once_make_one(postgres_url: str) -> None:
@@ -99,7 +98,7 @@ def test_a_check_makes_nothing_and_knows_a_ledger() -> None:
     with run_cluster(need_server()) as cluster:
         url = cluster.make_database()
         assert check_database(url) is False
-        assert cluster.run_sql(f"{TABLES};", name_of(url)).strip() == "0"
+        assert cluster.run_sql(f"{COUNT_TABLES};", name_of(url)).strip() == "0"
         open_session(url, create=True).close()
         assert check_database(url) is True
         name = name_of(url)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.ledger import Account, EndedKey, Key, KeyTerms, Receipt, Spent
+from gateway.ledger.base import Line
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory, take_hold
 from gateway.ledger.serving.observer import Observer
@@ -15,7 +16,7 @@ from gateway.ledger.serving.sums import Observations
 from gateway.ledger.serving.writer import Writer
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 
-KEY = Key("key_1", Account(1, "a", False, 5000), KeyTerms())
+KEY = Key("key_1", Account(1, "a", False, 5000), KeyTerms(), Line("key_1"))
 
 
 @dataclass

@@ -22,7 +22,7 @@ DIGEST = b"d" * 32
 
 def make_snapshot(balance_nano: int = 1000, **account: object) -> Snapshot:
     row = Account(1, "a", suspended=bool(account.get("suspended")), balance_nano=balance_nano)
-    return Snapshot((row,), (KeyRow("k", 1, DIGEST, KeyTerms(cap_nano=5000), None, 0),))
+    return Snapshot((row,), (KeyRow("k", 1, DIGEST, KeyTerms(cap_nano=5000), None, "k", 0),))
 
 
 def find(memory: Memory) -> Key:
@@ -37,7 +37,9 @@ def test_changes_reach_the_objects_that_requests_have() -> None:
     memory.apply(make_snapshot())
     key, account = find(memory), find(memory).account
     take_hold(key, admission(100))
-    changed = KeyRow("k", 1, DIGEST, KeyTerms(name="n"), revoked_ms=None, spent_nano=7)
+    changed = KeyRow(
+        "k", 1, DIGEST, KeyTerms(name="n"), revoked_ms=None, origin_id="k", spent_nano=7
+    )
     memory.apply(Snapshot(make_snapshot(balance_nano=30, suspended=True).accounts, (changed,)))
     assert (find(memory) is key, list(memory.accounts())) == (True, [account])
     assert (account.balance_nano, account.suspended, account.held_nano) == (30, True, 100)
@@ -69,7 +71,8 @@ def test_the_smallest_rest_is_enough_and_none_is_not(
     memory = Memory(lambda: 0)
     memory.apply(make_snapshot(balance_nano))
     key = find(memory)
-    key.spent_nano, key.held_nano, key.account.held_nano = spent_nano, held_nano, held_nano
+    key.line.spent_nano = spent_nano
+    key.line.held_nano = key.account.held_nano = held_nano
     if refusal is None:
         take_hold(key, admission(10**9))
         assert key.held_nano == key.account.held_nano == held_nano + 10**9
@@ -98,7 +101,8 @@ def make_row(
 ) -> KeyRow:
     digest = number.to_bytes(32, "big")
     terms = KeyTerms(expires_ms=expires_ms)
-    return KeyRow(f"key_{number}", 1, digest, terms, revoked_ms, spent_nano=0)
+    key_id = f"key_{number}"
+    return KeyRow(key_id, 1, digest, terms, revoked_ms, origin_id=key_id, spent_nano=0)
 
 
 def count(memory: Memory, numbers: range) -> int:

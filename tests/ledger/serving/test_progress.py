@@ -14,7 +14,7 @@ from gateway.ledger import open_ledger
 from gateway.ledger.serving import progress
 from gateway.ledger.sqlite import schema
 from tests.ledger.kit import make_place
-from tests.long.million import History, fill_first_version
+from tests.long.million import History, fill_version_11
 
 SMALL: Final = History(requests=60, days=3, models=3, keys=4, models_per_key=2)
 
@@ -26,19 +26,19 @@ async def test_a_long_start_tells_its_steps(
     monkeypatch.setattr(progress, "TELL_SECONDS", 0.001)
     monkeypatch.setattr(schema, "BUSY_MS", 60_000)
     path = tmp_path / "gateway.db"
-    fill_first_version(path, SMALL)
+    fill_version_11(path, SMALL)
     told: list[str] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
 
         def tell(text: str) -> None:
             told.append(text)
-            if "migrating" in text and other.in_transaction:
+            if "upgrading" in text and other.in_transaction:
                 other.execute("ROLLBACK")
 
         async with open_ledger(path, tell=tell):
             assert "progress" not in {task.get_name() for task in asyncio.all_tasks()}
-    step = f"migrating to version {len(schema.MIGRATIONS)} of the schema, for "
+    step = f"upgrading to version {schema.VERSION} of the schema, for "
     assert any(line.startswith(step) for line in told)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger import Account, Key, KeyTerms, Settlement
+from gateway.ledger.base import Line
 from gateway.ledger.serving.memory import QueuedHold, take_hold
 from gateway.ledger.serving.queue import Queue
 from gateway.ledger.serving.rounds import MAX_ITEMS
@@ -17,7 +18,7 @@ from tests.ledger.contract.kit import admission, settlement, void
 
 @pytest.fixture
 def key() -> Key:
-    return Key("k", Account(1, "a", suspended=False, balance_nano=10**9), KeyTerms())
+    return Key("k", Account(1, "a", suspended=False, balance_nano=10**9), KeyTerms(), Line("k"))
 
 
 def add(queue: Queue, key: Key, end: Settlement | None = None, *, since: float = 0) -> QueuedHold:

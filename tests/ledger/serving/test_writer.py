@@ -86,7 +86,7 @@ async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert all(isinstance(results[number], InternalError) for number in bad)
         assert len(caplog.records) == len(bad)
         assert ledger.writable
-        assert (key.account.balance_nano, key.account.held_nano) == (10**6 - 1600, 0)
+    assert (key.account.balance_nano, key.account.held_nano) == (10**6 - 1600, 0)
     assert_sound(place.path)
 
 
@@ -101,7 +101,7 @@ async def test_row_settled_behind_our_back_is_not_charged(tmp_path: Path) -> Non
             interrupt_pending(other, 1)
         with pytest.raises(InternalError):
             await ledger.settle(hold, settlement(100))
-        assert (key.account.balance_nano, key.account.held_nano) == (5000, 0)
+    assert (key.account.balance_nano, key.account.held_nano) == (5000, 0)
     assert_sound(place.path)
 
 

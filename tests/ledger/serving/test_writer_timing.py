@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from gateway.ledger import COMMIT_SECONDS, Account, Key, KeyTerms
+from gateway.ledger.base import Line
 from gateway.ledger.serving.memory import Memory, QueuedHold, take_hold
 from gateway.ledger.serving.rounds import Item, Report, Store
 from gateway.ledger.serving.schedule import LINGER_SECONDS, POLL_SECONDS, SHARE_SECONDS
@@ -62,7 +63,7 @@ def play(scene: Callable[[Writer, PlayedStore], Coroutine[object, object, None]]
 
 def make_hold() -> QueuedHold:
     account = Account(1, "a", suspended=False, balance_nano=10**9)
-    return take_hold(Key("k", account, KeyTerms()), admission())
+    return take_hold(Key("k", account, KeyTerms(), Line("k")), admission())
 
 
 def test_an_idle_writer_wakes_four_times_a_second_to_poll(monkeypatch: pytest.MonkeyPatch) -> None:

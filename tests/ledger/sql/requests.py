@@ -8,6 +8,7 @@ from itertools import count
 from typing import cast
 
 from gateway.ledger import Account, Hold, Key, KeyTerms, Settlement
+from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sqlite.batch import commit_requests
@@ -24,14 +25,14 @@ def make_item(
     account = Account(account_id, "", suspended=False, balance_nano=0)
     id_ = f"{find_first_id(started_ms)}{next(_numbers):016x}"
     begun = admission(id_=id_, started_ms=started_ms)
-    hold = Hold(begun, account, Key(key_id, account, KeyTerms()), begun.hold_nano)
+    hold = Hold(begun, account, Key(key_id, account, KeyTerms(), Line(key_id)), begun.hold_nano)
     return Item(hold, insert=True, settlement=settlement)
 
 
 def add_requests(connection: Connection, items: Sequence[Item], now_ms: int) -> None:
     """Write the requests and their charges at a time."""
     if isinstance(connection, sqlite3.Connection):
-        commit_requests(connection, items, now_ms)
+        commit_requests(connection, items, now_ms, set())
         return
     from gateway.ledger.postgres.session import Session
     from tests.ledger.postgres.rounds import write_requests

@@ -128,7 +128,7 @@ AT_THE_START = {
     " provider_cost_nano = NULL, reported_cost_nano = NULL WHERE state = 'posted'": "is not posted at",
 }
 LATER = {
-    "UPDATE keys SET spent_nano = spent_nano + 1": "spent is 211, the sum of its hours 210 nano-units",
+    "UPDATE keys SET spent_nano = spent_nano + 1": "spent is 211, the sum of the hours of its line 210 nano-units",
     "DELETE FROM entries WHERE kind = 'charge'": "posted without a charge",
     "UPDATE codes SET amount_nano = amount_nano + 1": "has another kind, amount",
     "UPDATE entries SET kind = 'credit' WHERE kind = 'code'": "has another kind, amount or account",
@@ -195,7 +195,7 @@ def test_requests_of_months_that_are_not_kept_may_be_gone(ledger: Ledger) -> Non
     ("sql", "problem"),
     {
         "UPDATE entries SET balance_after_nano = 0 WHERE id = 3": "entry 3: balance after",
-        "UPDATE keys SET spent_nano = spent_nano + 1": "the sum of its hours 210 nano-units",
+        "UPDATE keys SET spent_nano = spent_nano + 1": "the sum of the hours of its line 210 nano-units",
         "UPDATE hourly SET requests = requests + 1": "hour 2023-11-17T00:00Z",
         f"UPDATE hourly SET cost_nano = 0 WHERE hour * 3600000 < {KEPT_FROM_MS}": "day 2023-11-14",
         "UPDATE daily_costs SET cost_nano = cost_nano + 1": "day 2023-11-17, model demo/echo, key",

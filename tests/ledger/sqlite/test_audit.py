@@ -16,6 +16,8 @@ from gateway.ledger import LedgerMismatch
 from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.money import Price
+from gateway.prices import AppliedPrice
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query, void
 
 OPEN_UP = "DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
@@ -71,6 +73,9 @@ def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
     assert query(place.path, "SELECT max(entry_id) FROM checkpoints") == [(15,)]
 
 
+DEARER = "price_id = (SELECT price_id FROM requests WHERE state = 'pending')"
+SEARCHES = AppliedPrice(Price(0, 0, 0, 0, request=70, web_search=1000))
+ADD_PRICE = f"INSERT INTO prices VALUES ({SEARCHES.id}, '{SEARCHES.text}')"
 EVERYWHERE = {
     "UPDATE accounts SET balance_nano = balance_nano + 1": "account a: balance is",
     "UPDATE accounts SET balance_nano = 1 WHERE name = 'idle'": "account idle: balance is 1",
@@ -87,11 +92,14 @@ FULL_ONLY = {
     " WHERE state = 'pending'": "posted without a charge",
     "UPDATE hourly SET requests = requests + 1": "account a, hour 2023-11-14T22:00Z, model demo/echo,"
     " key key_",
-    "UPDATE requests SET output_price_nano = 1000000": "its cost is 70, its tokens at its prices make",
-    "UPDATE requests SET request_price_nano = 71 WHERE state = 'posted'": "its cost is 70, its tokens",
-    "UPDATE requests SET web_searches = 1, web_search_price_nano = 1000": "its cost is 70, its tokens at"
-    " its prices make 71",
-    "UPDATE requests SET input_price_nano = 9000000000000000000": "its cost is 70, its tokens at",
+    "UPDATE prices SET price = json_set(price, '$.output', 1000000)": "its text is not that of the price",
+    "UPDATE prices SET price = '[]'": "its text is not that of the price that was applied",
+    f"UPDATE requests SET {DEARER}": "its cost is 70, its usage at its price makes 4 nano-units",
+    f'{ADD_PRICE}; UPDATE requests SET price_id = {SEARCHES.id}, extras = \'{{"tools":{{"web_search":1}}}}\''
+    " WHERE state = 'posted'": "its usage at its price makes 71 nano-units",
+    f"UPDATE requests SET {DEARER}, input_tokens = 9000000000000000000 WHERE id = (SELECT min(id) FROM"
+    " requests WHERE state = 'posted')": "its price makes 1350000000000004 nano-units",
+    "DELETE FROM prices": "refers to a missing",
     "UPDATE codes SET amount_nano = amount_nano + 1 WHERE entry_id NOT NULL": "has another kind, amount",
     "UPDATE codes SET redeemed_ms = NULL, redeemed_by = NULL, entry_id = NULL": "no code was redeemed",
     "UPDATE entries SET request_id = 'gone' WHERE kind = 'correction'": "refers to a missing",

@@ -37,15 +37,14 @@ async def test_request_row_has_all_that_a_receipt_tells(tmp_path: Path) -> None:
     rows = query(
         place.path,
         "SELECT account_id, key_id, model, provider, stream, hold_nano, state, input_tokens,"
-        " cached_input_tokens, cache_write_tokens, output_tokens, input_price_nano,"
-        " cached_input_price_nano, cache_write_price_nano, output_price_nano,"
-        " request_price_nano, cost_nano, estimated, outcome, status, attempts, started_ms,"
-        " first_byte_ms, ended_ms FROM requests ORDER BY id",
+        " cached_input_tokens, cache_write_tokens, output_tokens, price, extras, cost_nano,"
+        " estimated, outcome, status, attempts, started_ms, first_byte_ms, ended_ms"
+        " FROM requests JOIN prices ON prices.id = price_id ORDER BY requests.id",
     )
     expected = (
         *(1, place.key_id, "demo/echo", "other", 0, 1000, "posted"),
         *(TOKENS.input, TOKENS.cached_input, TOKENS.cache_write, TOKENS.output),
-        *(0, 0, 0, 0, 77),
+        *(settlement(77).price.text, None),
         *(77, 0, "complete", 200, 2, 1_700_000_000_000, 12, 1_700_000_001_000),
     )
     assert rows == [expected, expected]
@@ -64,6 +63,6 @@ async def test_a_request_is_settled_once_in_the_books(
     rows = "SELECT state, cost_nano FROM requests"
     before = query(place.path, rows)
     with closing(connect(place.path)) as connection, pytest.raises(NotPendingError):
-        commit_requests(connection, [Item(hold, insert=False, settlement=second)], 1)
+        commit_requests(connection, [Item(hold, insert=False, settlement=second)], 1, set())
     assert query(place.path, rows) == before
     assert_sound(place.path)

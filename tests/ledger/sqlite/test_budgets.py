@@ -21,6 +21,7 @@ from gateway.ledger import (
     Spending,
     find_span,
 )
+from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.budgets import SUM
 from gateway.ledger.sqlite.batch import Committed, commit_requests
@@ -30,6 +31,10 @@ from tests.ledger.kit import admission, query, settlement
 
 NOW_MS = 1_700_000_000_000
 PERIODS: Final = get_args(Period)
+
+
+def make_key(key_id: str, account: Account, terms: KeyTerms) -> Key:
+    return Key(key_id, account, terms, Line(key_id))
 
 
 class Ledger:
@@ -48,9 +53,9 @@ class Ledger:
                 budget = Budget(made.id, 1, period, allowance, spending)
                 for _ in range(2):
                     terms = KeyTerms(budget_id=made.id)
-                    key = Key(keys.add_key(books, "a", terms).key.id, account, terms)
+                    key = make_key(keys.add_key(books, "a", terms).key.id, account, terms)
                     self.holds.append(Hold(admission(), account, key, 1000, budget=budget))
-            plain = Key(keys.add_key(books, "a").key.id, account, KeyTerms())
+            plain = make_key(keys.add_key(books, "a").key.id, account, KeyTerms())
             self.plain = Hold(admission(), account, plain, 1000)
 
     def commit(self, ends: dict[int, tuple[int, int]], now_ms: int) -> Committed:
@@ -61,7 +66,7 @@ class Ledger:
         ]
         items.append(Item(self.renew(self.plain), True, settlement(9, ended_ms=now_ms)))
         with closing(connect(self.path)) as connection:
-            return commit_requests(connection, items, now_ms)
+            return commit_requests(connection, items, now_ms, set())
 
     @staticmethod
     def renew(hold: Hold) -> Hold:
@@ -111,7 +116,7 @@ def test_without_budgets_a_batch_takes_no_statement_more(ledger: Ledger) -> None
     with closing(connect(ledger.path)) as connection:
         connection.set_trace_callback(told.append)
         items = [Item(ledger.renew(ledger.plain), True, settlement(9, ended_ms=NOW_MS))]
-        commit_requests(connection, items, NOW_MS)
+        commit_requests(connection, items, NOW_MS, set())
     assert not any("budgets" in statement for statement in told)
 
 
@@ -124,7 +129,7 @@ def test_with_budgets_it_takes_two_more_however_many_there_are(
         connection.set_trace_callback(told.append)
         end = settlement(9, ended_ms=NOW_MS)
         items = [Item(ledger.renew(hold), True, end) for hold in ledger.holds[: 2 * budgets_used]]
-        commit_requests(connection, items, NOW_MS)
+        commit_requests(connection, items, NOW_MS, set())
     assert sum("budgets" in statement for statement in told) == 2
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.ledger import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.schema import MIGRATIONS, connect, read_version
+from gateway.ledger.sqlite.schema import VERSION, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests import ROOT
 from tests.ledger.faults import Faults
@@ -69,9 +69,9 @@ async def test_commits_are_on_the_disk_on_every_connection(tmp_path: Path) -> No
 def test_newer_schema_is_refused(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     connection = sqlite3.connect(place.path)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()
-    newer = rf"gateway\.db: schema version {len(MIGRATIONS) + 1} is newer"
+    newer = rf"gateway\.db: schema version {VERSION + 1} is newer"
     with pytest.raises(LedgerError, match=newer):
         connect(place.path)
 
@@ -123,7 +123,7 @@ def test_two_processes_make_one_schema(tmp_path: Path) -> None:
     results = [racer.communicate("go\n") for racer in racers]
     assert [racer.returncode for racer in racers] == [0] * 4, results
     connection = connect(path)
-    assert read_version(connection) == len(MIGRATIONS)
+    assert read_version(connection) == VERSION
     connection.close()
 
 

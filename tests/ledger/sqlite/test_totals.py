@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from gateway.admin import accounts, keys
 from gateway.ledger import Account, Hold, Key, KeyTerms, Outcome, UsageGroup
+from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -88,7 +89,7 @@ def open_two_accounts(folder: Path) -> Iterator[sqlite3.Connection]:
 def make_item(end: End) -> Item:
     account_id, key_id = make_two_accounts()[1][end.key]
     account = Account(account_id, "", suspended=False, balance_nano=0)
-    key = Key(key_id, account, KeyTerms())
+    key = Key(key_id, account, KeyTerms(), Line(key_id))
     settled = replace(
         settlement(end.cost_nano, outcome=end.outcome, ended_ms=end.ended_ms), tokens=end.tokens
     )
@@ -100,8 +101,8 @@ def play(connection: sqlite3.Connection, ends: list[End]) -> None:
     """One batch; what is pending already was written by an earlier one."""
     items = [make_item(end) for end in ends]
     opened = [Item(item.hold, insert=True, settlement=None) for item in items if not item.insert]
-    commit_requests(connection, opened, 1)
-    commit_requests(connection, items, 1)
+    commit_requests(connection, opened, 1, set())
+    commit_requests(connection, items, 1, set())
 
 
 def read_sums(connection: sqlite3.Connection, table: str, unit: str) -> Sums:
@@ -193,7 +194,7 @@ def test_a_failed_batch_leaves_nothing(ends: list[End]) -> None:
             before = dump(connection)
             unknown = replace(make_item(ends[0]), insert=False)
             with pytest.raises(NotPendingError):
-                commit_requests(connection, [*map(make_new, ends), unknown], 1)
+                commit_requests(connection, [*map(make_new, ends), unknown], 1, set())
             assert dump(connection) == before
 
 
@@ -241,7 +242,7 @@ def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Conne
     crashed = [replace(make_new(posted(0, key=key)), settlement=None) for key in (0, 0, 3)]
     failed = replace(posted(MIDNIGHT_MS, 0), outcome="upstream_error")
     play(connection, [failed, posted(MIDNIGHT_MS + HOUR_MS)])
-    commit_requests(connection, crashed, 1)
+    commit_requests(connection, crashed, 1, set())
     for found in (3, 0):
         assert interrupt_pending(connection, MIDNIGHT_MS + 5) == found
         check(connection)
@@ -255,7 +256,7 @@ def test_a_clock_set_back_counts_the_interrupted_when_they_began(
 ) -> None:
     item = replace(make_new(posted(0)), settlement=None)
     hold = replace_start(item.hold, MIDNIGHT_MS)
-    commit_requests(connection, [replace(item, hold=hold)], 1)
+    commit_requests(connection, [replace(item, hold=hold)], 1, set())
     interrupt_pending(connection, 1)
     check(connection)
     assert next(iter(read_sums(connection, "daily", "day")))[1] == 20_000

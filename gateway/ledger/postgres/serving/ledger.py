@@ -15,11 +15,10 @@ from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key
 from gateway.ledger.errors import LedgerMismatch
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
-from gateway.ledger.postgres.nodes import SILENCE_SECONDS, Node, leave, register
-from gateway.ledger.postgres.schema import find_lossy_settings, open_session
+from gateway.ledger.postgres.nodes import Node, leave, register
+from gateway.ledger.postgres.schema import SILENCE_SECONDS, find_lossy_settings, open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.listener import Listener
-from gateway.ledger.postgres.serving.messages import make_void
 from gateway.ledger.postgres.serving.reader import PostgresReader
 from gateway.ledger.postgres.serving.store import PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
@@ -92,13 +91,6 @@ class PostgresLedger(ServingLedger):
         hold.waiting_since_seconds = self._loop.time()
         self._writer.admit(hold)
         return hold
-
-    async def confirm(self, hold: Hold) -> None:
-        try:
-            await self.wait_admitted(hold)
-        except LedgerUnavailable:
-            _ = self.settle(hold, make_void(hold.admission))  # it may be admitted yet
-            raise
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
         assert isinstance(hold, QueuedHold)

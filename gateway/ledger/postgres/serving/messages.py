@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import orjson
 
 from gateway.errors import GatewayError
-from gateway.ledger.base import Admission, Hold, Settlement
+from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.budget_records import Spending
 from gateway.ledger.periods import Period, find_span
 from gateway.ledger.rates import (
@@ -22,7 +22,7 @@ from gateway.ledger.rates import (
 )
 from gateway.ledger.serving.refusals import Lack, refuse_funds
 from gateway.ledger.serving.rounds import Item, Report
-from gateway.money import Price, Tokens
+from gateway.ledger.sql.receipts import write_extras
 from gateway.times import DAY_MS
 
 _NO_RATE: Final = (0, 0, 0)
@@ -102,6 +102,14 @@ def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: in
     )
 
 
+def write_prices(items: Collection[Item], known: Container[int]) -> tuple[bytes, set[int]]:
+    """Write the prices of the items that the database may lack; return their ids, too."""
+    applied = [item.hold.admission.price for item in items]
+    applied += (item.settlement.price for item in items if item.settlement is not None)
+    new = {price.id: price.text for price in applied if price.id not in known}
+    return orjson.dumps([{"id": k, "price": text} for k, text in new.items()]), set(new)
+
+
 def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -> Answer:
     told = orjson.loads(text)
     done, asked = told["done"] or {}, told["admitted"] or {}
@@ -134,7 +142,7 @@ def note_spent(item: Item, declined: Declined, report: Report) -> None:
     """Report what a refusal goes by, so that the next request is refused without a question."""
     hold = item.hold
     report.balances_nano[hold.account.id] = declined.balance_nano
-    report.spent_nano[hold.key.id] = declined.spent_nano
+    report.spent_nano[hold.key.line.id] = declined.spent_nano
     if hold.budget is not None and declined.budget is not None:
         first_day, spent_nano = declined.budget
         report.spendings[hold.budget.id] = _make_spending(
@@ -159,25 +167,6 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
             raise ValueError(reason)
 
 
-def make_void(admission: Admission) -> Settlement:
-    """Make the end of a request that the ledger failed: nothing is charged."""
-    return Settlement(
-        outcome="ledger_error",
-        provider=admission.provider,
-        attempts=0,
-        status=503,
-        tokens=Tokens(),
-        web_searches=0,
-        price=admission.price,
-        price_rule="",
-        cost_nano=0,
-        estimated=False,
-        first_byte_ms=None,
-        ended_ms=admission.started_ms,
-        withdraw_if_late=False,
-    )
-
-
 def _make_spending(period: Period, first_day: int, spent_nano: int) -> Spending:
     return Spending(find_span(period, first_day * DAY_MS), spent_nano)
 
@@ -195,7 +184,7 @@ def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict
         "stream": int(admission.stream),
         "hold_nano": admission.hold_nano,
         "started_ago_ms": now_ms - admission.started_ms,
-        "prices": _list_prices(admission.price),
+        "price_id": admission.price.id,
         "key_rate": _list_rate(admission.key_rate),
         "account_rate": _list_rate(admission.account_rate),
         "expected_tokens": admission.expected_tokens,
@@ -219,29 +208,15 @@ def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[
         "cache_write_tokens": tokens.cache_write,
         "cache_write_1h_tokens": tokens.cache_write_1h,
         "output_tokens": tokens.output,
-        "web_searches": end.web_searches,
+        "extras": write_extras(tokens, end.tool_calls),
         "cost_nano": end.cost_nano,
         "estimated": int(end.estimated),
         "first_byte_ms": end.first_byte_ms,
         "ended_ago_ms": now_ms - end.ended_ms,
-        "price_rule": end.price_rule,
-        "prices": _list_prices(end.price),
+        "price_id": end.price.id,
         "provider_cost_nano": end.provider_cost_nano if end.is_posted else None,
         "reported_cost_nano": end.reported_cost_nano if end.is_posted else None,
     }
-
-
-def _list_prices(price: Price) -> tuple[int, ...]:
-    """List prices in the order of the scripts."""
-    return (
-        price.input,
-        price.output,
-        price.cached_input,
-        price.cache_write,
-        price.request,
-        price.cache_write_1h,
-        price.web_search,
-    )
 
 
 def _list_rate(rate: Rate | None) -> tuple[int, int, int]:

@@ -27,16 +27,16 @@ from gateway.ledger.postgres.serving.messages import (
     Answer,
     find_spendings,
     make_refusal,
-    make_void,
     note_spent,
     read_answer,
     write_admissions,
+    write_prices,
     write_raises,
     write_settlements,
 )
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, describe
-from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.serving.memory import Snapshot, make_void
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations
 from gateway.tasks import spawn
@@ -46,7 +46,7 @@ log = logging.getLogger("gateway.ledger")
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
-_ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5, $6)"
+_ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5, $6, $7)"
 _WITHDRAW: Final = b"SELECT withdraw_charge($1, $2, $3, $4)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
@@ -84,6 +84,7 @@ class PostgresStore:
         self._test_clock = test_clock
         self._in_doubt: set[str] = set()
         """Requests of a round that is under way, or had no answer."""
+        self._known_prices: set[int] = set()
         self._turn = asyncio.Lock()
         """Of the connection: who has it may use it."""
         self._thread = ThreadPoolExecutor(1, "ledger")
@@ -218,12 +219,14 @@ class PostgresStore:
     ) -> Answer:
         test_ms = self._test_clock()
         now_ms = self._clock() if test_ms is None else test_ms
+        prices, new_prices = write_prices((*ended, *asked), self._known_prices)
         values = (
             self._node.id,
             self._node.epoch,
             write_settlements(ended, now_ms),
             write_raises(raised),
             write_admissions(asked, self._in_doubt, now_ms),
+            prices,
             test_ms,
         )
         ids = {item.request_id for item in (*ended, *asked)}
@@ -234,6 +237,7 @@ class PostgresStore:
         except _BAD_ITEM:
             self._in_doubt -= new
             raise
+        self._known_prices |= new_prices
         return read_answer(told, doubted=ids - new)
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:

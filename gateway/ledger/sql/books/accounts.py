@@ -23,7 +23,14 @@ from gateway.ledger.sql.books.database import (
     view_account,
 )
 from gateway.ledger.sql.books.signins import end_sessions
-from gateway.ledger.sql.connection import Connection, Value, insert_numbered, read_rows
+from gateway.ledger.sql.connection import (
+    PART,
+    Connection,
+    Value,
+    insert_numbered,
+    join_parts,
+    read_rows,
+)
 from gateway.ledger.sql.posting import Draft, post_entry
 from gateway.ledger.sql.terms import SET_TERMS, write_terms
 from gateway.ledger.usage_records import Spent
@@ -32,14 +39,19 @@ from gateway.money import format_amount
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"
 _SPENT: Final = """
     coalesce((
-        SELECT sum(cost_nano) FROM daily
+        SELECT sum(cost_nano {part}) FROM daily
         WHERE daily.account_id = accounts.id AND day > :today - {days}
     ), 0)
 """
+_SPENT_PARTS: Final = ", ".join(
+    _SPENT.format(days=days, part=part)
+    for days in (1, 7, 30)
+    for part in (f"/ {PART}", f"% {PART}")
+)
 _STANDINGS: Final = f"""
     SELECT json_group_array(json_array(
         {ACCOUNT_COLUMNS},
-        {_SPENT.format(days=1)}, {_SPENT.format(days=7)}, {_SPENT.format(days=30)},
+        {_SPENT_PARTS},
         (
             SELECT count(*) FROM keys WHERE keys.account_id = accounts.id AND {KEY_WORKS}
         ),
@@ -48,14 +60,15 @@ _STANDINGS: Final = f"""
     ))
     FROM accounts WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
 """  # noqa: S608 - built from constants
-_RANKED: Final = "SELECT json_group_array(json_array(id, {amount})) FROM accounts"
-_RANKED_BY_SPENT: Final = """
-    SELECT json_group_array(json_array(id, amount_nano)) FROM (
-        SELECT accounts.id, coalesce(sum(cost_nano), 0) AS amount_nano
-        FROM accounts LEFT JOIN daily ON account_id = accounts.id AND day > :today - {days}
+_RANKED: Final = "SELECT json_group_array(json_array(id, 0, {amount})) FROM accounts"
+_RANKED_BY_SPENT: Final = f"""
+    SELECT json_group_array(json_array(id, wholes, rests)) FROM (
+        SELECT accounts.id, coalesce(sum(cost_nano / {PART}), 0) AS wholes,
+            coalesce(sum(cost_nano % {PART}), 0) AS rests
+        FROM accounts LEFT JOIN daily ON account_id = accounts.id AND day > :today - {{days}}
         GROUP BY accounts.id
     ) AS spent
-"""
+"""  # noqa: S608 - built from constants
 """A join, because PostgreSQL then reads these days once, not each account's for itself."""
 RANKS: Final[Mapping[AccountOrder, str]] = {
     "name": _RANKED.format(amount="0"),
@@ -108,7 +121,8 @@ class AccountBook:
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
         with self._database.snapshot() as connection:
-            return dict(read_rows(connection, RANKS[by], {"today": today}))
+            rows = read_rows(connection, RANKS[by], {"today": today})
+        return {account_id: join_parts(*parts) for account_id, *parts in rows}
 
     def read_standing(self, account_id: int, *, today: int) -> StandingView:
         found = self.read_standings((account_id,), today=today)
@@ -198,8 +212,8 @@ class AccountBook:
 
 
 def _make_standing(
-    row: tuple[*AccountColumns, int, int, int, int, int | None, int],
+    row: tuple[*AccountColumns, int, int, int, int, int, int, int, int | None, int],
 ) -> StandingView:
-    keys, last_used_ms, has_password = row[14:]
-    spent = Spent(*row[11:14])
+    keys, last_used_ms, has_password = row[17:]
+    spent = Spent(*map(join_parts, row[11:17:2], row[12:17:2]))
     return StandingView(view_account(row[:11]), spent, keys, last_used_ms, bool(has_password))

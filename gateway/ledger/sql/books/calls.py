@@ -24,7 +24,13 @@ from gateway.ledger.sql.books.call_search import (
     select,
 )
 from gateway.ledger.sql.books.database import Database
-from gateway.ledger.sql.connection import Connection, Value, read_rows
+from gateway.ledger.sql.connection import (
+    Connection,
+    Value,
+    join_parts,
+    read_rows,
+    sum_parts,
+)
 from gateway.ledger.sql.receipts import read_receipt
 from gateway.ledger.usage_records import KeyLabel
 from gateway.money import Tokens
@@ -38,7 +44,7 @@ _Columns = tuple[
     int, int, int, int, int, int, int, int | None,
 ]  # fmt: skip
 _PENDING_HOLDS: Final = (
-    "SELECT count(*), coalesce(sum(hold_nano), 0) FROM requests WHERE state = 'pending'"
+    f"SELECT count(*), {sum_parts('hold_nano')} FROM requests WHERE state = 'pending'"  # noqa: S608
 )
 _ACCOUNT_OF_KEY: Final = "SELECT account_id FROM keys WHERE id = ?"
 _LABELS: Final = """
@@ -91,8 +97,8 @@ class CallBook:
 
     def measure_pending(self) -> tuple[int, int]:
         with self._database.reading() as connection:
-            count, held_nano = connection.execute(_PENDING_HOLDS).fetchone()
-            return int(count), int(held_nano)
+            count, *parts = connection.execute(_PENDING_HOLDS).fetchone()
+            return int(count), join_parts(*parts)
 
 
 def _find_account(connection: Connection, chosen: CallFilter) -> CallFilter:

@@ -34,7 +34,11 @@ ACCOUNT_COLUMNS: Final = f"""
 """The columns that `view_account` takes."""
 EACH_ACCOUNT: Final = "SELECT" + ACCOUNT_COLUMNS + "FROM accounts"
 
-KEY_WORKS: Final = f"{KEY_LIVES} AND (cap_nano IS NULL OR spent_nano < cap_nano)"
+KEY_WORKS: Final = f"""
+    {KEY_LIVES} AND (cap_nano IS NULL OR cap_nano > (
+        SELECT origins.spent_nano FROM keys AS origins WHERE origins.id = keys.origin_id
+    ))
+"""  # noqa: S608 - built from constants
 """The condition under which `KeyView.status` is active."""
 
 

@@ -38,9 +38,10 @@ from gateway.money import format_amount
 from gateway.times import format_moment
 
 _EACH_KEY: Final = f"""
-    SELECT keys.id, accounts.name, last4, keys.spent_nano, keys.created_ms, revoked_ms,
-        last_used_ms, replaced_by, {BUDGET_COLUMNS}, {KEY_TERMS}
-    FROM keys JOIN accounts ON accounts.id = keys.account_id
+    SELECT keys.id, accounts.name, keys.last4, origins.spent_nano, keys.created_ms,
+        keys.revoked_ms, keys.last_used_ms, keys.replaced_by, {BUDGET_COLUMNS}, {KEY_TERMS}
+    FROM keys JOIN keys AS origins ON origins.id = keys.origin_id
+        JOIN accounts ON accounts.id = keys.account_id
         LEFT JOIN budgets ON budgets.id = keys.budget_id
 """  # noqa: S608 - built from constants
 KeyColumns = tuple[
@@ -58,6 +59,8 @@ _KEY_PAGE: Final = (
 )
 _EVERY_KEY: Final = "SELECT count(*) FROM keys"
 _COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
+_ORIGIN: Final = "SELECT origin_id FROM keys WHERE id = ?"
+_SAME_LINE: Final = f"SELECT id FROM keys WHERE origin_id = ({_ORIGIN}) ORDER BY id"  # noqa: S608
 _EDIT: Final = f"UPDATE keys SET {SET_KEY_TERMS} WHERE id = :id"  # noqa: S608 - constants
 
 
@@ -137,6 +140,8 @@ class KeyBook:
             terms = replace(key.terms, **changes)
             connection.execute(_EDIT, {"id": key_id, **write_terms(terms)})
             append_change(connection, "key", key_id)
+            if "cap_nano" in changes:
+                _share_cap(connection, key_id, changes["cap_nano"])
             detail = "; ".join(said)
             self._database.note("key.edit", account=key.account, target=key_id, detail=detail)
             return _read_key(connection, key_id, now_ms)
@@ -154,7 +159,7 @@ class KeyBook:
                 )
             _require_working(old, now_ms)
             owner = read_account(connection, old.account)
-            _insert_key(connection, owner.id, _rest_of(old), new, now_ms)
+            _insert_key(connection, owner.id, old.terms, new, now_ms, rotates=old_id)
             connection.execute(
                 "UPDATE keys SET expires_ms = CASE WHEN expires_ms < :end THEN expires_ms"
                 " ELSE :end END, replaced_by = :new WHERE id = :old",
@@ -195,18 +200,24 @@ def _insert_key(
     terms: KeyTerms,
     new: StoredSecret,
     now_ms: int,
+    *,
+    rotates: str | None = None,
 ) -> None:
-    ids = {"created_ms": now_ms, "account_id": account_id}
+    origin_id = new.id
+    if rotates is not None:
+        (origin_id,) = connection.execute(_ORIGIN, (rotates,)).fetchone()
+    ids = {"created_ms": now_ms, "account_id": account_id, "origin_id": origin_id}
     row = {**asdict(new), **ids, **write_terms(terms)}
     insert(connection, "keys", row)
     append_change(connection, "key", new.id)
 
 
-def _rest_of(old: KeyView) -> KeyTerms:
-    cap_nano = old.terms.cap_nano
-    if cap_nano is None:
-        return old.terms
-    return replace(old.terms, cap_nano=max(cap_nano - old.spent_nano, 0))
+def _share_cap(connection: Connection, key_id: str, cap_nano: int | None) -> None:
+    """Set the cap of the keys that share it: those from which this one came, or that came from it."""
+    for (other_id,) in connection.execute(_SAME_LINE, (key_id,)).fetchall():
+        if other_id != key_id:
+            connection.execute("UPDATE keys SET cap_nano = ? WHERE id = ?", (cap_nano, other_id))
+            append_change(connection, "key", other_id)
 
 
 def _require_working(key: KeyView, now_ms: int) -> None:

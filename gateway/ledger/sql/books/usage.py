@@ -6,7 +6,7 @@ that a chart is made of, which may be thousands, as its columns (see `connection
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Final, TypeVar
 
@@ -15,7 +15,15 @@ import orjson
 from gateway import apikeys
 from gateway.ledger.sql import costs
 from gateway.ledger.sql.books.database import KEY_WORKS, Database, read_account
-from gateway.ledger.sql.connection import Connection, Value, read_columns, read_rows
+from gateway.ledger.sql.connection import (
+    PART,
+    Connection,
+    Value,
+    join_parts,
+    read_columns,
+    read_rows,
+    sum_parts,
+)
 from gateway.ledger.usage_records import (
     ChartUnit,
     KeyLabel,
@@ -35,13 +43,14 @@ _SUMS: Final = """
     SELECT json_array(
         {lists}, json_group_array(requests), json_group_array(input_tokens),
         json_group_array(cached_input_tokens), json_group_array(cache_write_tokens),
-        json_group_array(output_tokens), json_group_array(cost_nano)
+        json_group_array(output_tokens), json_group_array(cost_wholes),
+        json_group_array(cost_rests)
     )
     FROM (
         SELECT {places}, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
             sum(cached_input_tokens) AS cached_input_tokens,
             sum(cache_write_tokens) AS cache_write_tokens, sum(output_tokens) AS output_tokens,
-            sum(cost_nano) AS cost_nano
+            sum(cost_nano / {part}) AS cost_wholes, sum(cost_nano % {part}) AS cost_rests
         FROM {table}
         WHERE account_id = :account AND {unit} >= :first AND {unit} <= :last
             AND (:key IS NULL OR key_id = :key) AND (:model IS NULL OR model = :model)
@@ -54,7 +63,7 @@ _SUMS: Final = """
 
 def _sum_up(table: str, unit: str, *places: str) -> str:
     lists = ", ".join(f"json_group_array({place})" for place in places)
-    return _SUMS.format(lists=lists, places=", ".join(places), table=table, unit=unit)
+    return _SUMS.format(lists=lists, places=", ".join(places), table=table, unit=unit, part=PART)
 
 
 POINTS: Final[Mapping[ChartUnit, str]] = {
@@ -95,24 +104,25 @@ _SPENT_BY_KEY: Final = """
     ) AS sums
 """
 
-_USAGE_OF_DAYS: Final = """
-    SELECT {}, sum(requests), sum(input_tokens), sum(cached_input_tokens),
-        sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
+_USAGE_OF_DAYS: Final = f"""
+    SELECT {{}}, sum(requests), sum(input_tokens), sum(cached_input_tokens),
+        sum(cache_write_tokens), sum(output_tokens), {sum_parts("cost_nano")}
     FROM accounts CROSS JOIN daily ON account_id = accounts.id
     WHERE accounts.name = coalesce(:account, accounts.name)
         AND (:since IS NULL OR day >= :since / 86400000)
         AND (:until IS NULL OR day < :until / 86400000)
-    GROUP BY 1 HAVING sum(requests) > 0 ORDER BY {}
-"""
-_USAGE_OF_REQUESTS: Final = """
-    SELECT {}, count(*), sum(input_tokens), sum(cached_input_tokens),
-        sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens), sum(cost_nano)
+    GROUP BY 1 HAVING sum(requests) > 0 ORDER BY 1
+"""  # noqa: S608 - of constants
+_USAGE_OF_REQUESTS: Final = f"""
+    SELECT {{}}, count(*), sum(input_tokens), sum(cached_input_tokens),
+        sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),
+        {sum_parts("cost_nano")}
     FROM accounts CROSS JOIN requests ON account_id = accounts.id
     WHERE accounts.name = coalesce(:account, accounts.name)
         AND state = 'posted' AND (:since IS NULL OR ended_ms >= :since)
         AND (:until IS NULL OR ended_ms < :until)
-    GROUP BY 1 ORDER BY {}
-"""
+    GROUP BY 1 ORDER BY 1
+"""  # noqa: S608 - of constants
 _COSTS_OF_DAYS: Final = f"""
     SELECT {{}}, {costs.OF_DAYS}
     FROM accounts CROSS JOIN daily_costs ON account_id = accounts.id
@@ -136,11 +146,6 @@ _GROUPS: Final[Mapping[UsageGroup, str]] = {
     "account": "accounts.name",
 }
 """SQL of what usage is grouped by; days are UTC and numbered, see `_name`."""
-_ORDERS: Final[Mapping[UsageGroup, str]] = {
-    **dict.fromkeys(_GROUPS, "1"),
-    "account": "sum(cost_nano) DESC, 1",
-}
-"""SQL of the order of the groups."""
 
 
 class UsageBook:
@@ -152,13 +157,14 @@ class UsageBook:
     ) -> list[tuple[str, Usage]]:
         """Read whole days from their sums, which is quick, and parts of days from the requests."""
         rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), account, since_ms, until_ms)
-        return [(_name(by, group), Usage._make(sums)) for group, *sums in rows]
+        found = [(_name(by, group), _make_usage(sums)) for group, *sums in rows]
+        return found if by != "account" else sorted(found, key=_by_spent)
 
     def sum_costs(
         self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
     ) -> dict[str, ProviderCosts]:
         rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
-        return {_name(by, group): ProviderCosts._make(sums) for group, *sums in rows}
+        return {_name(by, group): costs.read_costs(sums) for group, *sums in rows}
 
     def _sum(
         self,
@@ -170,9 +176,9 @@ class UsageBook:
     ) -> list[tuple[str | int, *tuple[int, ...]]]:
         of_days, of_requests = statements
         if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
-            sql = of_requests.format(_GROUPS[by].format(f"ended_ms / {DAY_MS}"), _ORDERS[by])
+            sql = of_requests.format(_GROUPS[by].format(f"ended_ms / {DAY_MS}"))
         else:
-            sql = of_days.format(_GROUPS[by].format("day"), _ORDERS[by])
+            sql = of_days.format(_GROUPS[by].format("day"))
         values = {"account": account, "since": since_ms, "until": until_ms}
         with self._database.snapshot() as connection:
             if account is not None:
@@ -184,11 +190,11 @@ class UsageBook:
         width = HOURS_PER_DAY if unit == "hour" else 1
         spans = {"first": chosen.first_day * width, "last": (chosen.last_day + 1) * width - 1}
         with self._database.snapshot() as connection:
-            ats, used, *sums = read_columns(connection, POINTS[unit], {**values, **spans})
+            ats, used, *columns = read_columns(connection, POINTS[unit], {**values, **spans})
             keys = _read_keys(connection, values) if by_key else []
             models = set(used) if chosen.model is None else read_rows(connection, _MODELS, values)
         return UsageReport(
-            tuple(sorted(_make(UsagePoint, ats, used, _make(Usage, *sums)))),
+            tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
             tuple(sorted(keys, key=_by_cost)),
             tuple(sorted(models)),
         )
@@ -198,11 +204,11 @@ class UsageBook:
         values = {"account": account_id, "now": now_ms, "soon": now_ms + soon_ms}
         with self._database.snapshot() as connection:
             chosen = UsageFilter(account_id, first_day, now_ms // DAY_MS)
-            days, *sums = read_columns(connection, _DAYS, _select(chosen))
+            days, *columns = read_columns(connection, _DAYS, _select(chosen))
             active_keys, has_key, has_call = connection.execute(_STANDING, values).fetchone()
             expiring = connection.execute(_EXPIRING, values).fetchall()
         return OverviewView(
-            dict(zip(days, _make(Usage, *sums), strict=True)),
+            dict(zip(days, _make_usages(columns), strict=True)),
             active_keys,
             bool(has_key),
             bool(has_call),
@@ -216,6 +222,21 @@ class UsageBook:
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
     """Make named tuples of columns; their own way of it is a call of Python for each, and slow."""
     return map(tuple.__new__, repeat(kind), zip(*columns, strict=True))
+
+
+def _make_usage(sums: Sequence[int]) -> Usage:
+    *counts, wholes, rests = sums
+    return Usage._make((*counts, join_parts(wholes, rests)))
+
+
+def _make_usages(columns: Sequence[Sequence[int]]) -> Iterator[Usage]:
+    *counts, wholes, rests = columns
+    return _make(Usage, *counts, map(join_parts, wholes, rests))
+
+
+def _by_spent(row: tuple[str, Usage]) -> tuple[int, str]:
+    name, usage = row
+    return -usage.cost_nano, name
 
 
 def _name(by: UsageGroup, group: str | int) -> str:
@@ -233,8 +254,8 @@ def _select(chosen: UsageFilter) -> dict[str, Value]:
 
 
 def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
-    ids, *sums = read_columns(connection, _KEYS, values)
-    usages = dict(zip(ids, _make(Usage, *sums), strict=True))
+    ids, *columns = read_columns(connection, _KEYS, values)
+    usages = dict(zip(ids, _make_usages(columns), strict=True))
     labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(ids).decode()})
     return [(_label(*row), usages[row[0]]) for row in labels]
 

@@ -103,7 +103,13 @@ class SqliteLedger(ServingLedger):
         return hold
 
     async def confirm(self, hold: Hold) -> None:
-        """Do nothing: no other process serves from this ledger."""
+        """Wait for the row, unless a commit has just worked: then its end may be one with the row.
+
+        No other process serves from this ledger. What a row says was checked by `hold`, so a disk that
+        failed a moment ago is all that can refuse it.
+        """
+        if not self._health.is_proven(self._loop.time()):
+            await super().confirm(hold)
 
 
 @asynccontextmanager

@@ -71,6 +71,7 @@ class SqliteStore:
         self._wal = wal
         self._files = files
         self._clock = clock
+        self._known_prices: set[int] = set()
 
     def start_round(
         self,
@@ -116,27 +117,25 @@ class SqliteStore:
         except (sqlite3.Error, FilesLost) as error:
             report.unavailable, report.is_brief = error, is_busy(error)
             return report
-        commit_items(connection, items, now_ms, report)
+        commit = partial(_commit, connection, now_ms, self._known_prices, report)
+        if items and not commit(items) and len(items) > 1:
+            report.refused.clear()
+            for item in items:
+                if report.unavailable is None:
+                    commit([item])
         return report
 
 
-def commit_items(
-    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, report: Report
-) -> None:
-    """Commit the items together; if one is bad, one by one."""
-    if items and not _commit(connection, items, now_ms, report) and len(items) > 1:
-        report.refused.clear()
-        for item in items:
-            if report.unavailable is None:
-                _commit(connection, [item], now_ms, report)
-
-
 def _commit(
-    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, report: Report
+    connection: sqlite3.Connection,
+    now_ms: int,
+    known_prices: set[int],
+    report: Report,
+    items: Sequence[Item],
 ) -> bool:
     """Commit and report; return False if the items should be retried one by one."""
     try:
-        committed = commit_requests(connection, items, now_ms)
+        committed = commit_requests(connection, items, now_ms, known_prices)
     except ITEM_ERRORS as error:
         if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
             report.unavailable, report.is_brief = error, is_busy(error)

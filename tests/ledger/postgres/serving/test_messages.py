@@ -19,6 +19,7 @@ from gateway.ledger import (
     Spending,
     find_span,
 )
+from gateway.ledger.base import Line
 from gateway.ledger.postgres.serving.messages import (
     Declined,
     find_spendings,
@@ -40,7 +41,7 @@ def make_item(
     id_: str = "req_1", *, rate: Rate | None = None, budget: Budget | None = None
 ) -> Item:
     account = Account(7, "a", suspended=False, balance_nano=100)
-    key = Key("key_1", account, KeyTerms(), budget=budget)
+    key = Key("key_1", account, KeyTerms(), Line("key_1"), budget=budget)
     asked = replace(admission(9, id_=id_, stream=True), key_rate=rate, expected_tokens=60)
     return Item(Hold(asked, account, key, 9, budget=budget), insert=True, settlement=None)
 
@@ -64,7 +65,7 @@ def test_an_admission_says_all_that_its_row_has() -> None:
         "stream": 1,
         "hold_nano": 9,
         "started_ago_ms": 7,
-        "prices": [PRICE.input, PRICE.output, PRICE.cached_input, PRICE.cache_write, 3, 0, 0],
+        "price_id": PRICE.id,
         "key_rate": [1, 2, 3],
         "account_rate": [0, 0, 0],
         "expected_tokens": 60,

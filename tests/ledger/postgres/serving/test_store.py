@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from gateway.ledger import Account, Hold, Key, KeyTerms, LedgerError, Settlement
+from gateway.ledger.base import Line
 from gateway.ledger.budget_records import Allowance, Budget, Spending
 from gateway.ledger.periods import find_span
 from gateway.ledger.postgres.books import PostgresBooks
@@ -93,7 +94,9 @@ def desk(ledger_url: str) -> Iterator[Desk]:
     with PostgresBooks(ledger_url, clock=lambda: NOW_MS) as books:
         books.accounts.create("a", credit_nano=CREDIT, operator=False)
         digest = create_key(books, "a")
-    key = Key(key_id_of(digest), Account(1, "a", False, CREDIT), KeyTerms())
+    key = Key(
+        key_id_of(digest), Account(1, "a", False, CREDIT), KeyTerms(), Line(key_id_of(digest))
+    )
     with closing(connect(ledger_url)) as session:
         desk = Desk(ledger_url, key, session, register(session))
         yield desk
@@ -228,7 +231,7 @@ async def test_what_the_database_does_not_know_is_not_admitted(desk: Desk, what:
         with PostgresBooks(desk.url) as books:
             books.accounts.create("b", credit_nano=CREDIT, operator=False)
         account = replace(account, id=2)
-    key = Key("key_gone" if what == "key" else known.id, account, KeyTerms())
+    key = Key("key_gone" if what == "key" else known.id, account, KeyTerms(), known.line)
     allowance = Allowance(5, "day")
     budget = Budget(9, account.id, None, allowance, Spending(find_span("day", NOW_MS), 0))
     hold = Hold(admission(1000, id_="req_1"), account, key, 1000)
@@ -263,7 +266,7 @@ def other(desk: Desk) -> Other:
     account = Account(2, "b", False, CREDIT)
     spending = Spending(find_span("day", NOW_MS), 0)
     budget = Budget(1, 2, "n", Allowance(5000, "day"), spending)
-    return Other(account, Key(key_id, account, KeyTerms()), budget)
+    return Other(account, Key(key_id, account, KeyTerms(), Line(key_id)), budget)
 
 
 def make_wrong_hold(desk: Desk, other: Other, what: str) -> Hold:

@@ -24,6 +24,8 @@ from gateway.ledger.periods import Period
 from gateway.ledger.records import EntryKind
 from gateway.ledger.sql.connection import Value, insert
 from gateway.ledger.sql.receipts import read_receipt
+from gateway.money import Price
+from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
@@ -34,7 +36,8 @@ NAMES: Final = ("a", "B", "ab_", "ä", "Z%", "o's \\")
 RANKS: Final = ("name", "balance", "held", "spent_today", "spent_7d", "spent_30d")
 KINDS: Final[tuple[EntryKind | None, ...]] = (None, "charge", "credit", "code", "correction")
 PERIODS: Final[tuple[Period, ...]] = ("day", "week", "month")
-PRICES: Final = ("input", "output", "cached_input", "cache_write", "request")
+PRICE: Final = AppliedPrice(Price(5, 5, 5, 5, request=5))
+ADD_PRICE: Final = "INSERT INTO prices (id, price) VALUES (?, ?) ON CONFLICT DO NOTHING"
 TOKENS: Final = {f"{name}_tokens": 9 for name in ("input", "output", "cached_input", "cache_write")}
 
 
@@ -214,7 +217,8 @@ class Life:
             end = {"state": "posted", "outcome": "complete", "status": 200, "first_byte_ms": 3}
             end |= {"cost_nano": cost_nano, "ended_ms": self.clock()}
         row: dict[str, Value] = {
-            **{f"{name}_price_nano": 5 for name in PRICES},
+            "price_id": PRICE.id,
+            "cache_write_1h_tokens": 0,
             **TOKENS,
             "id": request_id,
             "account_id": account_id,
@@ -239,6 +243,7 @@ class Life:
             **TOKENS,
         }
         with self.books.changing() as connection:
+            connection.execute(ADD_PRICE, (PRICE.id, PRICE.text))
             insert(connection, "requests", row | end)
             if not is_pending:
                 insert(connection, "daily", figures)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.ledger import Account, CallFilter, Hold, Key, KeyTerms
+from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import Item
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS
@@ -32,7 +33,12 @@ def ids(books: AnyBooks) -> list[str]:
     for key, model, begun_ms, ended_ms in CALLS:
         started_ms = DAY * DAY_MS + begun_ms
         begun = admission(id_=f"{find_first_id(started_ms)}{key:016x}", started_ms=started_ms)
-        hold = Hold(replace(begun, model=model), account, Key(keys[key], account, KeyTerms()), 1000)
+        hold = Hold(
+            replace(begun, model=model),
+            account,
+            Key(keys[key], account, KeyTerms(), Line(keys[key])),
+            1000,
+        )
         end = None if ended_ms is None else settlement(1, ended_ms=DAY * DAY_MS + ended_ms)
         items.append(Item(hold, insert=True, settlement=end))
     add_requests(books.connection, items, 1)

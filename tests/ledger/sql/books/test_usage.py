@@ -18,6 +18,7 @@ from gateway.ledger import (
     UsageGroup,
     sum_usage,
 )
+from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.books.usage import POINTS
 from gateway.ledger.sqlite.schema import connect
@@ -44,7 +45,10 @@ def keys(books: AnyBooks) -> list[str]:
     items = [
         Item(
             Hold(
-                admission(started_ms=NOW_MS - DAY_MS), account, Key(ids[n], account, KeyTerms()), 9
+                admission(started_ms=NOW_MS - DAY_MS),
+                account,
+                Key(ids[n], account, KeyTerms(), Line(ids[n])),
+                9,
             ),
             True,
             end,

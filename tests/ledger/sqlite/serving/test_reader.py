@@ -22,7 +22,7 @@ async def test_it_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> No
         async with SqliteReader.open(place.path) as reader:
             receipt = await reader.read_receipt(hold.admission.request_id)
             assert receipt is not None
-            assert (receipt.cost_nano, receipt.price.request) == (70, 70)
+            assert (receipt.cost_nano, receipt.price.price.request) == (70, 70)
             late = ledger.hold(key, admission())
             assert await reader.read_receipt(late.admission.request_id) is None
             assert (await reader.read_spent(key, 0)).month_nano == 70

@@ -6,12 +6,15 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gateway.ledger import Account, Hold, Key, KeyTerms
+from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import Item, Report
-from gateway.ledger.sqlite.serving.store import commit_items, is_busy
+from gateway.ledger.sqlite.serving.store import SqliteStore, is_busy
 from tests.ledger.faults import make_error
 from tests.ledger.kit import Place, admission, assert_sound, make_place, query, settlement
 
@@ -32,23 +35,28 @@ class DyingDisk(sqlite3.Connection):
         return super().execute(*arguments)  # type: ignore[arg-type] # passes through
 
 
-def commit(connection: sqlite3.Connection, items: Sequence[Item]) -> Report:
-    report = Report()
-    commit_items(connection, items, 1, report)
-    return report
+def make_store() -> SqliteStore:
+    """Make one whose work is done in this thread, on any connection, with all files in place."""
+    files: Any = SimpleNamespace(check=lambda: None)
+    unused: Any = None
+    return SqliteStore(unused, unused, unused, files, clock=lambda: 1)
+
+
+def commit(store: SqliteStore, connection: sqlite3.Connection, items: Sequence[Item]) -> Report:
+    return store._work(connection, items=items, now_ms=1, polls=False)
 
 
 def fail_and_retry(place: Place, items: Sequence[Item], statement: int) -> tuple[Report, Report]:
     """Return the reports of a round whose n-th statement fails, and of the next one."""
     with closing(sqlite3.connect(place.path, factory=DyingDisk, isolation_level=None)) as disk:
-        disk.fail_at = statement
-        first = commit(disk, items)
-        return first, commit(disk, [item for item in items if item not in first.done])
+        store, disk.fail_at = make_store(), statement
+        first = commit(store, disk, items)
+        return first, commit(store, disk, [item for item in items if item not in first.done])
 
 
 def test_failure_at_any_statement_commits_all_or_nothing(tmp_path: Path) -> None:
     """However far a batch got: tried again it is whole, and charged once."""
-    for statement in range(1, 10):
+    for statement in range(1, 12):
         folder = tmp_path / str(statement)
         folder.mkdir()
         place = make_place(folder, credit_nano=CREDIT)
@@ -80,12 +88,12 @@ def test_only_a_lock_of_another_process_is_brief(
     items = [Item(hold, insert=True, settlement=None) for hold in make_holds(place)]
     with closing(sqlite3.connect(place.path, factory=DyingDisk)) as disk:
         disk.fail_at, disk.code = 1, code
-        report = commit(disk, items)
+        report = commit(make_store(), disk, items)
     assert report.unavailable is not None
     assert (report.is_brief, report.done, report.refused) == (expected, [], [])
 
 
 def make_holds(place: Place) -> list[Hold]:
     account = Account(1, "a", suspended=False, balance_nano=CREDIT)
-    key = Key(place.key_id, account, KeyTerms())
+    key = Key(place.key_id, account, KeyTerms(), Line(place.key_id))
     return [Hold(admission(), account, key, 1000) for _ in range(3)]
