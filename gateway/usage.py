@@ -6,18 +6,18 @@ The dialects read usage objects; this module decides which tokens are charged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gateway.money import Tokens
+from gateway.money import MEDIA, NONE, TOOL_NAME, Tokens, count_none
 from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, Asked, Terms
 
 BYTES_PER_TOKEN: Final = 4
 """Bytes per token of English text. Other languages differ, so it gives an estimate."""
 MAX_PLAUSIBLE_TOKENS: Final = 10**9
 """Input or output tokens of a request, at most: several hundred times today's models."""
-MAX_PLAUSIBLE_SEARCHES: Final = 10_000
-"""Web searches of a request, at most: a larger report comes from a broken upstream."""
+MAX_PLAUSIBLE_CALLS: Final = 10_000
+"""Calls of one tool that the provider runs, at most: a larger report comes from a broken upstream."""
 IMPLAUSIBLE_FACTOR: Final = 10
 """A report above this many times the model's limits comes from a broken upstream."""
 
@@ -48,15 +48,20 @@ class Expected:
     input_tokens: int
     limits: UsageLimits
     asked: Asked = NOTHING_SPECIAL
+    audio_tokens: int = 0
+    """The part of `input_tokens` that is recordings."""
 
 
 @dataclass(slots=True)
 class Reported:
-    """An upstream's report of a reply."""
+    """An upstream's report of a reply. Either half may be missing."""
 
-    tokens: Tokens | None = None
-    """None if the count is missing or implausible."""
-    web_searches: int | None = None
+    tokens: Tokens = field(default_factory=Tokens)
+    has_input: bool = False
+    """The input is told, in numbers that can be."""
+    has_output: bool = False
+    tool_calls: Mapping[str, int] | None = None
+    """Calls of the tools that the provider ran, zeros too; None if it does not tell."""
     terms: Terms = UNSAID
     guessed: bool = False
     """The report leaves out a detail that changes the price; the request's word stands for it."""
@@ -70,10 +75,10 @@ class Metered:
 
     tokens: Tokens
     estimated: bool
-    web_searches: int = 0
+    tool_calls: Mapping[str, int] = field(default_factory=count_none)
     terms: Terms = UNSAID
     unreported: bool = False
-    """The reply was complete, and its upstream reported no usage that can be."""
+    """The reply was complete, and its upstream reported no usage that can be, or half of one."""
     reported_cost_nano: int | None = None
     """The amount that the provider says it charged."""
 
@@ -103,61 +108,90 @@ def meter(
     """Decide what to charge for, and say whether it is estimated.
 
     Args:
-        reported: the upstream's own count and terms.
+        reported: the upstream's own count, terms and bill; a bill counts for a whole reply alone.
         text_bytes: UTF-8 bytes of text, reasoning and arguments that were delivered.
-        expected: tokens, terms and searches to charge where the upstream is silent.
+        expected: tokens, terms and calls to charge where the upstream is silent.
         complete: the reply came to its end. Before that, the output is at least what was delivered:
             an upstream that breaks off has often counted only the beginning.
         counted: the report covers the whole reply, given that it is complete.
         delivered: anything was delivered, be it a tool's name and no text.
     """
-    covers = complete and counted
-    tokens, asked = reported.tokens, expected.asked
-    terms, searches, estimated = reported.terms, reported.web_searches, reported.guessed
-    if asked.terms is not UNSAID and (missing := _find_missing(terms, asked.terms)):
-        terms, estimated = replace(terms, **missing), True
-    if searches is None:
-        searches = asked.web_searches
-        estimated |= searches > 0
+    covers, asked = complete and counted, expected.asked
+    terms = _complete_terms(reported.terms, asked.terms)
+    calls, silent = _complete_calls(reported.tool_calls, asked.tool_calls)
+    estimated = reported.guessed or silent or terms is not reported.terms
+    tokens, limits = reported.tokens, expected.limits
+    # There is no request without input, nor a reply for nothing: such zeros count nothing.
+    has_input = reported.has_input and 0 < tokens.all_input <= limits.input
     made = covers and (delivered or text_bytes > 0)
-    if tokens is not None and (tokens.all_input == 0 or (made and tokens.output == 0)):
-        tokens = None  # there is no request without input, nor a reply for nothing
-    unreported = complete and (tokens is None or not counted)
-    if tokens is None or not covers:
-        output = min(estimate_tokens(text_bytes), expected.limits.estimated_output)
-        if tokens is None:
-            tokens, estimated = Tokens(input=expected.input_tokens, output=output), True
-        elif output > tokens.output:
-            tokens, estimated = replace(tokens, output=output), True
-    estimated |= unreported
-    return Metered(tokens, estimated, searches, terms, unreported, reported.cost_nano)
+    has_output = reported.has_output and tokens.output <= limits.output
+    has_output &= tokens.output > 0 or not made
+    unreported = complete and not (has_input and has_output and counted)
+    if not (has_input and has_output and covers):
+        output = min(estimate_tokens(text_bytes), limits.estimated_output)
+        if not has_output or (not covers and output > tokens.output):
+            tokens, estimated = _estimate_output(tokens, output), True
+        if not has_input:
+            tokens, estimated = _estimate_input(tokens, expected), True
+    bill = reported.cost_nano if covers else None
+    return Metered(tokens, estimated or unreported, calls, terms, unreported, bill)
 
 
-def _find_missing(served: Terms, asked: Terms) -> dict[str, str]:
-    """Find the terms that were asked for and that a reply leaves out: that they hold is a guess."""
-    return {
+def _estimate_output(tokens: Tokens, output: int) -> Tokens:
+    media = {name: told for name, told in tokens.media.items() if MEDIA[name] != "output"}
+    return replace(tokens, output=output, media=media)
+
+
+def _estimate_input(tokens: Tokens, expected: Expected) -> Tokens:
+    media = {name: told for name, told in tokens.media.items() if MEDIA[name] != "input"}
+    if audio_tokens := min(expected.audio_tokens, expected.input_tokens):
+        media["audio_input"] = audio_tokens
+    return Tokens(expected.input_tokens, output=tokens.output, media=media)
+
+
+def _complete_calls(
+    told: Mapping[str, int] | None, asked: Mapping[str, int]
+) -> tuple[Mapping[str, int], bool]:
+    """Return the calls of tools; one of each that was asked for and is not told of is a guess.
+
+    Names and counts come from the provider: what is none is left out.
+    """
+    if not told and not asked:
+        return NONE, False
+    silent = [name for name in asked if told is None or name not in told]
+    calls = dict.fromkeys(silent, 1)
+    for name, count in (told or {}).items():
+        if count and TOOL_NAME.fullmatch(name):
+            calls[name] = min(count, MAX_PLAUSIBLE_CALLS)
+    return calls, bool(silent)
+
+
+def _complete_terms(served: Terms, asked: Terms) -> Terms:
+    """Add the terms that were asked for and that a reply leaves out: that they hold is a guess."""
+    if asked is UNSAID:
+        return served
+    missing = {
         name: getattr(asked, name)
         for name in CONDITIONS
         if not getattr(served, name) and getattr(asked, name) not in ("", STANDARD)
     }
+    return replace(served, **missing) if missing else served
 
 
-def merge_reports(
-    earlier: Mapping[str, Any] | None, later: Mapping[str, Any], output: str
-) -> dict[str, Any]:
-    """Complete a report by a later one. Null is absence, and zeros replace no counts.
+def merge_reports(earlier: Mapping[str, Any] | None, later: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete a report by a later one, field by field, also within its details.
 
-    `output` is the name of the count of the output.
+    Null and empty objects are absence, and neither a zero nor a negative number replaces a value.
     """
-    told = {key: value for key, value in later.items() if value is not None}
-    if not earlier:
-        return told
-    counts = [value for key, value in told.items() if key.endswith("_tokens")]
-    if counts and not any(counts):
-        return {**told, **earlier}
-    if told.get(output) == 0 and earlier.get(output):
-        del told[output]
-    return {**earlier, **told}
+    merged = dict(earlier or ())
+    for key, value in later.items():
+        if type(value) is dict:
+            before = merged.get(key)
+            value = merge_reports(before if type(before) is dict else None, value)  # noqa: PLW2901
+        told = value and not (type(value) is int and value < 0)
+        if told or (key not in merged and value is not None and value != {}):
+            merged[key] = value
+    return merged
 
 
 def read_count(value: object) -> int | None:

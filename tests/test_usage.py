@@ -46,6 +46,8 @@ def test_files_are_estimated_by_kind_and_size(kind: str, base64_chars: int, toke
 
 REPORTED = Tokens(9, 2, 1, 5)
 EXPECTED = Expected(7, UsageLimits(10**6, 10**6, 50))
+Calls = dict[str, int]
+ONE, TWO = {"web_search": 1}, {"web_search": 3, "file_search": 2}
 
 
 @pytest.mark.parametrize(
@@ -57,10 +59,14 @@ EXPECTED = Expected(7, UsageLimits(10**6, 10**6, 50))
         (REPORTED, 20, False, REPORTED, False),
         (REPORTED, 21, False, Tokens(9, 2, 1, 6), True),
         (REPORTED, 21, True, REPORTED, False),
-        # Zeros beside a reply are no count.
+        # A half that cannot be is estimated, and the other one stays: zeros beside a reply are
+        # no count, and there is a limit to each.
         (Tokens(), 400, True, Tokens(7, output=50), True),
-        (Tokens(output=5), 400, True, Tokens(7, output=50), True),
-        (Tokens(9), 4, True, Tokens(7, output=1), True),
+        (Tokens(output=5), 400, True, Tokens(7, output=5), True),
+        (Tokens(9), 4, True, Tokens(9, output=1), True),
+        (Tokens(10**6, output=10**6), 4, True, Tokens(10**6, output=10**6), False),
+        (Tokens(10**6, 1, output=5), 4, True, Tokens(7, output=5), True),
+        (Tokens(9, 2, 1, 10**6 + 1), 4, True, Tokens(9, 2, 1, 1), True),
         (Tokens(9), 0, True, Tokens(9), False),
         (Tokens(9), 4, False, Tokens(9, output=1), True),
         # No estimate is above what the caller's limit and the model's cap allow.
@@ -72,9 +78,10 @@ EXPECTED = Expected(7, UsageLimits(10**6, 10**6, 50))
 def test_charged_is_the_report_or_what_was_delivered_before_it_is_complete(
     reported: Tokens | None, text_bytes: int, tokens: Tokens, *, complete: bool, estimated: bool
 ) -> None:
-    metered = meter(Reported(reported), text_bytes, EXPECTED, complete=complete)
+    told = Reported() if reported is None else Reported(reported, True, True)
+    metered = meter(told, text_bytes, EXPECTED, complete=complete)
     assert (metered.tokens, metered.estimated) == (tokens, estimated)
-    assert metered.unreported == (complete and metered.tokens.input == EXPECTED.input_tokens)
+    assert metered.unreported == (complete and estimated)
 
 
 @pytest.mark.parametrize(
@@ -94,20 +101,29 @@ def test_charged_are_the_terms_served_or_else_those_asked_for(
     asked: Terms, served: Terms, terms: Terms, *, estimated: bool
 ) -> None:
     expected = replace(EXPECTED, asked=Asked(asked))
-    metered = meter(Reported(REPORTED, terms=served), 0, expected, complete=True)
+    metered = meter(Reported(REPORTED, True, True, terms=served), 0, expected, complete=True)
     assert metered == Metered(REPORTED, estimated, terms=terms)
 
 
 @pytest.mark.parametrize(
-    ("asked", "reported", "searches", "estimated"),
-    [(0, None, 0, False), (1, None, 1, True), (1, 0, 0, False), (1, 3, 3, False)],
+    ("asked", "reported", "calls", "estimated"),
+    [
+        ({}, None, {}, False),
+        (ONE, None, ONE, True),
+        (ONE, {}, ONE, True),
+        (ONE, {"web_search": 0}, {}, False),
+        (ONE, TWO, TWO, False),
+        (ONE, {"file_search": 2}, ONE | {"file_search": 2}, True),
+        (ONE, {"web_search": 10**6}, {"web_search": 10**4}, False),
+        ({}, {"a b": 1, "\ud800": 1, "": 1, "x_y": 1}, {"x_y": 1}, False),
+    ],
 )
-def test_searches_are_those_reported_or_else_those_asked_for(
-    asked: int, reported: int | None, searches: int, *, estimated: bool
+def test_calls_of_tools_are_those_reported_or_else_those_asked_for(
+    asked: Calls, reported: Calls | None, calls: Calls, *, estimated: bool
 ) -> None:
-    expected = replace(EXPECTED, asked=Asked(web_searches=asked))
-    metered = meter(Reported(REPORTED, reported), 0, expected, complete=True)
-    assert metered == Metered(REPORTED, estimated, searches)
+    expected = replace(EXPECTED, asked=Asked(tool_calls=asked))
+    metered = meter(Reported(REPORTED, True, True, reported), 0, expected, complete=True)
+    assert metered == Metered(REPORTED, estimated, calls)
 
 
 @pytest.mark.parametrize(
@@ -125,5 +141,5 @@ def test_text_is_counted_in_utf8_and_everything_else_not_at_all() -> None:
 
 
 def test_a_report_of_the_beginning_alone_is_an_estimate_of_the_whole() -> None:
-    metered = meter(Reported(REPORTED), 0, EXPECTED, complete=True, counted=False)
+    metered = meter(Reported(REPORTED, True, True), 0, EXPECTED, complete=True, counted=False)
     assert metered == Metered(REPORTED, estimated=True, unreported=True)

@@ -22,7 +22,6 @@ from gateway.dialects.base import Caller as Caller
 from gateway.dialects.base import Pipeline as Pipeline
 from gateway.dialects.base import Translation as Translation
 from gateway.dialects.base import Upstream as Upstream
-from gateway.dialects.exchanges import BILLED_NAMES as BILLED_NAMES
 from gateway.dialects.exchanges import CALLERS as CALLERS
 from gateway.dialects.exchanges import COUNT_TOKENS as COUNT_TOKENS
 from gateway.dialects.exchanges import COUNTERS as COUNTERS
@@ -50,9 +49,12 @@ from gateway.dialects.records import Reply as Reply
 from gateway.dialects.records import ReplyContext as ReplyContext
 from gateway.dialects.records import Target as Target
 from gateway.dialects.responses import tag_provider as tag_provider
+from gateway.dialects.wire import BILLED as BILLED
+from gateway.dialects.wire import BILLED_NAMES as BILLED_NAMES
 from gateway.dialects.wire import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from gateway.dialects.wire import count_marks as count_marks
 from gateway.dialects.wire import dump_request as dump_request
+from gateway.dialects.wire import dumps_lenient as dumps_lenient
 from gateway.dialects.wire import has_more_elements as has_more_elements
 from gateway.dialects.wire import looks_like_json as looks_like_json
 from gateway.dialects.wire import map_status as map_status

@@ -10,7 +10,7 @@ An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,7 +28,6 @@ from gateway.dialects.records import (
 )
 from gateway.errors import GatewayError
 from gateway.money import Tokens
-from gateway.prices import Asked
 from gateway.usage import Expected, Metered, Reported
 
 
@@ -234,10 +233,6 @@ class Upstream(Protocol):
     def passed_headers(self) -> tuple[str, ...]:
         """Headers of callers of the same dialect that go on to the upstream, in lower case."""
 
-    @property
-    def billed(self) -> Collection[str]:
-        """Fields of a request that change the provider's bill: a model's `allow` can name them."""
-
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         """Return the headers that carry the provider's key; without a key, those needed anyway."""
 
@@ -246,9 +241,6 @@ class Upstream(Protocol):
 
         Raises BadRequest for what changes the provider's bill and has no price.
         """
-
-    def read_asked(self, body: Json, data: bytes) -> Asked:
-        """Read what changes the bill in a request as it is sent: the object, and its bytes."""
 
     def read_reply(self, text: bytes) -> Json:
         """Parse a JSON reply. Raises UpstreamError if it is no reply, or an error with status 200."""

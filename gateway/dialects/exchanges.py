@@ -27,14 +27,15 @@ from gateway.dialects.records import (
 from gateway.dialects.responses import ResponsesCaller, ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.wire import (
-    BILLED_TOOLS,
     MAX_REPLY_BYTES,
     MAX_REPLY_ELEMENTS,
     CollectedReply,
     ReplayedReply,
     TranslatedStream,
+    check_audio,
     dump_request,
     dumps_lenient,
+    read_asked,
     too_deep,
 )
 from gateway.errors import UndeliverableReply, UpstreamError
@@ -68,6 +69,8 @@ class Exchange:
         Raises BadRequest for what cannot be carried over, and for what has no price.
         """
         body = request.body
+        if request.audio:
+            check_audio(request.audio, target)
         if self.translation is not None:
             try:
                 body = self.translation.translate_request(request, target)
@@ -75,7 +78,7 @@ class Exchange:
                 raise too_deep() from error
         asked = self.upstream.ask(body, target)
         data = dump_request(asked)
-        return Payload(data, self.upstream.read_asked(asked, data))
+        return Payload(data, read_asked(asked, data))
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's.
@@ -149,9 +152,6 @@ TRANSLATIONS: Final[Translations] = {
     ("messages", "chat"): MESSAGES_OVER_CHAT,
     ("responses", "chat"): RESPONSES_OVER_CHAT,
 }
-
-BILLED_NAMES: Final = BILLED_TOOLS.union(*(one.billed for one in UPSTREAMS.values()))
-"""Everything that a model's `allow` can name."""
 
 PIVOT: Final = "chat"
 """The dialect through which pairs without a translation of their own are joined."""

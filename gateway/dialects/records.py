@@ -49,6 +49,10 @@ class CompletionRequest:
     """The part of the body that is the content of files: all else is text."""
     file_tokens: int = 0
     """The estimate for pictures, recordings and documents."""
+    audio_tokens: int = 0
+    """The part of it that is recordings."""
+    audio: str = ""
+    """The name of the first recording; "" for none."""
     inputs: Inputs | None = None
     """None for a conversation."""
 
@@ -75,7 +79,7 @@ class Target:
     """The upstream can write vectors as base64; if not, they are asked for as floats."""
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
-    """Fields and tools that callers may ask for although it has no price: names of the dialect's `BILLED` table."""
+    """Fields and tools that callers may ask for although they have no price: see `BILLED_NAMES`."""
     provider_tag: str = ""
     """Marks what only this provider can read, such as encrypted reasoning: see `tag_provider`."""
 

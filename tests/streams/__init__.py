@@ -25,12 +25,7 @@ RECORDED_VARIABLE: Final = "GATEWAY_RECORDED_STREAMS"
 """Names the folder of recorded streams; without it, there are none."""
 DONE: Final = b"data: [DONE]\n\n"
 
-_TOKEN_FIELDS: Final = {
-    "input": "input",
-    "cached": "cached_input",
-    "written": "cache_write",
-    "output": "output",
-}
+_TOKEN_FIELDS: Final = ("input", "cached", "written", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +75,9 @@ def read_stream(path: Path) -> Stream:
 
 def _read_tokens(text: str) -> Tokens:
     counts = dict(part.split(" ") for part in text.split(", "))
-    return Tokens(**{_TOKEN_FIELDS[name]: int(count) for name, count in counts.items()})
+    given, cached, written, made = (int(counts.pop(name, 0)) for name in _TOKEN_FIELDS)
+    assert not counts, "they have other names"
+    return Tokens(given, cached, written, made)
 
 
 def _read_recorded(path: Path) -> Stream:

@@ -6,14 +6,12 @@ reader    replies and chunks read, for the stream that passes and for translatio
 stream    the stream that passes
 writer    replies and streams that are written from another dialect's
 repair    chunks that break the schema, made right
-billed    what changes the bill
 results   results of tools as messages
 usage     what a reply used, and the text to estimate it from
 """
 
 from __future__ import annotations
 
-from gateway.dialects.chat.billed import BILLED as BILLED
 from gateway.dialects.chat.caller import ChatCaller as ChatCaller
 from gateway.dialects.chat.reader import check_finish as check_finish
 from gateway.dialects.chat.reader import read_arguments as read_arguments

@@ -17,7 +17,7 @@ MAX_N: Final = 128
 """Choices of a reply: OpenAI's own limit."""
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
-_FILE_PARTS: Final = frozenset({"image_file", "image_url", "input_audio", "file"})
+_FILE_PARTS: Final = frozenset({"image_file", "image_url", "file"})
 _LINKED_PART: Final = re.compile(r"\w{1,60}_url")
 """Other parts that link a file, such as `video_url` and `document_url`."""
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
@@ -47,6 +47,8 @@ class ChatCaller(OpenAICaller):
             or None,
             base64_chars=files.base64_chars,
             file_tokens=files.tokens,
+            audio_tokens=files.audio_tokens,
+            audio=files.audio,
         )
 
     def render_error_event(
@@ -94,7 +96,7 @@ def _check_content(where: str, content: Any, files: fields.Files) -> None:
         kind = fields.maybe_kind(part)
         if kind is None:
             raise fields.refuse_part(f"{where}[{index}]", part)
-        if kind in _FILE_PARTS or _LINKED_PART.fullmatch(kind):
+        if kind in _FILE_PARTS or "audio" in kind or _LINKED_PART.fullmatch(kind):
             _add_file(f"{where}[{index}]", kind, part, files)
 
 
@@ -108,19 +110,17 @@ def _add_file(where: str, kind: str, part: Json, files: fields.Files) -> None:
         raise fields.unsupported_file(f"{where}.{kind}.file_id", "'file_data'")
     match kind:
         case "image_url":
-            files.add_url("picture", file.get("url"))
-        case "input_audio":
-            files.add("audio", file.get("data"))
+            files.add_url("picture", file.get("url"), where)
+        case "audio_url":
+            files.add_url("audio", file.get("url"), where)
+        case _ if "audio" in kind:
+            files.add("audio", file.get("data"), where)
         case "file":
-            _add_document(file.get("file_data"), files)
+            data = file.get("file_data")  # a data URL, a link, or base64 alone
+            is_url = not isinstance(data, str) or _URL.match(data)
+            (files.add_url if is_url else files.add)("document", data, where)
         case _:
-            files.add_url("document", file.get("url"))
-
-
-def _add_document(data: object, files: fields.Files) -> None:
-    """Add a document by its data URL, a link, or the base64 alone."""
-    is_url = not isinstance(data, str) or _URL.match(data)
-    (files.add_url if is_url else files.add)("document", data)
+            files.add_url("document", file.get("url"), where)
 
 
 def _check_stop(name: str, value: Any) -> None:

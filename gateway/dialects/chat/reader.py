@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from gateway.dialects.chat.repair import ChunkRepair
-from gateway.dialects.chat.usage import pick_told, read_chat_usage
+from gateway.dialects.chat.usage import find_chunk_usage
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire import (
     dumps_lenient,
@@ -15,6 +15,7 @@ from gateway.dialects.wire import (
     maybe_loads,
     read_error,
     read_object,
+    read_openai_usage,
 )
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier
@@ -23,7 +24,6 @@ from gateway.usage import Expected, Reported, merge_reports
 _HEAD: Final = ("id", "object", "created", "model")
 _DONE: Final = b"[DONE]"
 _DONE_LINE: Final = b"data: [DONE]"
-_USAGE: Final = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
 _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 """Matches a finish reason only: inside a text its quotes would be escaped."""
 
@@ -117,15 +117,15 @@ class ChatReader:
         chunk = read_object(event)
         _check_error(chunk, event.name)
         self._first = self._first or chunk
-        if told := pick_told(chunk.get("usage")):
-            self.usage = merge_reports(self.usage, told, "completion_tokens")
+        if told := find_chunk_usage(chunk):
+            self.usage = merge_reports(self.usage, told)
         self._tier = name_tier(chunk.get("service_tier")) or self._tier
         return chunk
 
-    def read_end(self, end: bytes) -> None:
-        """Read the usage and the finish reason from the last bytes of a chunk too large to hold."""
-        if (found := _USAGE.search(end)) and (told := pick_told(maybe_loads(found[1]))):
-            self.usage = merge_reports(self.usage, told, "completion_tokens")
+    def read_end(self, end: bytes, usage: Json | None) -> None:
+        """Read the end of a chunk too large to hold: the finish reason, and the usage in it."""
+        if usage is not None:
+            self.usage = merge_reports(self.usage, usage)
         if self._n == 1 and _FINISH.search(end):
             self.repair.started.add(0)
             self.repair.finished.add(0)
@@ -147,4 +147,4 @@ class ChatReader:
         return rest.startswith(_DONE_LINE) and b"\n" in rest[: len(_DONE_LINE) + 4]
 
     def read_report(self, expected: Expected) -> Reported:
-        return read_chat_usage(self.usage, self._tier, expected)
+        return read_openai_usage(self.usage, self._tier, expected)

@@ -12,7 +12,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.dialects.chat.usage import maybe_repair_chat_usage
+from gateway.dialects.chat.usage import lift_usage, maybe_repair_chat_usage
 from gateway.dialects.records import Json
 from gateway.dialects.wire import get_object, get_text
 
@@ -56,7 +56,7 @@ class ChunkRepair:
 
     def repair(self, chunk: Json) -> list[Json] | None:
         """Return the chunks to send instead of `chunk`, usage on the last; None when it conforms."""
-        fixed, changed = _repair_envelope(chunk)
+        chunk, changed = _repair_envelope(chunk)
         split: tuple[list[Json], list[Json], list[Json]] = ([], [], [])
         for position, choice in enumerate(chunk.get("choices") or []):
             if not isinstance(choice, dict):
@@ -72,10 +72,10 @@ class ChunkRepair:
         if not changed:
             return None
         if not used:
-            return [{**fixed, "choices": []}]
-        early = {**fixed, "usage": None} if "usage" in fixed else fixed
+            return [{**chunk, "choices": []}]
+        early = {**chunk, "usage": None} if "usage" in chunk else chunk
         chunks = [{**early, "choices": choices} for choices in used]
-        chunks[-1] = {**fixed, "choices": used[-1]}
+        chunks[-1] = {**chunk, "choices": used[-1]}
         return chunks
 
     def finish(self) -> list[tuple[int, str]]:
@@ -145,8 +145,10 @@ def _repair_envelope(chunk: Json) -> tuple[Json, bool]:
     changed = False
     if chunk.get("object") != CHUNK_OBJECT:
         chunk, changed = {**chunk, "object": CHUNK_OBJECT}, True
+    if (lifted := lift_usage(chunk)) is not chunk:
+        chunk, changed = lifted, True
     usage = chunk.get("usage")
-    if isinstance(usage, dict) and (repaired := maybe_repair_chat_usage(usage)) is not None:
+    if type(usage) is dict and (repaired := maybe_repair_chat_usage(usage)) is not None:
         chunk, changed = {**chunk, "usage": repaired}, True
     return chunk, changed
 

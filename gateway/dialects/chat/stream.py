@@ -12,6 +12,7 @@ from gateway.dialects.wire import (
     PROBE_BYTES,
     PassingStream,
     dumps_lenient,
+    hide_bill,
     maybe_cut,
     maybe_splice,
 )
@@ -47,8 +48,8 @@ class ChatStream(PassingStream):
         if self.complete:
             out.append(self._held_usage)
 
-    def _read_end(self, end: bytes) -> None:
-        self._reader.read_end(end)
+    def _read_end(self, end: bytes, usage: Json | None) -> None:
+        self._reader.read_end(end, usage)
 
     def _continue_tool(self, tool: tuple[int, int]) -> None:
         self._reader.repair.continue_tool(*tool)
@@ -57,8 +58,9 @@ class ChatStream(PassingStream):
         chunk = self._reader.read_chunk(event)
         if chunk is None:
             return b""
-        if not event.canonical or b"\n" in (event.data or b"") or b"\r" in (event.data or b""):
-            block = render_chunk(chunk)
+        shown, data = hide_bill(chunk, block), event.data or b""
+        if shown is not chunk or not event.canonical or b"\n" in data or b"\r" in data:
+            chunk, block = shown, render_chunk(shown)
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices:
             if not isinstance(chunk.get("usage"), dict) or not self._context.request.wants_usage:

@@ -8,18 +8,25 @@ from operator import is_not
 from typing import Any, Final
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.chat.billed import BILLED, check_billed, read_asked
 from gateway.dialects.chat.reader import ChatReader, read_completion
 from gateway.dialects.chat.stream import DONE, ID_PREFIX, ChatStream, render_chunk, shape_id
 from gateway.dialects.chat.usage import (
     carries,
     count_choices_text,
+    find_chunk_usage,
+    lift_usage,
     make_chat_usage,
     maybe_repair_chat_usage,
-    read_chat_usage,
 )
 from gateway.dialects.records import Json, ReplyContext, Target
-from gateway.dialects.wire import dumps_lenient, maybe_splice
+from gateway.dialects.wire import (
+    check_fields,
+    check_tools,
+    dumps_lenient,
+    hide_bill,
+    maybe_splice,
+    read_openai_usage,
+)
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
@@ -35,15 +42,14 @@ class ChatUpstream:
     default_reasoning: Final = "none"
     requires_limit: Final = False
     passed_headers: Final = ()
-    billed: Final = BILLED
-    read_asked = staticmethod(read_asked)
     read_reply = staticmethod(read_completion)
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     def ask(self, body: Json, target: Target) -> Json:
-        check_billed(body, target)
+        check_fields(body, target)
+        check_tools(body, target)
         body = {**body, "model": target.upstream_model}
         if not target.ask_usage:
             body.pop("stream_options", None)  # this upstream would refuse it
@@ -52,11 +58,10 @@ class ChatUpstream:
         return body
 
     def find_usage(self, reply: Json) -> Json | None:
-        usage = reply.get("usage")
-        return usage if isinstance(usage, dict) else None
+        return find_chunk_usage(reply)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        return read_chat_usage(reply.get("usage"), reply.get("service_tier"), expected)
+        return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
 
     def is_whole(self, reply: Json) -> bool:
         for choice in reply["choices"]:
@@ -72,7 +77,8 @@ class ChatUpstream:
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
         """Edit model and id, and repair what breaks the schema; without a usage, tell `tokens`."""
-        repaired = _maybe_repair(reply, tokens, context)
+        shown = hide_bill(reply, text)
+        repaired = _maybe_repair(shown, tokens, context) or (None if shown is reply else shown)
         wanted, model = repaired or reply, reply.get("model")
         identity, ours = shape_id(wanted["id"]), context.request.model
         out: bytes | None = None
@@ -104,7 +110,8 @@ class ChatUpstream:
 def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
     """Return the reply with the fields in place that the schema requires, or None when they are."""
     fixes: Json = {}
-    identity, usage = reply.get("id"), reply.get("usage")
+    identity, lifted = reply.get("id"), lift_usage(reply)
+    usage = lifted.get("usage")
     if reply.get("object") != OBJECT:
         fixes["object"] = OBJECT
     if type(identity) is not str or not identity:
@@ -113,10 +120,10 @@ def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | 
         fixes["usage"] = make_chat_usage(tokens)
     elif (sums := maybe_repair_chat_usage(usage)) is not None:
         fixes["usage"] = sums
-    choices = [*map(_repair_choice, count(), reply["choices"])]
-    if any(map(is_not, choices, reply["choices"])):
+    choices = [*map(_repair_choice, count(), lifted["choices"])]
+    if any(map(is_not, choices, lifted["choices"])):
         fixes["choices"] = choices
-    return {**reply, **fixes} if fixes else None
+    return {**lifted, **fixes} if fixes or lifted is not reply else None
 
 
 def _repair_choice(position: int, choice: Any) -> Any:

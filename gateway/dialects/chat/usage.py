@@ -5,92 +5,62 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from gateway.dialects.records import Json, Usage
-from gateway.dialects.wire import PICTURE_BYTES, dumps_lenient, get_list, get_object, get_text
-from gateway.money import Tokens, read_charged_nano
-from gateway.prices import UNSAID, Terms, name_tier
-from gateway.usage import (
-    MAX_PLAUSIBLE_SEARCHES,
-    Expected,
-    Reported,
-    UsageLimits,
-    are_counts,
-    count_text,
+from gateway.dialects.wire import (
+    PICTURE_BYTES,
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    read_counts,
 )
+from gateway.money import Tokens
+from gateway.usage import count_text
 
-_BILL: Final = frozenset({"cost", "cost_details", "is_byok"})
-"""The members of a usage object that tell of OpenRouter's bill."""
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
 
 
-def read_chat_usage(usage: object, tier: object, expected: Expected) -> Reported:
-    """Read a usage object and the service tier beside or in it. Null is absence, field by field.
-
-    Cached and written tokens are inside `prompt_tokens` (OpenAI API reference; DeepSeek calls the
-    first `prompt_cache_hit_tokens`). The output is max(completion, total - prompt), since xAI and
-    others leave reasoning out of `completion_tokens`.
-    """
-    told: Json = usage if type(usage) is dict else {}
-    served = name_tier(tier) or name_tier(told.get("service_tier"))
-    terms = Terms(served) if served else UNSAID
-    reported = Reported(_read_tokens(told, expected.limits), _read_searches(told), terms)
-    if "cost" in told:  # OpenRouter: credits, which are US dollars
-        reported.cost_nano = read_charged_nano(told["cost"])
-    return reported
+def find_chunk_usage(chunk: Json) -> Json | None:
+    """Return the usage of a chunk, which Kimi puts into the choice and Groq into `x_groq`."""
+    usage = chunk.get("usage")
+    if type(usage) is not dict:
+        first = next(iter(get_list(chunk, "choices")), None)
+        usage = first.get("usage") if type(first) is dict else None
+    if type(usage) is not dict and "x_groq" in chunk:
+        usage = get_object(chunk, "x_groq").get("usage")
+    return usage if type(usage) is dict else None
 
 
-def pick_told(usage: object) -> Json | None:
-    """Return the fields of a usage object that are not null; None if there are none."""
-    if not isinstance(usage, dict):
-        return None
-    return {key: value for key, value in usage.items() if value is not None} or None
+def lift_usage(chunk: Json) -> Json:
+    """Return a chunk whose usage stands where OpenAI puts it."""
+    usage = find_chunk_usage(chunk)
+    if usage is None or usage is chunk.get("usage"):
+        return chunk
+    lifted = {**chunk, "choices": [_drop_usage(one) for one in get_list(chunk, "choices")]}
+    if "x_groq" in chunk:
+        lifted["x_groq"] = _drop_usage(chunk["x_groq"])
+    return {**lifted, "usage": usage}
 
 
-def _read_tokens(usage: Json, limits: UsageLimits) -> Tokens | None:
-    prompt: Any = usage.get("prompt_tokens")
-    completion: Any = usage.get("completion_tokens")
-    total: Any = usage.get("total_tokens")
-    details: Any = usage.get("prompt_tokens_details") or {}
-    if type(details) is not dict:
-        return None
-    cached: Any = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
-    written: Any = details.get("cache_write_tokens") or 0
-    completion = 0 if completion is None else completion
-    total = 0 if total is None else total  # as good as none, since the larger output counts
-    if not are_counts(prompt, completion, total, cached, written):
-        return None
-    output = max(completion, total - prompt)
-    if prompt > limits.input or output > limits.output:
-        return None
-    if cached + written > prompt:
-        cached = min(cached, prompt)
-        written = prompt - cached
-    return Tokens(prompt - cached - written, cached, written, output)
-
-
-def _read_searches(usage: Json) -> int | None:
-    """Read the number of web searches: Perplexity and OpenRouter report it, OpenAI does not."""
-    found: Any = usage.get("num_search_queries")
-    if "server_tool_use" in usage:
-        told = get_object(usage, "server_tool_use").get("web_search_requests")
-        found = found if told is None else told
-    return min(found, MAX_PLAUSIBLE_SEARCHES) if are_counts(found) else None
+def _drop_usage(value: Any) -> Any:
+    return {k: v for k, v in value.items() if k != "usage"} if type(value) is dict else value
 
 
 def maybe_repair_chat_usage(usage: Json) -> Json | None:
-    """Return the usage with a total that is the sum, and without the provider's bill.
-
-    None when it is that already, or unreadable.
-    """
-    if "cost" in usage or "cost_details" in usage:  # the operator's affair: callers pay its prices
-        shown = {key: value for key, value in usage.items() if key not in _BILL}
-        return maybe_repair_chat_usage(shown) or shown
-    prompt: Any = usage.get("prompt_tokens")
-    completion: Any = usage.get("completion_tokens")
-    total: Any = usage.get("total_tokens")
-    if not are_counts(prompt, completion) or (type(total) is int and total == prompt + completion):
+    """Return the usage with all tokens that are charged; None when it is that already, or unreadable."""
+    counts = read_counts(usage)
+    if not (counts.has_input and counts.has_output):
         return None
-    output = max(completion, total - prompt) if are_counts(total) else completion
-    return {**usage, "completion_tokens": output, "total_tokens": prompt + output}
+    wanted = make_chat_usage(counts.tokens)
+    if all(type(usage.get(name)) is int and usage[name] == n for name, n in wanted.items()):
+        return None
+    repaired = {**usage, **wanted}
+    if counts.beside:
+        repaired["prompt_tokens_details"] = {
+            **get_object(usage, "prompt_tokens_details"),
+            "cached_tokens": counts.tokens.cached_input,
+            "cache_write_tokens": counts.tokens.cache_write + counts.tokens.cache_write_1h,
+        }
+    return repaired
 
 
 def make_chat_usage(tokens: Tokens) -> Json:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-import orjson
-
 from gateway.dialects.chat import ChatUpstream
 from gateway.dialects.embeddings.vectors import (
     MAX_FRAME_BYTES,
+    STAND_IN,
     Frame,
     maybe_find_vectors,
     pack_vectors,
 )
 from gateway.dialects.records import Json, ReplyContext, Target
-from gateway.dialects.wire import maybe_loads, maybe_splice, read_error
+from gateway.dialects.wire import (
+    dumps_lenient,
+    hide_bill,
+    maybe_loads,
+    maybe_splice,
+    read_error,
+    read_openai_usage,
+)
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.prices import UNSAID, Terms, name_tier
-from gateway.usage import Expected, Reported, read_count
+from gateway.usage import Expected, Reported
 
 _CHAT: Final = ChatUpstream()
 _FORMAT: Final = "encoding_format"
@@ -33,9 +38,7 @@ class EmbeddingsUpstream:
     default_reasoning: Final = _CHAT.default_reasoning
     requires_limit: Final = False
     passed_headers: Final = ()
-    billed: Final = _CHAT.billed
     auth_headers = staticmethod(_CHAT.auth_headers)
-    read_asked = staticmethod(_CHAT.read_asked)
     find_usage = staticmethod(_CHAT.find_usage)
 
     def ask(self, body: Json, target: Target) -> Json:
@@ -65,13 +68,10 @@ class EmbeddingsUpstream:
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         """Read the input; some providers report only the total, which is the same."""
         usage = self.find_usage(reply) or {}
-        count = read_count(usage.get("prompt_tokens")) or read_count(usage.get("total_tokens"))
-        is_plausible = count is not None and count <= expected.limits.input
-        served = name_tier(reply.get("service_tier"))
-        return Reported(
-            Tokens(input=count) if count and is_plausible else None,
-            terms=Terms(served) if served else UNSAID,
-        )
+        total = usage.get("total_tokens")
+        given = usage.get("prompt_tokens") or usage.get("input_tokens") or total
+        told = {**usage, "prompt_tokens": given, "completion_tokens": 0, "total_tokens": given}
+        return read_openai_usage(told, reply.get("service_tier"), expected)
 
     def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
         return True
@@ -94,6 +94,10 @@ class EmbeddingsUpstream:
         if context.request.body.get(_FORMAT) == "base64" and vectors[:1] == b"[":
             vectors = pack_vectors(text[begin:end])
         frame, model, ours = _cut(text, begin, end), reply.get("model"), context.request.model
+        shown = hide_bill(reply, frame.text)
+        if shown is not reply:  # written anew, as the bill may stand on either side of the vectors
+            head, mark, tail = dumps_lenient(shown).partition(b'"embedding":')
+            frame = Frame(head + mark, tail.removeprefix(STAND_IN))
         edited = maybe_splice(frame.text, "model", model, ours) if type(model) is str else None
         missing: Json = {}
         if edited is None:
@@ -105,7 +109,7 @@ class EmbeddingsUpstream:
             missing["usage"] = {"prompt_tokens": count, "total_tokens": count}
         tail = frame.tail
         if missing:
-            tail = b"%b,%b" % (tail[:-1], orjson.dumps(missing)[1:])
+            tail = b"%b,%b" % (tail[:-1], dumps_lenient(missing)[1:])
         return b"".join((frame.head, vectors, tail))
 
     def _refuse_stream(self, _: Any) -> NoReturn:

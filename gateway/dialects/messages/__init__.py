@@ -5,7 +5,6 @@ models    the list of models, in pages
 upstream  how providers are asked, and their JSON replies
 reader    replies and events read, for the stream that passes and for translations
 stream    the stream that passes
-billed    what changes the bill
 usage     what a reply used, and the text to estimate it from
 """
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
-from gateway.dialects.messages.usage import is_search, read_messages_usage
+from gateway.dialects.messages.usage import find_tool, read_messages_usage
 from gateway.dialects.records import Event, Json
 from gateway.dialects.wire import get_object, maybe_loads, read_error, read_object
 from gateway.errors import UpstreamError, UpstreamUnavailable
@@ -40,7 +41,7 @@ def _check_error(body: Json, name: str = "") -> None:
 class MessagesReader:
     """A `Reader` of messages events. It ends with `message_stop`."""
 
-    __slots__ = ("_searches", "_stop_reason", "begun", "counted", "ended", "usage")
+    __slots__ = ("_came", "_stop_reason", "begun", "counted", "ended", "usage")
 
     keeps_comments: Final = False
     """This dialect has ping events to show that the upstream is alive."""
@@ -51,7 +52,8 @@ class MessagesReader:
         self.counted = False
         """A `message_delta` counted the output: `message_start` only begins to."""
         self.ended = False
-        self._searches = 0
+        self._came: Counter[str] = Counter()
+        """Results of the provider's tools."""
         self._stop_reason: str | None = None
 
     @property
@@ -79,7 +81,8 @@ class MessagesReader:
                 self._note_usage(get_object(body, "message").get("usage"))
             case "content_block_start":
                 self.begun = True
-                self._searches += is_search(body.get("content_block"))
+                if (tool := find_tool(body.get("content_block"))) is not None:
+                    self._came[tool] += 1
             case "content_block_delta":
                 self.begun = True
             case "message_delta":
@@ -99,7 +102,7 @@ class MessagesReader:
         return False
 
     def read_report(self, expected: Expected) -> Reported:
-        return read_messages_usage(self.usage, expected, self._searches, counted=self.counted)
+        return read_messages_usage(self.usage, expected, self._came, counted=self.counted)
 
     def _note_usage(self, usage: object) -> bool:
         """Take over a report, and tell whether it counts the output.
@@ -109,6 +112,6 @@ class MessagesReader:
         """
         if not isinstance(usage, dict):
             return False
-        self.usage = merge_reports(self.usage, usage, _OUTPUT)
+        self.usage = merge_reports(self.usage, usage)
         told = usage.get(_OUTPUT)
-        return told is not None and told == self.usage[_OUTPUT]
+        return told is not None and told == self.usage.get(_OUTPUT)

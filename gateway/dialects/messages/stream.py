@@ -15,6 +15,7 @@ from gateway.dialects.wire import (
     PROBE,
     PROBE_BYTES,
     PassingStream,
+    hide_bill,
     is_canonical,
     maybe_cut,
     maybe_replace,
@@ -48,11 +49,12 @@ class MessagesStream(PassingStream):
         body = self._reader.read_event(event)
         if body is None:
             return b""
-        if not is_canonical(block, event, body["type"]):
-            block = render_event(body)
+        shown = hide_bill(body, block)
+        if shown is not body or not is_canonical(block, event, body["type"]):
+            body, block = shown, render_event(shown)
         match body:
-            case {"type": "message_start", "message": {"model": str(model)} as message}:
-                block = self._name_model(block, body, message, model)
+            case {"type": "message_start", "message": dict(message)}:
+                block = self._edit_start(block, body, message)
             case {"type": "content_block_start", "content_block": dict(started)}:
                 self._passed_bytes += count_start_text(started)
                 self._carried |= is_made(started)
@@ -66,8 +68,11 @@ class MessagesStream(PassingStream):
         self._begun = True
         return block
 
-    def _name_model(self, block: bytes, body: Json, message: Json, model: str) -> bytes:
-        ours = self._context.request.model
+    def _edit_start(self, block: bytes, body: Json, message: Json) -> bytes:
+        """Name the caller's model."""
+        model, ours = message.get("model"), self._context.request.model
+        if not isinstance(model, str):
+            return block
         wanted = {**body, "message": {**message, "model": ours}}
         return maybe_replace(block, "model", model, ours, wanted) or render_event(wanted)
 

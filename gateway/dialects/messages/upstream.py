@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.messages.billed import BILLED, check_billed, check_container, read_asked
 from gateway.dialects.messages.reader import MessagesReader, read_message
 from gateway.dialects.messages.stream import MessagesStream
 from gateway.dialects.messages.usage import (
     count_block_text,
     count_message_text,
+    find_tool,
     is_made,
-    is_search,
     read_messages_usage,
 )
 from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
-from gateway.dialects.wire import dumps_lenient, maybe_loads, maybe_splice, render_event
-from gateway.errors import UpstreamError
+from gateway.dialects.wire import (
+    check_fields,
+    check_tools,
+    dumps_lenient,
+    hide_bill,
+    maybe_loads,
+    maybe_splice,
+    render_event,
+)
+from gateway.errors import BadRequest, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
@@ -35,10 +43,8 @@ class MessagesUpstream:
     default_reasoning: ClassVar[Reasoning] = "effort"
     requires_limit: ClassVar = True
     passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
-    billed: ClassVar = BILLED
     models_path: ClassVar = "/models?limit=1000"
     """Without a limit it is a page of 20."""
-    read_asked = staticmethod(read_asked)
     read_reply = staticmethod(read_message)
 
     path: str = "/messages"
@@ -51,10 +57,10 @@ class MessagesUpstream:
         return {"x-api-key": api_key, **headers} if api_key else headers
 
     def ask(self, body: Json, target: Target) -> Json:
-        if self.is_free:
-            check_container(body)
-        else:
-            check_billed(body, target)
+        check_container(body)
+        if not self.is_free:
+            check_fields(body, target)
+            check_tools(body, target, "tools.{}.type")
         return {**body, "model": target.upstream_model}
 
     def find_usage(self, reply: Json) -> Json | None:
@@ -62,8 +68,8 @@ class MessagesUpstream:
         return usage if isinstance(usage, dict) else None
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        searches = sum(map(is_search, reply["content"]))
-        return read_messages_usage(reply.get("usage"), expected, searches)
+        came = Counter(tool for tool in map(find_tool, reply["content"]) if tool is not None)
+        return read_messages_usage(reply.get("usage"), expected, came)
 
     def is_whole(self, reply: Json) -> bool:
         return type(reply.get("stop_reason")) is str
@@ -75,9 +81,10 @@ class MessagesUpstream:
         return count_message_text(reply)
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - a message without a usage stays so
-        model, ours = reply.get("model"), context.request.model
+        shown, ours = hide_bill(reply, text), context.request.model
+        model = reply.get("model") if shown is reply else None
         out = maybe_splice(text, "model", model, ours) if type(model) is str else None
-        return out or dumps_lenient({**reply, "model": ours})
+        return out or dumps_lenient({**shown, "model": ours})
 
     def replay_reply(self, reply: Json) -> bytes:
         ending = {key: reply.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
@@ -100,6 +107,16 @@ class MessagesUpstream:
 
     def open_reader(self, context: ReplyContext) -> MessagesReader:  # noqa: ARG002 - chat's needs it
         return MessagesReader()
+
+
+def check_container(body: Json) -> None:
+    """Refuse a container that exists already. Raises BadRequest."""
+    container = body.get("container")
+    if isinstance(container, str) or (isinstance(container, dict) and container.get("id")):
+        raise BadRequest(
+            "container: containers of the operator's own account cannot be named.",
+            param="container",
+        )
 
 
 def edit_count(body: bytes, model: str) -> bytes:

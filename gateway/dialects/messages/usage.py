@@ -2,70 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import PICTURE_BYTES, dumps_lenient, get_list, get_object, get_text
-from gateway.money import Tokens
-from gateway.prices import Terms, name_tier
-from gateway.usage import (
-    MAX_PLAUSIBLE_SEARCHES,
-    Expected,
-    Reported,
-    are_counts,
-    count_text,
-    read_count,
+from gateway.dialects.wire import (
+    PICTURE_BYTES,
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    read_bill_nano,
+    read_tool_calls,
 )
+from gateway.money import NONE, Tokens, name_tool
+from gateway.prices import Terms, name_tier
+from gateway.usage import Expected, Reported, are_counts, count_text
 
 _NO_REGION: Final = "not_available"
 """The `inference_geo` of models that are served in one place."""
-_SEARCH_RESULT: Final = "web_search_tool_result"
+_RESULT: Final = "_tool_result"
+_PARTS: Final = {
+    "bash_code_execution": "code_execution",
+    "text_editor_code_execution": "code_execution",
+}
+"""Tools that callers declare by another name."""
 
 
 def read_messages_usage(
-    usage: object, expected: Expected, searches: int = 0, *, counted: bool = True
+    usage: object, expected: Expected, came: Mapping[str, int] = NONE, *, counted: bool = True
 ) -> Reported:
     """Read a usage object. Null is absence, field by field.
 
     Args:
         usage: the object; None where there is none.
         expected: says how long the input was to be cached, where the usage does not.
-        searches: web searches whose results came, should the usage not count them.
+        came: results of the provider's tools, by name, should the usage not count their calls.
         counted: the usage covers the whole reply, not only its beginning.
     """
+    none: Json = dict.fromkeys(expected.asked.tool_calls, 0)  # the blocks tell of what was run
     if not isinstance(usage, dict):
-        return Reported(web_searches=searches or None, guessed=searches > 0)
+        return Reported(tool_calls={**none, **came}, guessed=bool(came))
     terms = Terms(
         service_tier=name_tier(usage.get("service_tier")),
         speed=get_text(usage, "speed"),
         inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),
     )
-    used = usage.get("server_tool_use")
-    told = read_count(used.get("web_search_requests")) if type(used) is dict else None
-    guessed = searches > (told or 0) and not (counted and told is not None)
-    searches = min(searches if guessed else told or 0, MAX_PLAUSIBLE_SEARCHES)
-    tokens, unsure = _read_all_tokens(usage, hour=expected.asked.cache == "1h")
-    limits = expected.limits
-    if tokens and (tokens.all_input > limits.input or tokens.output > limits.output):
-        tokens = None
-    return Reported(tokens, searches, terms, guessed or unsure)
+    told = read_tool_calls(usage) or {}
+    used = get_object(usage, "server_tool_use")
+    more = {
+        name: count
+        for name, count in came.items()
+        if count > told.get(name, 0) and not (counted and f"{name}_requests" in used)
+    }
+    tokens, has_input, has_output, unsure = _read_all_tokens(
+        usage, hour=expected.asked.cache == "1h"
+    )
+    return Reported(
+        tokens,
+        has_input,
+        has_output,
+        {**none, **told, **more},
+        terms,
+        guessed=bool(more) or unsure,
+        cost_nano=read_bill_nano(usage),
+    )
 
 
-def _read_all_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:
-    """Read the counts; tell whether the lifetime of cache writes is a guess.
+_Read = tuple[Tokens, bool, bool, bool]
+"""The counts; whether input and output are told; whether the lifetime of cache writes is a guess."""
+
+
+def _read_all_tokens(usage: Json, *, hour: bool) -> _Read:
+    """Read the counts.
 
     `iterations` complete them: with compaction the figures beside them leave some out.
     """
-    iterations = get_list(usage, "iterations")
-    parts = iterations and [one for one in iterations if type(one) is dict]
+    parts = [one for one in get_list(usage, "iterations") if type(one) is dict]
     if not parts:
         return _read_tokens(usage, hour=hour)
     found = [_read_tokens({**_NOTHING, **_drop_nulls(one)}, hour=hour) for one in (usage, *parts)]
-    unsure = any(guessed for _, guessed in found)
-    counts = [tokens for tokens, _ in found if tokens is not None]
-    if len(counts) < len(found):
-        return None, unsure
-    top, total = counts[0], _add(counts[1:])
+    top, total = found[0][0], _add([tokens for tokens, *_ in found[1:]])
     writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
     tokens = Tokens(
         max(top.input, total.input),
@@ -74,14 +91,15 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:
         max(top.output, total.output),
         writes.cache_write_1h,
     )
-    return tokens, unsure
+    inputs, outputs, unsure = zip(*(rest for _, *rest in found), strict=True)
+    return tokens, all(inputs), all(outputs), any(unsure)
 
 
 _NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
 """The counts of an iteration that leaves them out."""
 
 
-def _read_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:
+def _read_tokens(usage: Json, *, hour: bool) -> _Read:
     """Read one object of counts; cache writes that it does not class are as asked for (`hour`)."""
     fresh: Any = usage.get("input_tokens")
     output: Any = usage.get("output_tokens")
@@ -90,12 +108,16 @@ def _read_tokens(usage: Json, *, hour: bool) -> tuple[Tokens | None, bool]:
     creation = get_object(usage, "cache_creation")
     short: Any = creation.get("ephemeral_5m_input_tokens") or 0
     long: Any = creation.get("ephemeral_1h_input_tokens") or 0
-    if not are_counts(fresh, output, cached, written, short, long):
-        return None, False
+    has_input, has_output = are_counts(fresh, cached, written, short, long), are_counts(output)
+    tokens = Tokens(output=output if has_output else 0)
+    if not has_input:
+        return tokens, False, has_output, False
     rest = max(written - short - long, 0)
-    if hour:
-        return Tokens(fresh, cached, short, output, long + rest), rest > 0
-    return Tokens(fresh, cached, short + rest, output, long), False
+    tokens.input, tokens.cached_input = fresh, cached
+    tokens.cache_write, tokens.cache_write_1h = (
+        (short, long + rest) if hour else (short + rest, long)
+    )
+    return tokens, True, has_output, hour and rest > 0
 
 
 def _drop_nulls(usage: Json) -> Json:
@@ -112,11 +134,14 @@ def _add(counts: list[Tokens]) -> Tokens:
     )
 
 
-def is_search(block: object) -> bool:
-    """Return whether a block is the result of a web search, which is charged; errors are not."""
-    if type(block) is not dict or block.get("type") != _SEARCH_RESULT:
-        return False
-    return isinstance(block.get("content"), list)
+def find_tool(block: object) -> str | None:
+    """Return the tool of the provider that a block is the result of; errors are not charged."""
+    kind = block.get("type") if type(block) is dict else None
+    if type(block) is not dict or type(kind) is not str or not kind.endswith(_RESULT):
+        return None
+    name = kind.removesuffix(_RESULT)
+    failed = get_text(get_object(block, "content"), "type").endswith("_error")
+    return None if failed or name == "mcp" else _PARTS.get(name, name_tool(name))
 
 
 def count_message_text(message: Json) -> int:

@@ -6,7 +6,7 @@ reader    replies and events read, for the stream that passes and for translatio
 stream    the stream that passes
 replay    a JSON reply as a stream
 sealed    what only the provider who made it can read
-billed    what changes the bill
+stripped  tools that have no price, left out
 usage     what a reply used, and the text to estimate it from
 """
 

@@ -56,6 +56,8 @@ class ResponsesCaller(OpenAICaller):
             max_tokens=body.get("max_output_tokens") or None,
             base64_chars=files.base64_chars,
             file_tokens=files.tokens,
+            audio_tokens=files.audio_tokens,
+            audio=files.audio,
         )
 
     def render_error_event(
@@ -138,7 +140,7 @@ def _check_item(where: str, item: Json, files: fields.Files) -> None:
     elif type(kind) is not str:
         raise fields.wrong_type(f"{where}.type", "a string", kind)
     elif kind == "image_generation_call":
-        files.add("picture", item.get("result"))
+        files.add("picture", item.get("result"), where)
     for name in _HELD:
         parts = item.get(name)
         if type(parts) is dict:  # the screenshot of a computer's call
@@ -167,23 +169,15 @@ def _check_parts(where: str, parts: list[Any], files: fields.Files) -> None:
             raise fields.unsupported_file(f"{name}.file_id", "'file_data' or 'image_url'")
         match kind:
             case "input_image" | "computer_screenshot":
-                files.add_url("picture", part.get("image_url"))
+                files.add_url("picture", part.get("image_url"), name)
             case "input_file":
-                _add_document(part, files)
-            case "input_audio":
-                files.add("audio", get_object(part, "input_audio").get("data"))
+                data = part.get("file_data")  # a data URL, or base64 alone; else there is a link
+                is_base64 = isinstance(data, str) and not data.startswith("data:")
+                (files.add if is_base64 else files.add_url)("document", data, name)
+            case _ if "audio" in kind:
+                files.add("audio", get_object(part, kind).get("data"), name)
             case _:
                 pass
-
-
-def _add_document(part: Json, files: fields.Files) -> None:
-    """Add a document by its link, its data URL, or the base64 alone."""
-    data = part.get("file_data")
-    is_base64 = isinstance(data, str) and not data.startswith("data:")
-    if is_base64:
-        files.add("document", data)
-    else:
-        files.add_url("document", data)
 
 
 def _refuse_state(name: str, what: str) -> BadRequest:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from typing import Final
 
 from gateway.dialects.records import Event, Json
-from gateway.dialects.responses.usage import OUTPUT, is_search, read_items, read_responses_usage
+from gateway.dialects.responses.usage import (
+    count_tool_calls,
+    find_tool,
+    find_usage,
+    read_items,
+    read_responses_usage,
+)
 from gateway.dialects.wire import get_object, maybe_loads, read_error, read_object
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.usage import Expected, Reported, merge_reports
@@ -22,7 +28,6 @@ _PASSED: Final = frozenset({"context_length_exceeded", "cyber_policy", "invalid_
 """Codes that find fault with the request, so that clients need not send it again."""
 _SAYS_NOTHING: Final = (b"", b"[DONE]")
 """Events without content. `[DONE]` is chat's, which some imitations of the API add."""
-_USAGE: Final = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
 
 
 def read_response(text: bytes) -> Json:
@@ -52,7 +57,7 @@ def _make_error(body: Json) -> UpstreamError:
 class ResponsesReader:
     """A `Reader` of Responses events. It ends with `response.completed` or `response.incomplete`."""
 
-    __slots__ = ("_searches", "_tier", "begun", "ended", "finished", "usage")
+    __slots__ = ("_calls", "_tier", "begun", "ended", "finished", "usage")
 
     counted: Final = True
     keeps_comments: Final = True
@@ -62,7 +67,7 @@ class ResponsesReader:
         self.begun = False
         self.ended = False
         self.finished = False
-        self._searches = 0
+        self._calls: Counter[str] = Counter()
         self._tier: object = None
 
     def read(self, event: Event) -> list[Json]:
@@ -86,16 +91,17 @@ class ResponsesReader:
         if kind.startswith("response."):
             self.begun = True
         if kind == "response.output_item.done":
-            self._searches += is_search(get_object(body, "item"))
+            if (tool := find_tool(get_object(body, "item"))) is not None:
+                self._calls[tool] += 1
         elif kind in ENDS:
             self.ended = self.finished = True
         return body
 
-    def read_end(self, end: bytes) -> None:
-        """Read the last bytes of an event too large to hold; with a usage it is the terminal one."""
+    def read_end(self, usage: Json | None) -> None:
+        """Read the usage of an event too large to hold: with one it is the terminal event."""
         self.begun = True
-        if (found := _USAGE.search(end)) and type(told := maybe_loads(found[1])) is dict:
-            self.usage = merge_reports(self.usage, told, OUTPUT)
+        if usage is not None:
+            self.usage = merge_reports(self.usage, usage)
             self.finished = True
 
     def close(self) -> list[Json]:
@@ -105,11 +111,10 @@ class ResponsesReader:
         return False
 
     def read_report(self, expected: Expected) -> Reported:
-        return read_responses_usage(self.usage, self._tier, self._searches, expected)
+        return read_responses_usage(self.usage, self._tier, self._calls, expected)
 
     def _note_response(self, response: Json) -> None:
-        told = response.get("usage")
-        if type(told) is dict:
-            self.usage = merge_reports(self.usage, told, OUTPUT)
+        if (told := find_usage(response)) is not None:
+            self.usage = merge_reports(self.usage, told)
         self._tier = response.get("service_tier") or self._tier
-        self._searches = max(self._searches, sum(map(is_search, read_items(response))))
+        self._calls |= count_tool_calls(read_items(response))

@@ -18,6 +18,7 @@ from gateway.dialects.wire import (
     Framer,
     NumberedTemplate,
     PassingStream,
+    hide_bill,
     is_canonical,
     maybe_learn_numbered,
     maybe_replace,
@@ -64,16 +65,16 @@ class ResponsesStream(PassingStream):
     def _add(self, event: Json, out: list[bytes]) -> None:
         out.append(render_event(event))
 
-    def _read_end(self, end: bytes) -> None:
-        self._reader.read_end(end)
+    def _read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - chat's needs it
+        self._reader.read_end(usage)
 
     def _edit_event(self, event: Event, block: bytes) -> bytes:
         body = self._reader.read_event(event)
         if body is None:
             return b""
-        kind = body["type"]
-        if not is_canonical(block, event, kind):
-            block = render_event(body)
+        kind, shown = body["type"], hide_bill(body, block)
+        if shown is not body or not is_canonical(block, event, kind):
+            body, block = shown, render_event(shown)
         if kind == _KEEP_ALIVE:
             return block
         self._begun = True
@@ -118,5 +119,6 @@ class ResponsesStream(PassingStream):
         if self._reader.ended and self._done and not response.get("output"):
             edited["output"] = [self._done[index] for index in sorted(self._done)]
             return render_event(wanted)
-        out = maybe_replace(block, "model", model, ours, wanted) if type(model) is str else None
-        return out or render_event(wanted)
+        if type(model) is not str:
+            return render_event(wanted)
+        return maybe_replace(block, "model", model, ours, wanted) or render_event(wanted)

@@ -8,19 +8,25 @@ from typing import ClassVar, Final
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
-from gateway.dialects.responses.billed import BILLED, check_billed, read_asked, strip_tools
 from gateway.dialects.responses.reader import WHOLE, ResponsesReader, read_response
 from gateway.dialects.responses.replay import replay_response
 from gateway.dialects.responses.sealed import tag_sealed, untag_items
 from gateway.dialects.responses.stream import ResponsesStream
+from gateway.dialects.responses.stripped import strip_tools
 from gateway.dialects.responses.usage import (
     count_item_text,
+    count_tool_calls,
+    find_usage,
     is_made,
-    is_search,
     read_items,
     read_responses_usage,
 )
-from gateway.dialects.wire import dumps_lenient, maybe_splice
+from gateway.dialects.wire import (
+    check_fields,
+    dumps_lenient,
+    hide_bill,
+    maybe_splice,
+)
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
@@ -48,9 +54,7 @@ class ResponsesUpstream:
     default_reasoning: ClassVar[Reasoning] = "effort"
     requires_limit: ClassVar = False
     passed_headers: ClassVar = ()
-    billed: ClassVar = BILLED
     models_path: ClassVar = "/models"
-    read_asked = staticmethod(read_asked)
     read_reply = staticmethod(read_response)
     replay_reply = staticmethod(replay_response)
 
@@ -64,7 +68,7 @@ class ResponsesUpstream:
 
     def ask(self, body: Json, target: Target) -> Json:
         if not self.is_free:
-            check_billed(body, target)
+            check_fields(body, target)
         body = {**strip_tools(body, target), "model": target.upstream_model}
         if isinstance(items := body.get("input"), list):
             body["input"] = untag_items(items, target.provider_tag)
@@ -74,13 +78,11 @@ class ResponsesUpstream:
         return {**body, "store": False}
 
     def find_usage(self, reply: Json) -> Json | None:
-        usage = reply.get("usage")
-        return usage if isinstance(usage, dict) else None
+        return find_usage(reply)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        searches = sum(map(is_search, read_items(reply)))
-        tier = reply.get("service_tier")
-        return read_responses_usage(reply.get("usage"), tier, searches, expected)
+        calls = count_tool_calls(read_items(reply))
+        return read_responses_usage(find_usage(reply), reply.get("service_tier"), calls, expected)
 
     def is_whole(self, reply: Json) -> bool:
         return reply.get("status") in WHOLE
@@ -92,9 +94,10 @@ class ResponsesUpstream:
         return sum(map(count_item_text, read_items(reply)))
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - a response without a usage stays so
-        model, ours = reply.get("model"), context.request.model
+        shown, ours = hide_bill(reply, text), context.request.model
+        model = reply.get("model") if shown is reply else None
         out = maybe_splice(text, "model", model, ours) if type(model) is str else None
-        return tag_sealed(out or dumps_lenient({**reply, "model": ours}), context.provider_tag)
+        return tag_sealed(out or dumps_lenient({**shown, "model": ours}), context.provider_tag)
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         return ResponsesStream(context)

@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import PICTURE_BYTES, get_list, get_object
-from gateway.money import Tokens
-from gateway.prices import UNSAID, Terms, name_tier
-from gateway.usage import (
-    MAX_PLAUSIBLE_SEARCHES,
-    Expected,
-    Reported,
-    UsageLimits,
-    are_counts,
-    count_text,
+from gateway.dialects.wire import (
+    PICTURE_BYTES,
+    get_list,
+    get_object,
+    get_text,
+    read_openai_usage,
 )
+from gateway.money import name_tool
+from gateway.usage import Expected, Reported, count_text
 
-OUTPUT: Final = "output_tokens"
+_CALLERS_CALLS: Final = frozenset(
+    {f"{name}_call" for name in ("apply_patch", "computer", "custom_tool", "function")}
+    | {"local_shell_call", "shell_call", "tool_search_call"}
+)
+"""Types of items by which the caller is asked to run a tool, or that cost tokens alone."""
 _FILLED_LATER: Final = frozenset({"message", "reasoning"})
 """Types of items that bring nothing but their text."""
 
 
 def read_responses_usage(
-    usage: object, tier: object, searches: int, expected: Expected
+    usage: object, tier: object, calls: Mapping[str, int], expected: Expected
 ) -> Reported:
-    """Read a usage object, given the service tier of the response and its web searches.
+    """Read a usage object, given the service tier of the response and its items' calls of tools.
 
-    Cached and written tokens are inside `input_tokens`, and reasoning is inside `output_tokens`.
+    What the usage counts is right: items may tell of calls that are free.
     """
-    told: Json = usage if type(usage) is dict else {}
-    served = name_tier(tier)
-    terms = Terms(served) if served else UNSAID
-    searches = min(searches, MAX_PLAUSIBLE_SEARCHES)
-    return Reported(_read_tokens(told, expected.limits), searches, terms)
+    reported = read_openai_usage(usage, tier, expected)
+    none = dict.fromkeys(expected.asked.tool_calls, 0)  # the items tell of what was run
+    reported.tool_calls = {**none, **calls, **(reported.tool_calls or {})}
+    return reported
 
 
-def _read_tokens(usage: Json, limits: UsageLimits) -> Tokens | None:
-    given: Any = usage.get("input_tokens")
-    made: Any = usage.get(OUTPUT)
-    total: Any = usage.get("total_tokens") or 0
-    details = get_object(usage, "input_tokens_details")
-    cached: Any = details.get("cached_tokens") or 0
-    written: Any = details.get("cache_write_tokens") or 0
-    made = 0 if made is None else made
-    if not are_counts(given, made, total, cached, written):
+def find_usage(response: Json) -> Json | None:
+    """Return the usage of a response, with the calls of tools that OpenAI counts beside it."""
+    usage, beside = response.get("usage"), get_object(response, "tool_usage")
+    if type(usage) is not dict:
         return None
-    output = max(made, total - given)
-    if given > limits.input or output > limits.output:
-        return None
-    cached = min(cached, given)
-    written = min(written, given - cached)
-    return Tokens(given - cached - written, cached, written, output)
+    return (
+        {**usage, "tool_usage": {**beside, **get_object(usage, "tool_usage")}} if beside else usage
+    )
 
 
 def read_items(response: Json) -> list[Json]:
@@ -59,11 +54,25 @@ def read_items(response: Json) -> list[Json]:
     return [item for item in get_list(response, "output") if type(item) is dict]
 
 
-def is_search(item: Json) -> bool:
-    """Return whether an item is a web search, which is charged; opening a page found is not."""
-    if item.get("type") != "web_search_call":
-        return False
-    return get_object(item, "action").get("type") in (None, "search")
+def count_tool_calls(items: Iterable[Json]) -> Counter[str]:
+    """Count the calls of tools that the provider ran, by the tool's name."""
+    return Counter(name for item in items if (name := find_tool(item)) is not None)
+
+
+def find_tool(item: Json) -> str | None:
+    """Return the tool that an item is a call of, if the provider ran it and charges for it.
+
+    A web search is charged; opening a page that it found is not. The result of a shell is in a reply
+    only if it was the provider's.
+    """
+    kind = get_text(item, "type")
+    if kind == "shell_call_output":
+        return "shell"
+    if not kind.endswith("_call") or kind in _CALLERS_CALLS or item.get("status") == "failed":
+        return None
+    is_opening = get_object(item, "action").get("type") not in (None, "search")
+    is_free = kind == "web_search_call" and is_opening
+    return None if is_free else name_tool(kind.removesuffix("_call"))
 
 
 def is_made(item: Json) -> bool:

@@ -11,20 +11,22 @@ billed           what changes the provider's bill
 fields           checks of a request's fields, and typed access to them
 openai_caller    what callers of OpenAI's APIs share
 upstream_errors  errors of upstreams, mapped to errors for the caller
+usage            usage objects in OpenAI's shape and its variants, and the provider's bill
 """
 
 from __future__ import annotations
 
 from gateway.dialects.wire import fields as fields
 from gateway.dialects.wire.billed import ANY_TOOL as ANY_TOOL
-from gateway.dialects.wire.billed import BILLED_TOOLS as BILLED_TOOLS
-from gateway.dialects.wire.billed import WEB_SEARCH as WEB_SEARCH
-from gateway.dialects.wire.billed import Billed as Billed
-from gateway.dialects.wire.billed import among as among
+from gateway.dialects.wire.billed import BILLED as BILLED
+from gateway.dialects.wire.billed import BILLED_NAMES as BILLED_NAMES
+from gateway.dialects.wire.billed import check_audio as check_audio
 from gateway.dialects.wire.billed import check_fields as check_fields
-from gateway.dialects.wire.billed import check_tool as check_tool
-from gateway.dialects.wire.billed import is_search_priced as is_search_priced
-from gateway.dialects.wire.billed import refuse as refuse
+from gateway.dialects.wire.billed import check_state as check_state
+from gateway.dialects.wire.billed import check_tools as check_tools
+from gateway.dialects.wire.billed import is_open as is_open
+from gateway.dialects.wire.billed import list_families as list_families
+from gateway.dialects.wire.billed import read_asked as read_asked
 from gateway.dialects.wire.collected import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from gateway.dialects.wire.collected import MAX_REPLY_ELEMENTS as MAX_REPLY_ELEMENTS
 from gateway.dialects.wire.collected import CollectedReply as CollectedReply
@@ -59,3 +61,9 @@ from gateway.dialects.wire.stream import TranslatedStream as TranslatedStream
 from gateway.dialects.wire.stream import read_object as read_object
 from gateway.dialects.wire.upstream_errors import map_status as map_status
 from gateway.dialects.wire.upstream_errors import read_error as read_error
+from gateway.dialects.wire.usage import hide_bill as hide_bill
+from gateway.dialects.wire.usage import maybe_find_end_usage as maybe_find_end_usage
+from gateway.dialects.wire.usage import read_bill_nano as read_bill_nano
+from gateway.dialects.wire.usage import read_counts as read_counts
+from gateway.dialects.wire.usage import read_openai_usage as read_openai_usage
+from gateway.dialects.wire.usage import read_tool_calls as read_tool_calls

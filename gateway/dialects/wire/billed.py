@@ -1,35 +1,29 @@
 """Fields and tools that change a provider's bill, and which of them a request may use.
 
-Each upstream dialect has a table `BILLED` of such fields. A model opens one by a price (a rule of
-`price_when`, or `web_search`), or by its name in `allow`.
+One table for the upstreams of all dialects, as many providers take another vendor's fields. A model
+opens a field by a price (a rule of `price_when`, `web_search`, `tool_prices`, a price of its media),
+or by its name in `allow`.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.dialects.records import Json, Target
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import BadRequest
+from gateway.money import MEDIA, WEB_SEARCH, name_tool
+from gateway.prices import NOTHING_SPECIAL, Asked, Terms, name_tier
+from gateway.usage import MAX_PLAUSIBLE_CALLS
 
 ANY_TOOL: Final = "tools"
 """The name in `allow` that opens tools of all kinds."""
-WEB_SEARCH: Final = "web_search"
-BILLED_TOOLS: Final = frozenset(
-    {
-        ANY_TOOL,
-        WEB_SEARCH,
-        "advisor",
-        "code_execution",
-        "file_search",
-        "image_generation",
-        "mcp",
-        "web_fetch",
-    }
-)
-"""Tools that a model can allow, by name or all together."""
+MCP_SERVERS: Final = "mcp_servers"
+INPUT_AUDIO: Final = "input_audio"
 
 
 def _asks(value: Any) -> bool:
@@ -46,31 +40,232 @@ class Billed:
     """Returns whether the model has a price for the value."""
 
 
-def among(*free: object) -> Callable[[Any], bool]:
+def _among(*free: object) -> Callable[[Any], bool]:
     """Make a test for values that ask for more than the standard, which is `free`."""
     return lambda value: value not in (None, *free)
 
 
-def is_search_priced(_value: Any, target: Target) -> bool:
-    return target.prices.base.web_search > 0
+def _has_rule(
+    condition: str, rename: Callable[[object], str] = str
+) -> Callable[[Any, Target], bool]:
+    """Make a test whether a rule of the model's prices is about the value of a condition."""
+    return lambda value, target: (
+        isinstance(value, str) and target.prices.has_rule(condition, rename(value))
+    )
 
 
-def check_fields(body: Json, table: Mapping[str, Billed], target: Target) -> None:
-    """Refuse fields that cost and have no price. Raises BadRequest."""
-    if table.keys().isdisjoint(body):
+def _are_modes_priced(value: Any, target: Target) -> bool:
+    """Return whether all media that are asked for have a price."""
+    modes = value if isinstance(value, list) else []
+    prices = (
+        getattr(target.prices.base, f"{mode}_output", None) for mode in modes if mode != "text"
+    )
+    return bool(modes) and None not in prices
+
+
+def _is_search_priced(_value: Any, target: Target) -> bool:
+    return target.prices.base.has_tool(WEB_SEARCH)
+
+
+def _names_a_cache(value: Any) -> bool:
+    """Return whether Gemini's own options name a cache that is kept on the operator's account."""
+    held = value if isinstance(value, dict) else {}
+    both = (held, get_object(held, "google"))
+    return any(_asks(one.get(name)) for one in both for name in _CACHES)
+
+
+_CACHES: Final = ("cached_content", "cachedContent")
+
+
+BILLED: Final[Mapping[str, Billed]] = {
+    # Other prices for the same tokens.
+    "service_tier": Billed(
+        _among("auto", "default", "standard", "standard_only"), _has_rule("service_tier", name_tier)
+    ),
+    "speed": Billed(_among("standard"), _has_rule("speed")),
+    "inference_geo": Billed(_among("global"), _has_rule("inference_geo")),
+    # Fees per search, and sources that are charged one by one.
+    "web_search_options": Billed(_among(), _is_search_priced),
+    "search_parameters": Billed(),
+    "enable_search": Billed(),
+    "enable_code_interpreter": Billed(),
+    # Tokens of other kinds, at prices of their own.
+    "modalities": Billed(_among([], ["text"]), _are_modes_priced),
+    "audio": Billed(is_priced=lambda _, target: target.prices.base.audio_output is not None),
+    # Other models, at their own prices, and what is added to a request.
+    "models": Billed(),
+    "fallbacks": Billed(),
+    "context_window_fallbacks": Billed(),
+    "content_policy_fallbacks": Billed(),
+    "safety_model": Billed(),
+    "route": Billed(),
+    "provider": Billed(),
+    "preset": Billed(),
+    "plugins": Billed(),
+    "transforms": Billed(),
+    "data_sources": Billed(),
+    "compound_custom": Billed(),
+    "providerOptions": Billed(),
+    # Storage and machines by the hour, and servers that are called on the operator's account.
+    **dict.fromkeys(_CACHES, Billed()),
+    "google": Billed(_names_a_cache),
+    "extra_body": Billed(_names_a_cache),
+    "container": Billed(),
+    MCP_SERVERS: Billed(),
+}
+"""The fields that cost, by name. A value that asks for nothing is accepted everywhere."""
+_LATER: Final = ("background", "deferred")
+"""Fields that ask for a reply to be fetched later: the work would be done and nobody charged."""
+
+BILLED_TOOLS: Final = frozenset(
+    {
+        ANY_TOOL,
+        WEB_SEARCH,
+        "advisor",
+        "code_execution",
+        "file_search",
+        "google_maps",
+        "google_search",
+        "image_generation",
+        "mcp",
+        "web_fetch",
+        "x_search",
+    }
+)
+"""Tools that a model can allow, by name or all together."""
+BILLED_NAMES: Final = BILLED_TOOLS | BILLED.keys() | {INPUT_AUDIO}
+"""Everything that a model's `allow` can name."""
+_FREE_TOOLS: Final = frozenset(
+    # Tools that the caller runs itself.
+    {"apply_patch", "bash", "computer", "computer_use", "custom", "function", "local_shell"}
+    | {"memory", "namespace", "text_editor"}
+    # These cost the tokens that the usage reports, and nothing else.
+    | {"tool_search", "tool_search_tool_bm25", "tool_search_tool_regex"}
+)
+_FUNCTION: Final = frozenset({"function", "name"})
+"""A function without a type has one of these. Gemini's tools have neither: `{"google_search": {}}`."""
+_GEMINI_TOOLS: Final = frozenset(
+    {"code_execution", "computer_use", "enterprise_web_search", "file_search", "google_maps"}
+    | {"google_search", "google_search_retrieval", "retrieval", "url_context"}
+)
+_VERSION: Final = re.compile(r"(?:_preview)?(?:_\d{4}_\d\d_\d\d|_20\d{6})?$")
+_STATE: Final = ("container", "container_id", "connector_id")
+"""Members of a tool that name something on the operator's account."""
+_MAY_COST: Final = frozenset({*BILLED, *_LATER, "tools"})
+_HOUR_MARK: Final = b'"ttl":"1h"'
+_CACHE_MARK: Final = b'"cache_control":{'
+"""Cache marks as the payload writes them. In a text the quotes would be escaped."""
+
+
+def check_fields(body: Json, target: Target) -> None:
+    """Refuse fields that cost and have no price. Raises BadRequest, naming the field."""
+    if _MAY_COST.isdisjoint(body):
         return
-    for name, row in table.items():
+    for name in _LATER:
+        if body.get(name):
+            raise BadRequest(
+                f"Unsupported parameter: '{name}'. The reply would have to be fetched later, and this"
+                " gateway keeps none. Leave it out.",
+                param=name,
+                code="unsupported_parameter",
+            )
+    for name, row in BILLED.items():
         value = body.get(name)
         if row.asks(value) and name not in target.allow and not row.is_priced(value, target):
             raise refuse(name, value, "It changes what the provider charges")
 
 
-def check_tool(where: str, kind: object, family: str, target: Target) -> None:
-    """Refuse a tool that the provider runs itself, and that has no price. Raises BadRequest."""
-    if family == WEB_SEARCH and is_search_priced(kind, target):
-        return
-    if family not in target.allow and ANY_TOOL not in target.allow:
-        raise refuse(where, kind, "The provider would run this tool itself and charge for it")
+def check_tools(body: Json, target: Target, place: str = "tools[{}].type") -> None:
+    """Refuse tools that the provider runs and that have no price. Raises BadRequest."""
+    for index, tool in enumerate(get_list(body, "tools")):
+        families, where = list_families(tool), place.format(index)
+        for family in families:
+            if not is_open(family, target):
+                kind = get_text(tool, "type") if len(families) == 1 else ""
+                why = "The provider would run this tool itself and charge for it"
+                raise refuse(where, kind or family, why)
+        if families:
+            check_state(tool, where)
+            _count_uses(tool, where)
+
+
+def is_open(family: str, target: Target) -> bool:
+    """Return whether a model lets callers use a tool that the provider runs."""
+    return (
+        family in target.allow
+        or (ANY_TOOL in target.allow and family != MCP_SERVERS)
+        or target.prices.base.has_tool(family)
+    )
+
+
+def list_families(tool: object) -> list[str]:
+    """Return the names of the tools in one declaration that the provider runs, without versions."""
+    if not isinstance(tool, dict):
+        return []
+    kind, named = tool.get("type"), sorted(_GEMINI_TOOLS & tool.keys())
+    if kind is None:
+        return named if _FUNCTION.intersection(tool) else sorted(map(str, tool))
+    vendor, _, name = str(kind).rpartition(":")
+    family = name_tool(_VERSION.sub("", name))
+    if family == "mcp_toolset":
+        family = MCP_SERVERS
+    is_local = get_object(tool, "environment").get("type") in (None, "local")
+    is_free = family in _FREE_TOOLS or (family == "shell" and is_local)
+    if not is_free:
+        return [family, *named]
+    return [str(kind), *named] if vendor else named
+
+
+def check_state(tool: Json, where: str) -> None:
+    """Refuse a tool that names what is kept on the operator's account. Raises BadRequest."""
+    for held in (tool, get_object(tool, "container"), get_object(tool, "environment")):
+        for name in _STATE:
+            if isinstance(held.get(name), str) or held.get("file_ids"):
+                field = where.removesuffix("type") + name
+                raise BadRequest(
+                    f"Unsupported parameter: '{field}' names something on the operator's account.",
+                    param=field,
+                    code="unsupported_parameter",
+                )
+
+
+def _count_uses(tool: Json, where: str) -> int:
+    """Return the most calls of a tool that it allows, or one where it sets no limit."""
+    most = tool.get("max_uses")
+    if most is None:
+        return 1
+    if type(most) is not int or not 0 <= most <= MAX_PLAUSIBLE_CALLS:
+        name = where.removesuffix("type") + "max_uses"
+        raise BadRequest(
+            f"Invalid '{name}': expected an integer from 0 to {MAX_PLAUSIBLE_CALLS}.",
+            param=name,
+            code="invalid_value",
+        )
+    return most
+
+
+def read_asked(body: Json, data: bytes) -> Asked:
+    """Read what changes the bill in a request as it is sent: the object, and its bytes."""
+    cache = "" if _CACHE_MARK not in data else "1h" if _HOUR_MARK in data else "5m"
+    if _MAY_COST.isdisjoint(body) and not cache:
+        return NOTHING_SPECIAL
+    calls: Counter[str] = Counter()
+    for tool in get_list(body, "tools"):
+        for family in list_families(tool):
+            calls[family] += _count_uses(tool, "tools.type")
+    if body.get("web_search_options") is not None:
+        calls[WEB_SEARCH] += 1
+    tier = body.get("service_tier")
+    terms = Terms(name_tier(tier), get_text(body, "speed"), get_text(body, "inference_geo"))
+    modes = [f"{mode}_output" for mode in get_list(body, "modalities")]
+    media = tuple(name for name in modes if name in MEDIA)
+    return Asked(terms, tier in (None, "auto"), calls, media, cache)
+
+
+def check_audio(where: str, target: Target) -> None:
+    """Refuse a recording in the input, unless it has a price. Raises BadRequest."""
+    if target.prices.base.audio_input is None and INPUT_AUDIO not in target.allow:
+        raise refuse(where, INPUT_AUDIO, "The provider charges for recordings by other prices")
 
 
 _WORD: Final = re.compile(r"[\w.-]{1,64}")

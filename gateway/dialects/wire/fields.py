@@ -56,18 +56,26 @@ class Files:
 
     base64_chars: int = 0
     tokens: int = 0
+    audio_tokens: int = 0
+    audio: str = ""
 
-    def add(self, kind: str, content: object) -> None:
+    def add(self, kind: str, content: object, where: str) -> None:
         """Add a `picture`, an `audio` or a `document`; `content` is its base64, if it is here."""
         chars = len(content) if isinstance(content, str) else 0
+        tokens = estimate_file(kind, chars)
         self.base64_chars += chars
-        self.tokens += estimate_file(kind, chars)
+        self.tokens += tokens
+        if kind == "audio":
+            self.audio_tokens += tokens
+            self.audio = self.audio or where
 
-    def add_url(self, kind: str, url: object) -> None:
+    def add_url(self, kind: str, url: object, where: str) -> None:
         """Add a file by its URL, which may hold its content (RFC 2397)."""
         head, _, content = url.partition(",") if isinstance(url, str) else ("", "", "")
         is_base64 = head.startswith("data:") and head.endswith(";base64")
-        self.add(kind, content if is_base64 else None)
+        if head[:11].lower() == "data:audio/":
+            kind = "audio"
+        self.add(kind, content if is_base64 else None, where)
 
 
 class Field:

@@ -18,11 +18,18 @@ from typing import Any, Final
 import orjson
 
 from gateway.dialects.base import Reader
-from gateway.dialects.records import Event, ReplyContext
-from gateway.dialects.wire.jsonbytes import STRING, STRING_REST, count_text_bytes, maybe_loads
+from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.wire.jsonbytes import (
+    STRING,
+    STRING_REST,
+    count_text_bytes,
+    dumps_lenient,
+    maybe_loads,
+)
 from gateway.dialects.wire.numbered import AnyTemplate
 from gateway.dialects.wire.sse import Framer
 from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
+from gateway.dialects.wire.usage import hide_bill, maybe_find_end_usage
 
 PROBE: Final = "\x00probe\x00"
 """The text in the hole while the conversion is computed; no provider writes NULs."""
@@ -276,15 +283,28 @@ class PassingStream(EventStream):
         out += (comment + b"\n\n" for comment in event.comments)
         out.append(self._edit_event(event, block))
 
-    def _pass_oversized(self, piece: bytes) -> bytes:
-        self._oversized_end = (self._oversized_end + piece)[-_END_BYTES:]
-        if not self._framer.mid_event:
-            self._read_end(self._oversized_end)
-            self._oversized_end = b""
-        return piece
+    def end(self) -> bytes:
+        out = super().end()
+        return out + self._end_oversized() if self._framer.mid_event else out
 
-    def _read_end(self, end: bytes) -> None:
-        """Read the last bytes of an oversized event, which may say how much was used."""
+    def _pass_oversized(self, piece: bytes) -> bytes:
+        """Pass a piece of an event; its last bytes wait, as they may have the provider's bill."""
+        held = self._oversized_end + piece
+        out, self._oversized_end = held[:-_END_BYTES], held[-_END_BYTES:]
+        return out if self._framer.mid_event else out + self._end_oversized()
+
+    def _end_oversized(self) -> bytes:
+        end, self._oversized_end = self._oversized_end, b""
+        found = maybe_find_end_usage(end)
+        self._read_end(end, None if found is None else found[2])
+        if found is None:
+            return end
+        begin, stop, usage = found
+        shown = hide_bill({"usage": usage}, end)["usage"]
+        return end if shown is usage else end[:begin] + dumps_lenient(shown) + end[stop:]
+
+    def _read_end(self, end: bytes, usage: Json | None) -> None:
+        """Read the last bytes of an oversized event, and the usage among them, if any."""
 
     @abstractmethod
     def _edit_event(self, event: Event, block: bytes) -> bytes:

@@ -10,7 +10,6 @@ from gateway.dialects.records import Event, Json, ReplyContext, Usage
 from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.sse import Framer, find_event_end, parse_event
 from gateway.errors import UndeliverableReply, UpstreamError
-from gateway.money import Tokens
 from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
@@ -62,8 +61,9 @@ class EventStream(ABC):
     def feed(self, data: bytes) -> bytes:
         out: list[bytes] = []
         try:
+            is_passing = self._framer.mid_event
             passed, buffer = self._framer.push(data)
-            if passed:
+            if passed or is_passing:
                 out.append(self._pass_oversized(passed))
             position = self._scan(buffer, out)
             if position < len(buffer) and not self.complete and self.failure is None:
@@ -205,7 +205,7 @@ class TranslatedStream(EventStream):
             return
         if self._reader.begun and not self.begun:
             self.begun = True
-            tokens = self._reader.read_report(self._context.expected).tokens or Tokens()
+            tokens = self._reader.read_report(self._context.expected).tokens
             self._writer.open(Usage(tokens, estimated=False, reported=self._reader.usage))
         try:
             for one in events:

@@ -6,6 +6,7 @@ caller's stream, whatever the provider sent.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import random
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from gateway.dialects import CompletionRequest, Pipeline, ReplyContext
 from gateway.dialects.chat.stream import ChatStream
-from gateway.money import Tokens
+from gateway.money import NONE, Tokens
 from gateway.usage import Expected, UsageLimits
 
 MODEL: Final = "our/model"
@@ -54,6 +55,11 @@ def text(said: str, index: int = 0) -> Json:
 
 def stop(index: int = 0, finish: str = "stop") -> Json:
     return choice({}, finish, index)
+
+
+def copy_pipeline(pipeline: Pipeline) -> Pipeline:
+    """Copy it with all of its state; `NONE` cannot be copied, nor need it be."""
+    return copy.deepcopy(pipeline, {id(NONE): NONE})
 
 
 def dump(value: Any) -> bytes:

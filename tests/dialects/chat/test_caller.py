@@ -69,6 +69,9 @@ VALID: dict[str, dict[str, Any]] = {
 }
 
 
+RECORDINGS = frozenset({"input_audio"})
+
+
 @pytest.mark.parametrize("ask_usage", [False, True])
 @pytest.mark.parametrize("valid", VALID.values(), ids=VALID)
 def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
@@ -77,7 +80,7 @@ def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
     request = CALLERS["chat"].parse_request(dump(valid))
     sent = json.loads(
         EXCHANGES["chat"]["chat"]
-        .write_request(request, Target("up/stream", ask_usage=ask_usage))
+        .write_request(request, Target("up/stream", ask_usage=ask_usage, allow=RECORDINGS))
         .data
     )
     expected = valid | {"model": "up/stream"}

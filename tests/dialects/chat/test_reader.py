@@ -96,12 +96,12 @@ def test_the_last_usage_and_the_last_tier_count() -> None:
 
 def test_the_end_of_a_chunk_too_large_to_hold_is_searched() -> None:
     reader = ChatReader(make_context())
-    told = dump({"usage": {"prompt_tokens": 5, "completion_tokens": 2}})[1:]
-    reader.read_end(b'aaa"},"finish_reason": "stop"}],' + told)
+    told = {"prompt_tokens": 5, "completion_tokens": 2}
+    reader.read_end(b'aaa"},"finish_reason": "stop"}],' + dump(told), told)
     assert reader.finished
-    assert reader.usage == {"prompt_tokens": 5, "completion_tokens": 2}
+    assert reader.usage == told
     in_a_text = ChatReader(make_context())
-    in_a_text.read_end(dump({"content": '"finish_reason": "stop"'}))
+    in_a_text.read_end(dump({"content": '"finish_reason": "stop"'}), None)
     assert not in_a_text.begun, "inside a text the quotes are escaped"
 
 

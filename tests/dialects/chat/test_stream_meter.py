@@ -70,6 +70,18 @@ def test_an_oversized_event_ends_at_its_boundary_in_any_slicing(end: bytes) -> N
         assert play(ChatStream(make_context()), pieces).out == expected, cut - at
 
 
+def test_the_bill_at_the_end_of_an_oversized_event_is_read_and_not_shown() -> None:
+    told = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
+    large = chunk(text("x" * (MAX_EVENT_BYTES + 1))) | {"usage": told | {"cost": 0.5}}
+    for size in (7, 4096, 10**7):
+        stream = ChatStream(make_context())
+        played = play(stream, pieces_of(BEGIN + event(large) + END + DONE, size))
+        assert b'"cost"' not in played.out
+        assert event(large | {"usage": told}).split(b'"usage"')[1] in played.out
+        assert played.tokens.output == 9
+        assert stream.measure().reported_cost_nano == 500_000_000
+
+
 def test_an_oversized_event_is_told_while_it_passes() -> None:
     """The relay asks for this, as nothing may be inserted then."""
     stream = ChatStream(make_context())
@@ -102,11 +114,18 @@ def test_a_cut_in_an_oversized_event_is_never_complete() -> None:
 # The meter
 
 
-@pytest.mark.parametrize("absurd", [{**USAGE, "prompt_tokens": -1}, {**USAGE, "total_tokens": 10**9},
-                                    {**USAGE, "completion_tokens": 1.5}, {}])  # fmt: skip
-def test_an_absurd_usage_is_estimated(absurd: Json) -> None:
+@pytest.mark.parametrize(
+    ("absurd", "tokens"),
+    [
+        ({**USAGE, "prompt_tokens": -1}, Tokens(INPUT_ESTIMATE, output=3)),
+        ({**USAGE, "total_tokens": 10**9}, Tokens(9, output=1)),
+        ({**USAGE, "completion_tokens": 1.5}, Tokens(9, output=1)),
+        ({}, Tokens(INPUT_ESTIMATE, output=1)),
+    ],
+)
+def test_an_absurd_half_of_a_usage_is_estimated(absurd: Json, tokens: Tokens) -> None:
     played = send(BEGIN + HI + END + event(chunk(usage=absurd)) + DONE, limits=100)
-    assert (played.tokens, played.estimated) == (Tokens(INPUT_ESTIMATE, output=1), True)
+    assert (played.tokens, played.estimated) == (tokens, True)
 
 
 def test_the_last_usage_that_is_not_null_counts() -> None:

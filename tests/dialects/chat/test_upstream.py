@@ -133,14 +133,17 @@ def test_the_estimate_counts_all_that_was_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "absurd", [{}, {**USAGE, "prompt_tokens": -1}, {**USAGE, "total_tokens": 10**9}, {"x": 1}]
+    ("absurd", "tokens"),
+    [
+        ({}, Tokens(INPUT_ESTIMATE, output=1)),
+        ({**USAGE, "prompt_tokens": -1}, Tokens(INPUT_ESTIMATE, output=3)),
+        ({**USAGE, "total_tokens": 10**9}, Tokens(9, output=1)),
+        ({"x": 1}, Tokens(INPUT_ESTIMATE, output=1)),
+    ],
 )
-def test_an_absurd_usage_counts_as_none(absurd: dict[str, Any]) -> None:
+def test_an_absurd_half_of_a_usage_counts_as_none(absurd: dict[str, Any], tokens: Tokens) -> None:
     reply = EXCHANGE.read_reply(dump(completion(usage=absurd)), make_context(limits=100))
-    assert (reply.metered.tokens, reply.metered.estimated) == (
-        Tokens(INPUT_ESTIMATE, output=1),
-        True,
-    )
+    assert (reply.metered.tokens, reply.metered.estimated) == (tokens, True)
 
 
 CALL = {"function": {"name": "f", "arguments": ""}}
@@ -156,7 +159,7 @@ def test_a_usage_without_output_is_no_count_beside_a_reply(
     metered = EXCHANGE.read_reply(
         dump(completion(usage=usage, choices=[said])), make_context()
     ).metered
-    assert (metered.tokens, metered.estimated) == (Tokens(INPUT_ESTIMATE, output=output), True)
+    assert (metered.tokens, metered.estimated) == (Tokens(9, output=output), True)
     assert metered.unreported
 
 

@@ -190,7 +190,7 @@ def test_blank_instructions_are_no_system() -> None:
 @pytest.mark.parametrize(
     ("messages", "field"),
     [
-        ([{"role": "user", "content": [{"type": "input_audio"}]}], "messages[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "input_audio"}]}], "messages[0].content[0]"),
         ([{"role": "user", "content": [{"type": "refusal", "refusal": "x"}]}], "messages[0].content[0].type"),
         ([{"role": "system", "content": [{"type": "image_url"}]}], "messages[0].content[0].type"),
         ([USER, {"role": "system", "content": [{"type": "file"}]}], "messages[1].content[0].type"),

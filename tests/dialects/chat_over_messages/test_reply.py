@@ -162,18 +162,26 @@ def test_a_caller_of_functions_gets_a_function_call() -> None:
     assert both["finish_reason"] == "tool_calls"
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"input_tokens": 5}, {**USAGE, "output_tokens": -1}])
-def test_a_reply_without_a_usage_is_estimated(usage: Json | None) -> None:
+@pytest.mark.parametrize(
+    ("usage", "prompt"),
+    [
+        (None, INPUT_ESTIMATE),
+        ({}, INPUT_ESTIMATE),
+        ({"input_tokens": 5}, 5),
+        ({"input_tokens": 5, "output_tokens": -1}, 5),
+    ],
+)
+def test_what_a_usage_does_not_tell_is_estimated(usage: Json | None, prompt: int) -> None:
     reply = read(message(think("1234"), text("12345"), use(a=1), usage=usage))
     output = -(-(4 + 5 + len('{"a":1}')) // 4)
     assert (reply.metered.tokens, reply.metered.estimated) == (
-        Tokens(INPUT_ESTIMATE, output=output),
+        Tokens(prompt, output=output),
         True,
     )
     assert json.loads(reply.body)["usage"] == {
-        "prompt_tokens": INPUT_ESTIMATE,
+        "prompt_tokens": prompt,
         "completion_tokens": output,
-        "total_tokens": INPUT_ESTIMATE + output,
+        "total_tokens": prompt + output,
     }
 
 

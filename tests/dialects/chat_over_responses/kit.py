@@ -144,7 +144,7 @@ class PlainReader:
         return False
 
     def read_report(self, expected: Expected) -> Reported:  # noqa: ARG002
-        return Reported(read_tokens(self.usage) if self.usage else None)
+        return Reported(read_tokens(self.usage), True, True) if self.usage else Reported()
 
 
 def open_stream(

@@ -57,8 +57,8 @@ def test_what_costs_nothing_more_passes(fields: Json) -> None:
     [
         ({"speed": "fast"}, ruled(speed="fast"), Asked(Terms(speed="fast"), any_tier=True)),
         ({"inference_geo": "us"}, ruled(geo="us"), Asked(Terms(inference_geo="us"), any_tier=True)),
-        ({"tools": [SEARCH]}, SEARCHING, Asked(any_tier=True, web_searches=1)),
-        ({"tools": [SEARCH | {"max_uses": 5}]}, SEARCHING, Asked(any_tier=True, web_searches=5)),
+        ({"tools": [SEARCH]}, SEARCHING, Asked(any_tier=True, tool_calls={"web_search": 1})),
+        ({"tools": [SEARCH | {"max_uses": 5}]}, SEARCHING, Asked(any_tier=True, tool_calls={"web_search": 5})),
         ({"cache_control": {"type": "ephemeral"}}, PRICES, Asked(any_tier=True, cache="5m")),
         ({"cache_control": {"type": "ephemeral", "ttl": "1h"}}, PRICES, Asked(any_tier=True, cache="1h")),
         ({"system": '"ttl":"1h"'}, PRICES, Asked(any_tier=True)),

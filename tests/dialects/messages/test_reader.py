@@ -35,9 +35,9 @@ def test_a_message_is_charged_on_the_terms_it_was_served() -> None:
     pipeline.feed(frame(start(input_tokens=10), finish("end_turn", **SERVED), STOP))
     metered = pipeline.measure()
     assert metered.terms == Terms("priority", "fast", "us")
-    assert (metered.tokens, metered.web_searches, metered.estimated) == (
+    assert (metered.tokens, metered.tool_calls, metered.estimated) == (
         Tokens(10, output=5),
-        2,
+        {"web_search": 2},
         False,
     )
 
@@ -91,28 +91,30 @@ FAILED = search({"type": "web_search_tool_result_error", "error_code": "unavaila
 def test_searches_are_those_reported_or_else_their_results(
     usage: Json, searches: int, *, estimated: bool
 ) -> None:
-    context = bound(100, Asked(web_searches=5))
+    context = bound(100, Asked(tool_calls={"web_search": 5}))
     told = {"input_tokens": 10, "output_tokens": 5, **usage}
     blocks = [search([]), FAILED, search([])]
     metered = measure_message(start(), *blocks, finish("end_turn", **told), STOP, context=context)
-    assert (metered.web_searches, metered.estimated) == (searches, estimated)
+    calls = {"web_search": searches} if searches else {}
+    assert (metered.tool_calls, metered.estimated) == (calls, estimated)
     content = [block["content_block"] for block in blocks]
     reply = {"content": content, "stop_reason": "end_turn", "usage": told}
     whole = EXCHANGES["messages"]["messages"].read_reply(dump(reply), context).metered
-    assert (whole.web_searches, whole.estimated) == (searches, estimated)
+    assert (whole.tool_calls, whole.estimated) == (calls, estimated)
 
 
 def test_a_usage_without_searches_says_that_there_were_none() -> None:
-    context = bound(100, Asked(web_searches=5))
+    context = bound(100, Asked(tool_calls={"web_search": 5}))
     ends = finish("end_turn", input_tokens=10, output_tokens=5), STOP
     metered = measure_message(start(), FAILED, *ends, context=context)
-    assert (metered.web_searches, metered.estimated) == (0, False)
+    assert (metered.tool_calls, metered.estimated) == ({}, False)
 
 
 def test_searches_that_a_broken_stream_did_not_count_are_counted() -> None:
     for used in ({}, {"server_tool_use": {"web_search_requests": 0}}):
         begun = start(input_tokens=10, output_tokens=1, **used)
-        assert measure_message(begun, search([]), search([])).web_searches == 2
+        calls = measure_message(begun, search([]), search([])).tool_calls
+        assert calls == {"web_search": 2}
 
 
 def test_iterations_complete_the_figures_beside_them() -> None:

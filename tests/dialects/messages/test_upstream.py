@@ -41,7 +41,7 @@ def test_a_model_that_is_missing_is_given(model: object) -> None:
     assert json.loads(reply.body) == message(model=MODEL)
 
 
-@pytest.mark.parametrize("usage", [None, {}, [], {**USAGE, "output_tokens": -1}])
+@pytest.mark.parametrize("usage", [None, {}, [], {"output_tokens": -1}])
 def test_a_reply_without_a_usage_that_can_be_is_estimated_and_passes(usage: Any) -> None:
     reply = EXCHANGE.read_reply(json.dumps(message(usage=usage)).encode(), make_context())
     assert (reply.metered.tokens, reply.metered.estimated) == (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 
 import pytest
 
 from tests import streams
-from tests.dialects.chat.kit import DONE, each_byte, play, random_slices
+from tests.dialects.chat.kit import DONE, copy_pipeline, each_byte, play, random_slices
 from tests.dialects.messages_over_chat.kit import (
     STOP_EVENT,
     check_events,
@@ -87,7 +86,7 @@ def test_cut_at_any_event_it_is_not_complete(stream: Stream) -> None:
         assert not pipeline.complete
         assert b"event: message_delta" not in out
         if not pipeline.finished:
-            ended = copy.deepcopy(pipeline)
+            ended = copy_pipeline(pipeline)
             ended.end()
             assert not ended.complete
     check_events(read_events(out), complete=False)

@@ -189,13 +189,20 @@ def test_usage_told_is_the_usage_charged(usage: Json, tokens: Tokens, thinking: 
     }
 
 
-@pytest.mark.parametrize("usage", [None, {"prompt_tokens": -1}, {**USAGE, "total_tokens": 10**9}])
-def test_without_a_usage_that_can_be_it_is_estimated_and_told(usage: Any) -> None:
+@pytest.mark.parametrize(
+    ("usage", "prompt"),
+    [
+        (None, INPUT_ESTIMATE),
+        ({"prompt_tokens": -1}, INPUT_ESTIMATE),
+        ({**USAGE, "total_tokens": 10**9}, 5),
+    ],
+)
+def test_what_a_usage_cannot_say_is_estimated_and_told(usage: Any, prompt: int) -> None:
     message = {"content": "abc", "reasoning": "ä", "tool_calls": [call(arguments='{"x":1}')]}
     given = completion(message, usage=usage)
     reply = read_reply(given)
     assert (reply.metered.tokens, reply.metered.estimated) == (
-        Tokens(INPUT_ESTIMATE, output=3),
+        Tokens(prompt, output=3),
         True,
     )  # 12 bytes
     assert read(given)["usage"]["output_tokens"] == 3

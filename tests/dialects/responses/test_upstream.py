@@ -102,7 +102,7 @@ def test_searches_and_the_tier_are_reported() -> None:
     search = {"type": "web_search_call", "action": {"type": "search"}}
     reply = make_response(search, search, service_tier="priority")
     report = UPSTREAM.read_report(reply, make_context().expected)
-    assert (report.web_searches, report.terms) == (2, Terms("priority"))
+    assert (report.tool_calls, report.terms) == ({"web_search": 2}, Terms("priority"))
     assert UPSTREAM.has_content(make_response(search))
     assert UPSTREAM.has_content(make_response(message("Hi")))
     assert not UPSTREAM.has_content(make_response(message("")))

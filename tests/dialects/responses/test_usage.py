@@ -8,8 +8,8 @@ import pytest
 
 from gateway.dialects.responses.usage import (
     count_item_text,
+    find_tool,
     is_made,
-    is_search,
     read_items,
     read_responses_usage,
 )
@@ -31,26 +31,38 @@ def use(given: Any, made: Any, total: Any = None, **details: Any) -> Json:
     [
         (use(10, 3, 13), Tokens(10, output=3)),
         (use(10, 3, cached_tokens=6, cache_write_tokens=3), Tokens(1, 6, 3, 3)),
-        (use(10, 3, cached_tokens=12, cache_write_tokens=3), Tokens(0, 10, 0, 3)),
-        (use(10, None), Tokens(10)),
+        (use(10, 3, cached_tokens=12, cache_write_tokens=3), Tokens(10, 12, 3, 3)),
         (use(10, 3, 20), Tokens(10, output=10)),
-        (use(None, 3), None),
-        (use(True, 3), None),
-        (use(10, -1), None),
-        (use(1001, 3), None),
-        (use(10, 101), None),
-        (None, None),
-        ([], None),
     ],
 )
-def test_tokens_are_read_by_class(usage: object, tokens: Tokens | None) -> None:
-    assert read_responses_usage(usage, None, 0, EXPECTED).tokens == tokens
+def test_tokens_are_read_by_class(usage: object, tokens: Tokens) -> None:
+    reported = read_responses_usage(usage, None, {}, EXPECTED)
+    assert (reported.tokens, reported.has_input, reported.has_output) == (tokens, True, True)
 
 
-def test_the_tier_is_read_and_searches_are_bounded() -> None:
-    reported = read_responses_usage(None, "priority", 10**9, EXPECTED)
-    assert (reported.terms, reported.web_searches) == (Terms("priority"), 10_000)
-    assert read_responses_usage(None, None, 0, EXPECTED).terms is UNSAID
+@pytest.mark.parametrize(
+    ("usage", "tokens", "has_input", "has_output"),
+    [
+        (use(10, None), Tokens(10), True, False),
+        (use(None, 3), Tokens(output=3), False, True),
+        (use(True, 3), Tokens(output=3), False, True),
+        (use(10, -1), Tokens(10), True, False),
+        (None, Tokens(), False, False),
+        ([], Tokens(), False, False),
+    ],
+)
+def test_a_half_that_cannot_be_counts_as_not_told(
+    usage: object, tokens: Tokens, *, has_input: bool, has_output: bool
+) -> None:
+    reported = read_responses_usage(usage, None, {}, EXPECTED)
+    assert reported.tokens == tokens
+    assert (reported.has_input, reported.has_output) == (has_input, has_output)
+
+
+def test_the_tier_and_the_calls_are_read() -> None:
+    reported = read_responses_usage(None, "priority", {"web_search": 9}, EXPECTED)
+    assert (reported.terms, reported.tool_calls) == (Terms("priority"), {"web_search": 9})
+    assert read_responses_usage(None, None, {}, EXPECTED).terms is UNSAID
 
 
 @pytest.mark.parametrize(
@@ -85,5 +97,6 @@ def test_items_that_bring_more_than_text() -> None:
     [({"type": "search"}, True), (None, True), ({"type": "open_page"}, False)],
 )
 def test_a_search_is_charged_and_a_page_opened_is_not(action: Json | None, charged: bool) -> None:
-    assert is_search({"type": "web_search_call", "action": action}) is charged
-    assert not is_search(message("x"))
+    found = find_tool({"type": "web_search_call", "action": action})
+    assert found == ("web_search" if charged else None)
+    assert find_tool(message("x")) is None

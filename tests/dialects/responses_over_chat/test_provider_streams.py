@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import random
 
 import pytest
 
 from tests import streams
-from tests.dialects.chat.kit import DONE, each_byte, play, random_slices
+from tests.dialects.chat.kit import DONE, copy_pipeline, each_byte, play, random_slices
 from tests.dialects.responses_over_chat.kit import (
     check_events,
     items_of,
@@ -85,7 +84,7 @@ def test_cut_at_any_event_it_is_not_complete(stream: Stream) -> None:
         out += pipeline.feed(block)
         assert not pipeline.complete
         if not pipeline.finished:
-            ended = copy.deepcopy(pipeline)
+            ended = copy_pipeline(pipeline)
             ended.end()
             assert not ended.complete
     check_events(read_events(out), complete=False)

@@ -18,8 +18,7 @@ from gateway.dialects.wire import (
 )
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.prices import NOTHING_SPECIAL, Asked
-from gateway.usage import Expected, Reported, UsageLimits, count_text, read_count
+from gateway.usage import Expected, Reported, count_text, read_count
 
 Json = dict[str, Any]
 
@@ -31,13 +30,10 @@ def render(event: Json) -> bytes:
 BYE = render({"bye": True})
 
 
-def read_tiny_usage(usage: Json | None, limits: UsageLimits) -> Reported:
-    counts = [read_count((usage or {}).get(key)) for key in ("in", "out")]
-    match counts:
-        case [int(given), int(made)] if given <= limits.input and made <= limits.output:
-            return Reported(Tokens(input=given, output=made))
-        case _:
-            return Reported()
+def read_tiny_usage(usage: Json | None) -> Reported:
+    given, made = (read_count((usage or {}).get(key)) for key in ("in", "out"))
+    tokens = Tokens(input=given or 0, output=made or 0)
+    return Reported(tokens, has_input=given is not None, has_output=made is not None)
 
 
 def check_oops(body: Json) -> Json:
@@ -72,8 +68,8 @@ class TinyReader:
     def close(self) -> list[Json]:
         return []
 
-    def read_report(self, expected: Expected) -> Reported:
-        return read_tiny_usage(self.usage, expected.limits)
+    def read_report(self, expected: Expected) -> Reported:  # noqa: ARG002 - the protocol's
+        return read_tiny_usage(self.usage)
 
 
 class TinyStream(PassingStream):
@@ -113,7 +109,6 @@ class TinyUpstream:
     default_reasoning: Reasoning = "none"
     requires_limit: bool = False
     passed_headers = ("x-tiny-trace",)
-    billed = ("lamp",)
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         return {"x-tiny-key": api_key} if api_key else {}
@@ -130,11 +125,8 @@ class TinyUpstream:
     def find_usage(self, reply: Json) -> Json | None:
         return reply.get("used")
 
-    def read_asked(self, body: Json, data: bytes) -> Asked:  # noqa: ARG002 - the protocol's
-        return NOTHING_SPECIAL
-
-    def read_report(self, reply: Json, expected: Expected) -> Reported:
-        return read_tiny_usage(reply.get("used"), expected.limits)
+    def read_report(self, reply: Json, expected: Expected) -> Reported:  # noqa: ARG002 - the protocol's
+        return read_tiny_usage(reply.get("used"))
 
     def is_whole(self, reply: Json) -> bool:
         return "end" in reply

@@ -115,11 +115,11 @@ def test_what_can_be_read_but_not_written_is_too_deep() -> None:
 def test_only_base64_that_is_here_is_left_out_of_the_text() -> None:
     """The rest of a body is estimated as text."""
     files = Files()
-    files.add_url("picture", "data:image/png;base64,AAAA")
+    files.add_url("picture", "data:image/png;base64,AAAA", "first")
     assert files.base64_chars == 4
     tokens = files.tokens
     assert tokens > 0
     for url in ("https://x/y.png", "data:text/plain,AAAA", None, 7):
-        files.add_url("picture", url)
+        files.add_url("picture", url, "next")
     assert files.base64_chars == 4
     assert files.tokens > tokens, "a picture elsewhere is not free"

@@ -52,7 +52,7 @@ class Words:
 
     def read_report(self, _: Expected) -> Reported:
         output = (self.usage or {}).get("output")
-        return Reported() if output is None else Reported(Tokens(input=1, output=output))
+        return Reported() if output is None else Reported(Tokens(1, output=output), True, True)
 
 
 @dataclass

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from gateway.dialects import BILLED_NAMES, CALLERS, EXCHANGES, Target
-from gateway.dialects.responses.billed import strip_tools
+from gateway.dialects.responses.stripped import strip_tools
 from gateway.errors import BadRequest
 from gateway.prices import NOTHING_SPECIAL, Asked, Terms
 from tests.dialects.billed import PRICES, SEARCHING, Json, ruled
@@ -23,6 +23,7 @@ FREE = [
     {"type": "shell"},
     {"type": "shell", "environment": {"type": "local"}},
     {"type": "tool_search"},
+    {"type": "computer_use_preview"},
 ]
 COSTLY = {
     "web_search": SEARCH,
@@ -33,7 +34,6 @@ COSTLY = {
 }
 """By the name that opens each."""
 OPENED_TOGETHER = [
-    {"type": "computer_use_preview"},
     {"type": "shell", "environment": {"type": "container_auto"}},
     {"type": "what_comes_next"},
     {"type": ["function"]},
@@ -80,7 +80,7 @@ def test_a_tool_is_opened_by_its_name(name: str) -> None:
 @pytest.mark.parametrize("kind", ["web_search", "web_search_preview", "web_search_2025_08_26"])
 def test_a_search_with_a_price_passes_and_is_expected(kind: str) -> None:
     body, asked = write({"tools": [{"type": kind}]}, Target("up", prices=SEARCHING))
-    assert (body["tools"], asked.web_searches) == ([{"type": kind}], 1)
+    assert (body["tools"], asked.tool_calls) == ([{"type": kind}], {"web_search": 1})
 
 
 def test_tools_within_namespaces_and_items_are_left_out_too() -> None:

@@ -1,0 +1,305 @@
+"""Usage objects in OpenAI's shape, and in those of providers who imitate it.
+
+README.md has who sends what. The provider's own bill and its calls of tools are read here, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import is_not
+from typing import Any, Final
+
+from gateway.dialects.records import Json
+from gateway.dialects.wire.jsonbytes import get_list, get_object
+from gateway.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, read_charged_nano
+from gateway.prices import UNSAID, Terms, name_tier
+from gateway.usage import Expected, Reported, are_counts, read_count
+
+_ROLES: Final = {
+    "prompt_tokens": "input",
+    "input_tokens": "input",
+    "completion_tokens": "output",
+    "output_tokens": "output",
+    "total_tokens": "total",
+    "prompt_tokens_details": "details",
+    "input_tokens_details": "details",
+    "prompt_token_details": "details",
+    "completion_tokens_details": "output_details",
+    "output_tokens_details": "output_details",
+    "cached_tokens": "cached",
+    "cache_read_input_tokens": "cached",
+    "prompt_cache_hit_tokens": "cached",
+    "cache_read_tokens": "cached",
+    "num_cached_tokens": "cached",
+    "cache_write_tokens": "written",
+    "cache_creation_input_tokens": "written",
+    "cache_creation_tokens": "written",
+    "cached_creation_tokens": "written",
+    "cache_creation": "lifetimes",
+    "cache_creation_token_details": "lifetimes",
+    "ephemeral_5m_input_tokens": "written_5m",
+    "claude_cache_creation_5_m_tokens": "written_5m",
+    "ephemeral_1h_input_tokens": "written_1h",
+    "claude_cache_creation_1_h_tokens": "written_1h",
+}
+"""The members of a usage, of the details of its input, and of cache writes by how long they last. Chat
+providers use the names of Responses providers, too, and the other way round."""
+_READ_BESIDE: Final = "cache_read_input_tokens"
+"""Anthropic's name, whose own counts do not overlap."""
+_INPUT_MEDIA: Final = {"audio_tokens": "audio_input", "image_tokens": "image_input"}
+_OUTPUT_MEDIA: Final = {"audio_tokens": "audio_output", "image_tokens": "image_output"}
+_TICKS_PER_UNIT: Final = 10**10
+"""xAI states its bill in these."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """The counts of a usage object, and which halves of it can be."""
+
+    tokens: Tokens
+    has_input: bool
+    has_output: bool
+    beside: bool = False
+    """Cached or written tokens are counted beside the input, not inside it as OpenAI does."""
+    guessed: bool = False
+    """The lifetime of cache writes is not told."""
+
+
+def read_openai_usage(usage: object, tier: object, expected: Expected) -> Reported:
+    """Read a usage object and the service tier of its reply."""
+    told: Json = usage if type(usage) is dict else {}
+    served = name_tier(tier) or name_tier(told.get("service_tier"))
+    counts = read_counts(told, hour=expected.asked.cache == "1h")
+    return Reported(
+        counts.tokens,
+        counts.has_input,
+        counts.has_output,
+        read_tool_calls(told),
+        Terms(served) if served else UNSAID,
+        counts.guessed,
+        read_bill_nano(told),
+    )
+
+
+def read_counts(usage: Json, *, hour: bool = False) -> Counts:
+    """Read the counts. `hour`: input was to be cached for an hour."""
+    told = _sort(usage)
+    given: Any = told.get("input")
+    made: Any = told.get("output")
+    details, made_details = get_object(told, "details"), get_object(told, "output_details")
+    within = _sort(details)
+    cached: Any = within.get("cached") or told.get("cached") or 0
+    writes = _read_writes(usage, told, within)
+    has_input = are_counts(given, cached, writes[0])
+    written = writes[0] if has_input else 0
+    if not has_input:
+        given = cached = 0
+    total = read_count(told.get("total")) if has_input else None
+    if made is None and total is not None:
+        made = 0  # the total tells it
+    has_output = are_counts(made)
+    if not has_output:
+        made = 0
+    more, hidden = (
+        (total or 0) - given - made,
+        read_count(made_details.get("reasoning_tokens")) or 0,
+    )
+    named = _READ_BESIDE in usage
+    read, wrote = _find_beside(
+        (cached, written), given, more, hidden, is_named=named, is_detail="cached" in within
+    )
+    # Some providers leave reasoning out of the output; then it exceeds that, or the total has it.
+    rest = more - read - wrote
+    output = made + max(rest, hidden if hidden > made else 0, 0)
+    fresh = given - (cached - read) - (written - wrote)
+    short, long, guessed = _split_written(written, writes[1], writes[2], hour=hour)
+    media = {
+        **_read_media(details, _INPUT_MEDIA, fresh),
+        **_read_media(made_details, _OUTPUT_MEDIA, output),
+    }
+    tokens = Tokens(fresh, cached, short, output if has_output else 0, long, media or NONE)
+    return Counts(tokens, has_input, has_output, read + wrote > 0, guessed)
+
+
+def _sort(holder: Json) -> Json:
+    """Return the members by their roles; of several with one role the first of `_ROLES`, but zeros."""
+    found: Json = {}
+    for name, value in holder.items():
+        role = _ROLES.get(name)
+        if role is None or value is None:
+            continue
+        if found.get(role) and value and value != found[role]:
+            value = next(holder[one] for one in _ROLES if _ROLES[one] == role and holder.get(one))  # noqa: PLW2901
+        found[role] = value or found.get(role, value)
+    return found
+
+
+def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
+    """Read the tokens that were written to a cache: all of them, and those for 5 minutes and an hour."""
+    lasting = _sort(get_object(told, "lifetimes") or get_object(within, "lifetimes")) or told
+    short, long = lasting.get("written_5m"), lasting.get("written_1h")
+    written: Any = within.get("written") or told.get("written") or lasting.get("written") or 0
+    if not written and "x_details" in usage:
+        written = _sum_qwen_writes(usage)
+    if not written and are_counts(short or 0, long or 0):
+        written = (short or 0) + (long or 0)
+    return written, short, long
+
+
+def _sum_qwen_writes(usage: Json) -> int:
+    """Sum the cache writes of a reply's turns, of which Qwen tells there alone."""
+    turns = (one for one in get_list(usage, "x_details") if type(one) is dict)
+    found = (_sort(get_object(turn, _DETAILS)).get("written") for turn in turns)
+    return sum(read_count(one) or 0 for one in found)
+
+
+def _find_beside(
+    cache: tuple[int, int], given: int, more: int, hidden: int, *, is_named: bool, is_detail: bool
+) -> tuple[int, int]:
+    """Return how many of the cached and of the written tokens are counted beside the input.
+
+    Args:
+        cache: what was read from a cache, and written to one.
+        given: the count of the input.
+        more: what the total has beyond input and output.
+        hidden: tokens of reasoning, which a total may have that the output has not.
+        is_named: the name is Anthropic's, whose counts do not overlap.
+        is_detail: the cached tokens are a detail of the input, as at OpenAI.
+    """
+    cached, written = cache
+    if more > 0 and (more != hidden or is_named):
+        for read, wrote in ((cached, written), (0, written), (cached, 0)):
+            fits = cached - read + written - wrote <= given
+            if read + wrote and fits and read + wrote in (more, more - hidden):
+                return read, wrote
+    if cached + written <= given:
+        return 0, 0
+    if is_detail and cached <= given:
+        return 0, written  # LiteLLM adds to the input what was read, and not what was written
+    return cached, written
+
+
+def _split_written(written: int, short: Any, long: Any, *, hour: bool) -> tuple[int, int, bool]:
+    """Divide cache writes by how long they last; tell whether that is a guess."""
+    if hour and written and short is None and long is None:
+        return 0, written, True
+    lasting = min(read_count(long) or 0, written)
+    return written - lasting, lasting, False
+
+
+def _read_media(details: Json, names: Mapping[str, str], most: int) -> dict[str, int]:
+    """Read the counts of other media in one part of the tokens, together at most `most`."""
+    found: dict[str, int] = {}
+    for told, name in names.items():
+        if told in details and (count := min(read_count(details[told]) or 0, most)):
+            found[name] = count
+            most -= count
+    return found
+
+
+def read_tool_calls(usage: Json) -> dict[str, int] | None:
+    """Read the calls of the provider's tools by name, zeros too; None if it tells of none."""
+    told: dict[str, int] = {}
+    for holder in _TOOL_COUNTS.keys() & usage.keys():
+        ending = _TOOL_COUNTS[holder]
+        for name, value in get_object(usage, holder).items():
+            count: Any = value
+            if type(value) is dict:
+                count = next((value[one] for one in _CALLS if value.get(one) is not None), None)
+            if name.endswith(ending) and are_counts(count):
+                tool = name_tool(name.removesuffix(ending))
+                told[tool] = max(told.get(tool, 0), count)
+    queries: Any = usage.get("num_search_queries")
+    if WEB_SEARCH not in told and are_counts(queries):
+        told[WEB_SEARCH] = queries  # Perplexity
+    return told or None
+
+
+_DETAILS: Final = "prompt_tokens_details"
+_TOOL_COUNTS: Final = {
+    "server_tool_use": "_requests",  # Anthropic, OpenRouter
+    "server_tool_use_details": "_requests",  # OpenRouter
+    "server_side_tool_usage_details": "_calls",  # xAI
+    "tool_usage": "",  # OpenAI, Volcengine
+    "tool_calls_details": "",  # Perplexity
+    _DETAILS: "_requests",  # LiteLLM
+    "plugins": "",  # Qwen, as is the next
+    "x_tools": "",
+    "connectors": "",  # Mistral
+}
+"""The members of a usage that count calls of tools, and how the tools' names end there."""
+_CALLS: Final = ("num_requests", "count", "invocation")
+
+
+def read_bill_nano(usage: Json) -> int | None:
+    """Read what the provider says it charged, in dollars; None if it does not say."""
+    ticks: Any = usage.get("cost_in_usd_ticks")
+    if are_counts(ticks):
+        return -(-ticks * NANO // _TICKS_PER_UNIT) if ticks <= MILLION * _TICKS_PER_UNIT else None
+    cost = usage.get("cost")
+    if type(cost) is dict:
+        cost = cost.get("total_cost")  # Perplexity
+    bill = read_charged_nano(usage.get("estimated_cost") if cost is None else cost)
+    if bill is None or usage.get("is_byok") is not True:
+        return bill
+    # OpenRouter's own fee: the provider behind it bills the operator's key for the rest.
+    behind = read_charged_nano(get_object(usage, "cost_details").get("upstream_inference_cost"))
+    return None if behind is None else bill + behind
+
+
+def hide_bill(told: Json, text: bytes) -> Json:
+    """Return a reply, a chunk or an event without its provider's bill, which is the operator's affair.
+
+    The same object if it has none; `text` are its bytes.
+    """
+    return _hide(told) if _MAY_TELL.search(text) else told
+
+
+_MAY_TELL: Final = re.compile(rb'"\w{0,40}(?:[Cc]ost|[Pp]ric|byok)\w{0,40}"\s*:')
+_TELLS: Final = re.compile(r"[Cc]ost|[Pp]ric|byok")
+"""Names of members, such as `total_cost`, `marketCost`, `request_pricing`."""
+_DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hidden_params"})
+"""Members in which nothing else has such names, however deep."""
+_OUTER: Final = frozenset({"choices", "delta", "message", "response", "x_groq"})
+
+
+def _hide(told: Json, *, deep: bool = False) -> Json:
+    shown: Json = {}
+    for name, value in told.items():
+        if _TELLS.search(name):
+            continue
+        if deep or name in _DEEP or name in _OUTER:
+            shown[name] = _hide_within(value, deep=deep or name in _DEEP)
+        else:
+            shown[name] = value
+    changed = len(shown) < len(told) or any(shown[name] is not told[name] for name in shown)
+    return shown if changed else told
+
+
+def _hide_within(value: Any, *, deep: bool) -> Any:
+    if type(value) is dict:
+        return _hide(value, deep=deep)
+    if type(value) is list:
+        shown = [_hide_within(one, deep=deep) for one in value]
+        return shown if any(map(is_not, shown, value)) else value
+    return value
+
+
+def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
+    """Find the usage in the last bytes of an event too large to hold: where it is, and what it is."""
+    for found in reversed([*_END_USAGE.finditer(end)]):
+        text = end[found.end() - 1 :].decode("utf-8", "surrogateescape")
+        try:
+            usage, chars = _DECODER.raw_decode(text)
+        except ValueError:
+            continue
+        size = len(text[:chars].encode("utf-8", "surrogateescape"))
+        return found.end() - 1, found.end() - 1 + size, usage
+    return None
+
+
+_END_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
+_DECODER: Final = json.JSONDecoder()
