@@ -7,24 +7,52 @@ tokens × price, summed over the classes, and rounded up once per request.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
+from types import MappingProxyType
 from typing import Final
 
 NANO: Final = 10**9
 """Nano-units of one unit of currency. Amounts are integers of these."""
-TOKENS_PER_PRICE: Final = 10**6
+MILLION: Final = 10**6
 """Prices are per million tokens, as providers state them."""
 SEARCHES_PER_PRICE: Final = 10**3
 """Prices of web searches are per thousand, as providers state them."""
+WEB_SEARCH: Final = "web_search"
+"""The tool that nearly all providers run."""
+TOOL_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
+"""The name of a tool that a provider runs."""
+_TOOL_ALIASES: Final = {"code_interpreter": "code_execution", "search": WEB_SEARCH}
+
+
 MAX_AMOUNT_NANO: Final = 10**18
 """A thousand million units. More is a typing error, and SQLite's integers end at nine times that."""
 
 MAX_CHARGED: Final = 10**6
-"""Units that a provider can say it charged for a request. More comes from a broken upstream."""
+"""Dollars that a provider can say it charged for a request. More comes from a broken upstream."""
+_AMOUNT: Final = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]{1,18})?")
+NONE: Final[Mapping[str, int]] = MappingProxyType({})
+"""Counts of nothing, such as the calls of a request without tools."""
 
-_AMOUNT = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]{1,18})?")
+
+def name_tool(name: str) -> str:
+    """Return the name by which prices and receipts know a tool."""
+    return _TOOL_ALIASES.get(name, name)
+
+
+def count_none() -> Mapping[str, int]:
+    """Return `NONE`, as the default of a dataclass's field."""
+    return NONE
+
+
+MEDIA: Final[Mapping[str, str]] = {
+    "audio_input": "input",
+    "image_input": "input",
+    "audio_output": "output",
+    "image_output": "output",
+}
+"""Tokens of other media that may have a price of their own, and the class that they are part of."""
 
 
 @dataclass(slots=True)
@@ -38,6 +66,8 @@ class Tokens:
     output: int = 0
     cache_write_1h: int = 0
     """Written to a cache for an hour."""
+    media: Mapping[str, int] = field(default_factory=count_none)
+    """The part of `input` and `output` that is no text, by the names of `MEDIA`."""
 
     @property
     def all_input(self) -> int:
@@ -50,7 +80,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Nano-units per million tokens of each class, per request, and per thousand web searches."""
+    """Nano-units per million tokens of each class, per request, and of what tools charge."""
 
     input: int
     output: int
@@ -59,22 +89,56 @@ class Price:
     request: int = 0
     cache_write_1h: int = 0
     web_search: int = 0
+    """Per thousand searches."""
+    audio_input: int | None = None
+    """None for this one and the next three: as other tokens of the input, or of the output."""
+    image_input: int | None = None
+    audio_output: int | None = None
+    image_output: int | None = None
+    reported: int | None = None
+    """The factor on what the provider says it charged, in millionths. Where it says so, that is the
+    cost; the prices above are for replies where it does not."""
+    tools: Mapping[str, int] = field(default_factory=count_none)
+    """Per call of the tools that the provider runs, by name."""
+
+    def has_tool(self, name: str) -> bool:
+        """Return whether calls of a tool have a price."""
+        return self.web_search > 0 if name == WEB_SEARCH else name in self.tools
 
 
 FREE: Final = Price(0, 0, 0, 0)
 
 
-def compute_cost_nano(tokens: Tokens, price: Price, web_searches: int = 0) -> int:
-    """Return the cost of a request, rounded up once: the only rounding there is."""
+def compute_cost_nano(
+    tokens: Tokens,
+    price: Price,
+    tool_calls: Mapping[str, int] = NONE,
+    reported_nano: int | None = None,
+) -> int:
+    """Return the cost of a request, rounded up once: the only rounding there is.
+
+    `reported_nano` is what the provider says it charged, if it does.
+    """
+    if price.reported is not None and reported_nano is not None:
+        scaled = reported_nano * price.reported
+        return -(-scaled // MILLION) + price.request
     scaled = (
         tokens.input * price.input
         + tokens.cached_input * price.cached_input
         + tokens.cache_write * price.cache_write
         + tokens.cache_write_1h * price.cache_write_1h
         + tokens.output * price.output
-        + web_searches * price.web_search * (TOKENS_PER_PRICE // SEARCHES_PER_PRICE)
     )
-    return -(-scaled // TOKENS_PER_PRICE) + price.request
+    for name, count in tokens.media.items():
+        own: int | None = getattr(price, name)
+        if own is not None:
+            scaled += count * (own - getattr(price, MEDIA[name]))
+    for name, count in tool_calls.items():
+        if name == WEB_SEARCH:
+            scaled += count * price.web_search * (MILLION // SEARCHES_PER_PRICE)
+        else:
+            scaled += count * price.tools.get(name, 0) * MILLION
+    return -(-scaled // MILLION) + price.request
 
 
 def parse_amount_nano(text: str) -> int:
@@ -95,14 +159,17 @@ def parse_amount_nano(text: str) -> int:
 
 
 def read_charged_nano(value: object) -> int | None:
-    """Read an amount from parsed JSON, rounded up to a nano-unit; None if it is none that can be.
+    """Read an amount from parsed JSON, a number or its text, rounded up to a nano-unit; None for others.
 
     A parser has made a binary fraction of it, which `repr` writes with the very digits that were
     sent, up to 15 of them: amounts below a million are exact.
     """
-    if type(value) not in (float, int):
+    if type(value) is str and _AMOUNT.fullmatch(value):
+        amount = Decimal(value)
+    elif type(value) in (float, int):
+        amount = Decimal(repr(value))
+    else:
         return None
-    amount = Decimal(repr(value))
     if not amount.is_finite() or not 0 <= amount <= MAX_CHARGED:
         return None
     return int((amount * NANO).to_integral_value(ROUND_CEILING))
@@ -142,26 +209,53 @@ def describe_tokens(tokens: Tokens) -> dict[str, int]:
         "cached_input_tokens": tokens.cached_input,
         "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
         "output_tokens": tokens.output,
+        **{f"{name}_tokens": count for name, count in tokens.media.items()},
     }
 
 
 def format_tokens(tokens: Tokens) -> str:
     """Name the token counts for people, so that they add up to what the vendors' SDKs show."""
     written = tokens.cache_write + tokens.cache_write_1h
-    parts = (("cached", tokens.cached_input), ("written to the cache", written))
+    parts = [("cached", tokens.cached_input), ("written to the cache", written)]
+    parts += [(name.partition("_")[0], tokens.media.get(name, 0)) for name in _INPUT_MEDIA]
+    made = [(name.partition("_")[0], tokens.media.get(name, 0)) for name in _OUTPUT_MEDIA]
+    return (
+        f"input {tokens.all_input}{_name_parts(parts)}; output {tokens.output}{_name_parts(made)}"
+    )
+
+
+_INPUT_MEDIA: Final = [name for name, part in MEDIA.items() if part == "input"]
+_OUTPUT_MEDIA: Final = [name for name, part in MEDIA.items() if part == "output"]
+
+
+def _name_parts(parts: Sequence[tuple[str, int]]) -> str:
     told = ", ".join(f"{name} {number}" for name, number in parts if number)
-    of_these = f", of these {told}" if told else ""
-    return f"input {tokens.all_input}{of_these}; output {tokens.output}"
+    return f", of these {told}" if told else ""
 
 
-def describe_price(price: Price) -> dict[str, object]:
-    """Name the prices for JSON as gateway.toml does: `Price` says of what."""
-    return {
-        **describe_amount("input", price.input),
-        **describe_amount("cached_input", price.cached_input),
-        **describe_amount("cache_write", price.cache_write),
-        **describe_amount("cache_write_1h", price.cache_write_1h),
-        **describe_amount("output", price.output),
-        **describe_amount("request", price.request),
-        **describe_amount("web_search", price.web_search),
-    }
+def describe_price(price: Price, *, for_operator: bool = False) -> dict[str, object]:
+    """Name the prices for JSON as gateway.toml does; media without a price of their own are absent.
+
+    Callers do not see the factor on the provider's bill: from the cost it would tell the bill.
+    """
+    told: dict[str, object] = {}
+    for name in PRICES:
+        if (nano := getattr(price, name)) is not None:
+            told |= describe_amount(name, nano)
+    told["by_bill"] = price.reported is not None
+    if for_operator and price.reported is not None:
+        told["reported"] = format_factor(price.reported)
+    told["tools"] = {name: describe_amount("price", nano) for name, nano in price.tools.items()}
+    return told
+
+
+PRICES: Final = (
+    *("input", "cached_input", "cache_write", "cache_write_1h", "output", "request", "web_search"),
+    *MEDIA,
+)
+"""The amounts of a price, in the order in which people read them."""
+
+
+def format_factor(millionths: int) -> str:
+    """Return a factor such as 1.2 as a plain decimal."""
+    return f"{Decimal(millionths).scaleb(-6).normalize():f}"

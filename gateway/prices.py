@@ -1,17 +1,22 @@
 """The price list of a model: a base price, and rules for what providers bill otherwise.
 
 The first rule whose conditions all hold applies to all tokens of a request, as vendors bill long
-context, service tiers, speed and regions.
+context, service tiers, speed, regions, and times of the day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from itertools import combinations
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
-from gateway.money import FREE, Price, Tokens, compute_cost_nano, describe_price
+from gateway.money import FREE, Price, Tokens, compute_cost_nano, count_none, describe_price
+from gateway.price_windows import ALWAYS, Window
 
 STANDARD: Final = "standard"
 _TIERS: Final = {"default": STANDARD, "standard_only": STANDARD, "fast": "priority", "auto": ""}
@@ -45,8 +50,10 @@ class Asked:
     terms: Terms = UNSAID
     any_tier: bool = False
     """The provider chooses the service tier."""
-    web_searches: int = 0
-    """Searches that are to be expected."""
+    tool_calls: Mapping[str, int] = field(default_factory=count_none)
+    """Calls that are to be expected of the tools that the provider runs."""
+    media: tuple[str, ...] = ()
+    """The media that the output may have, by the names of `money.MEDIA`."""
     cache: str = ""
     """How long its input is to be cached: "5m", "1h", or "" for not at all."""
 
@@ -65,31 +72,54 @@ class PriceRule:
     service_tier: str | None = None
     speed: str | None = None
     inference_geo: str | None = None
+    window: Window = ALWAYS
+    """The times of admission."""
 
     @property
     def why(self) -> str:
         """The conditions in words, such as `input_above 200000, speed fast`."""
         names = ("input_above", *CONDITIONS)
         found = ((name, getattr(self, name)) for name in names)
-        return ", ".join(f"{name} {value}" for name, value in found if value is not None)
+        words = [f"{name} {value}" for name, value in found if value is not None]
+        return ", ".join((*words, *self.window.words))
 
-    def holds(self, tokens: Tokens, terms: Terms) -> bool:
-        """Return whether the rule applies to what was served."""
+    def holds(self, tokens: Tokens, terms: Terms, at_ms: int) -> bool:
+        """Return whether the rule applies to what was served to a request of that time."""
         if self.input_above is not None and tokens.all_input <= self.input_above:
             return False
-        return all(
+        return self.window.has(at_ms) and all(
             getattr(self, name) in (None, getattr(terms, name) or STANDARD) for name in CONDITIONS
         )
 
-    def may_hold(self, tokens: Tokens, asked: Asked) -> bool:
+    def may_hold(self, tokens: Tokens, asked: Asked, at_ms: int) -> bool:
         """Return whether the rule may apply to a request of about so many tokens."""
         if self.input_above is not None and tokens.all_input * _MARGIN <= self.input_above:
             return False
         tiers = {None, STANDARD, asked.terms.service_tier or STANDARD}
         return (
-            (asked.any_tier or self.service_tier in tiers)
+            self.window.has(at_ms)
+            and (asked.any_tier or self.service_tier in tiers)
             and self.speed in (None, STANDARD, asked.terms.speed or STANDARD)
             and self.inference_geo in (None, STANDARD, asked.terms.inference_geo or STANDARD)
+        )
+
+    def meets(self, other: Self) -> bool:
+        """Return whether both rules may hold for one request."""
+        words = ((getattr(self, name), getattr(other, name)) for name in CONDITIONS)
+        return self.window.meets(other.window) and all(
+            None in pair or pair[0] == pair[1] for pair in words
+        )
+
+    def contains(self, *others: Self) -> bool:
+        """Return whether this rule holds wherever all others do: one or two that meet."""
+        above = max((-1 if one.input_above is None else one.input_above) for one in others)
+        return (
+            (self.input_above is None or self.input_above <= above)
+            and all(
+                getattr(self, name) in (None, *(getattr(one, name) for one in others))
+                for name in CONDITIONS
+            )
+            and self.window.contains(others[0].window, others[-1].window)
         )
 
 
@@ -103,6 +133,28 @@ class AppliedPrice:
 
     price: Price
     rule: str = ""
+    text: str = field(init=False, repr=False, compare=False)
+    """Both as JSON, without what is left to its default: what the ledger keeps of them."""
+    id: int = field(init=False, repr=False, compare=False)
+    """The beginning of the text's SHA-256: equal prices have one id in every process."""
+
+    def __post_init__(self) -> None:
+        price = replace(self.price, tools=dict(self.price.tools))  # asdict copies no mapping proxy
+        told = {"rule": self.rule, **asdict(price)}
+        kept = {name: value for name, value in told.items() if value not in (None, "", {})}
+        # orjson writes no integers of 64 bits or more. PostgreSQL writes the same text, see from_1.sql.
+        text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
+        digest = hashlib.sha256(text.encode()).digest()
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "id", int.from_bytes(digest[:8]) >> 1)  # 63 bits, for SQL
+
+
+@lru_cache(maxsize=1024)
+def read_price(text: str) -> AppliedPrice:
+    """Read what `AppliedPrice.text` is."""
+    told = json.loads(text)
+    rule = told.pop("rule", "")
+    return AppliedPrice(Price(**{**told, "tools": MappingProxyType(told.get("tools", {}))}), rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +163,29 @@ class PriceList:
 
     base: Price
     rules: tuple[PriceRule, ...] = ()
-    _unruled: AppliedPrice = field(init=False, repr=False, compare=False)
-    """The base price, as it applies where no rule does: most requests get this one."""
+    _applied: tuple[AppliedPrice, ...] = field(init=False, repr=False, compare=False)
+    """The base price and those of the rules, made once: a request picks one."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_unruled", AppliedPrice(self.base))
+        of_rules = (AppliedPrice(rule.price, rule.why) for rule in self.rules)
+        object.__setattr__(self, "_applied", (AppliedPrice(self.base), *of_rules))
 
-    def find(self, tokens: Tokens, terms: Terms) -> AppliedPrice:
-        """Return the price of what was served."""
-        for rule in self.rules:
-            if rule.holds(tokens, terms):
-                return AppliedPrice(rule.price, rule.why)
-        return self._unruled
+    def find(self, tokens: Tokens, terms: Terms, at_ms: int) -> AppliedPrice:
+        """Return the price of what was served to a request that was admitted at that time."""
+        for number, rule in enumerate(self.rules, 1):
+            if rule.holds(tokens, terms, at_ms):
+                return self._applied[number]
+        return self._applied[0]
 
-    def find_dearest(self, tokens: Tokens, asked: Asked) -> AppliedPrice:
+    def find_dearest(self, tokens: Tokens, asked: Asked, at_ms: int) -> AppliedPrice:
         """Return the price at which a request of about so many tokens may cost most."""
         if not self.rules:
-            return self._unruled
-        may_apply = [self._unruled]
-        may_apply += (
-            AppliedPrice(rule.price, rule.why)
-            for rule in self.rules
-            if rule.may_hold(tokens, asked)
-        )
+            return self._applied[0]
+        of_rules = zip(self.rules, self._applied[1:], strict=True)
+        may_apply = [one for rule, one in of_rules if rule.may_hold(tokens, asked, at_ms)]
         return max(
-            may_apply, key=lambda one: compute_cost_nano(tokens, one.price, asked.web_searches)
+            (self._applied[0], *may_apply),
+            key=lambda one: compute_cost_nano(tokens, one.price, asked.tool_calls),
         )
 
     def has_rule(self, condition: str, value: str) -> bool:
@@ -147,9 +197,21 @@ class PriceList:
         return any(
             getattr(rule, condition) == value
             and rule.input_above is None
+            and rule.window is ALWAYS
             and all(getattr(rule, name) in (None, STANDARD) for name in others)
             for rule in self.rules
         )
+
+    def find_conflicts(self) -> Iterator[tuple[PriceRule, PriceRule]]:
+        """Yield pairs of rules that may hold at once, neither of which contains the other.
+
+        The first one applies then, which may not be what was meant, unless a rule before it does.
+        """
+        for (number, first), (_, second) in combinations(enumerate(self.rules), 2):
+            if not first.meets(second) or first.contains(second) or second.contains(first):
+                continue
+            if not any(rule.contains(first, second) for rule in self.rules[:number]):
+                yield first, second
 
 
 FREE_OF_CHARGE: Final = PriceList(FREE)
@@ -157,14 +219,15 @@ NO_COSTS: Final[Mapping[str, PriceList]] = MappingProxyType({})
 """The costs by provider of a model whose providers' prices are unknown."""
 
 
-def describe_rules(prices: PriceList) -> list[dict[str, object]]:
+def describe_rules(prices: PriceList, *, for_operator: bool = False) -> list[dict[str, object]]:
     """Name the rules for JSON as gateway.toml does, each with its conditions in words."""
     return [
         {
             "why": rule.why,
             "input_above": rule.input_above,
             **{name: getattr(rule, name) for name in CONDITIONS},
-            "price": describe_price(rule.price),
+            **rule.window.describe(),
+            "price": describe_price(rule.price, for_operator=for_operator),
         }
         for rule in prices.rules
     ]

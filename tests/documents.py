@@ -9,6 +9,7 @@ import ast
 import inspect
 import itertools
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from typing import Final
 from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
 from gateway.config import SETTINGS
 from gateway.config.reader import Missing
-from gateway.dialects import DEMO, UPSTREAMS
+from gateway.dialects import BILLED
 from gateway.dialects.chat_over_messages import request as to_messages_request
 from gateway.dialects.chat_over_responses import request as to_responses_request
 from gateway.dialects.messages_over_chat import request as to_chat_request
@@ -27,6 +28,7 @@ from tests import ROOT
 
 README: Final = ROOT / "README.md"
 FOLDER: Final = ROOT / "gateway/docs"
+LINE_CHARS: Final = 104
 DOCUMENTS: Final = (README, *sorted(FOLDER.glob("*.md")))
 
 
@@ -44,9 +46,11 @@ def find_part(mark: str) -> tuple[Path, str]:
 def write_parts() -> None:
     """Replace each part by what the code says."""
     for mark, describe in PARTS.items():
-        path, part = find_part(mark)
+        path, _ = find_part(mark)
         text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace(part, describe()), encoding="utf-8")
+        begin, end = next(_match(mark).finditer(text)).span(1)
+        after = text[end:] if text[begin:end] else f"\n{text[end:]}"
+        path.write_text(f"{text[:begin]}{describe()}{after}", encoding="utf-8")
 
 
 def _match(mark: str) -> re.Pattern[str]:
@@ -105,15 +109,9 @@ def describe_endings() -> str:
 
 
 def describe_billed() -> str:
-    """The table of what changes a provider's bill."""
-    lines = [
-        "| at providers of dialect | refused without a price, or unless allowed |",
-        "|---|---|",
-    ]
-    for dialect in (one for one in UPSTREAMS if one != DEMO):
-        names = ", ".join(f"`{name}`" for name in UPSTREAMS[dialect].billed)
-        lines.append(f"| `{dialect}` | {names}, tools that the provider runs |")
-    return "\n".join(lines)
+    """The list of the fields that change a provider's bill."""
+    names = ", ".join(f"`{name}`" for name in BILLED)
+    return textwrap.fill(f"{names}.", LINE_CHARS)
 
 
 def describe_exit_codes() -> str:

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,7 +21,8 @@ from gateway.cli.parser import make_parser
 from gateway.config import load_config
 from gateway.errors import GatewayError
 from gateway.ledger import Receipt, describe_receipt
-from gateway.money import NANO, Price, Tokens, compute_cost_nano, format_amount
+from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
+from gateway.prices import AppliedPrice
 from tests import ROOT
 from tests.documents import DOCUMENTS, FOLDER, PARTS, README, find_part
 
@@ -127,8 +128,10 @@ def test_the_receipt_is_whole_and_adds_up() -> None:
     shown = orjson.loads(part.removeprefix("```json").removesuffix("```"))
     receipt = read_receipt(shown)
     assert shown == orjson.loads(orjson.dumps(describe_receipt(receipt, shown["currency"])))
-    assert shown["cost_nano"] == compute_cost_nano(receipt.tokens, receipt.price)
-    assert shown["hold_nano"] == compute_cost_nano(Tokens(input=32, output=1024), receipt.price)
+    assert shown["cost_nano"] == compute_cost_nano(receipt.tokens, receipt.price.price)
+    assert shown["hold_nano"] == compute_cost_nano(
+        Tokens(input=32, output=1024), receipt.price.price
+    )
     text = " ".join(TEXT.split())
     assert f"32 × 0.15 + 1,024 × 0.60 per million, {shown['hold']}" in text
     assert f"2 × 0.15 + 2 × 0.60 per million, {shown['cost']}" in text
@@ -138,12 +141,13 @@ def test_the_receipt_is_whole_and_adds_up() -> None:
 
 def read_receipt(shown: dict[str, Any]) -> Receipt:
     """Read a receipt of a request without corrections, cached tokens and rules."""
-    other = {"price", "price_rule", "tokens", "corrections", "explanation"}
+    other = {"price", "tokens", "tool_calls", "corrections", "explanation"}
     same = {one.name for one in fields(Receipt)} & set(shown) - other
+    prices = {name: shown["price"][f"{name}_nano"] for name in PRICES if name in shown["price"]}
     return Receipt(
         **{name: shown[name] for name in same},
         key_id="",
-        price=Price(**{one.name: shown["price"][f"{one.name}_nano"] for one in fields(Price)}),
+        price=AppliedPrice(replace(FREE, **prices)),
         tokens=Tokens(input=shown["input_tokens"], output=shown["output_tokens"]),
         started_ms=parse_ms(shown["started"]),
         ended_ms=parse_ms(shown["ended"]),

@@ -32,12 +32,13 @@ JSON_BORDERS: Final = (
     "ledger/sql/checks",  # rows as a driver gives them
     "ledger/sql/connection",  # the same
     "ledger/sql/snapshot",  # the same
+    "price_lists/",
     "upstream/demo",
     "usage",
 )
 """Where values of any type come in or go out. Everywhere else a value has a type of its own."""
 
-UNITS: Final = {"HOUR_MS", "HOURS_PER_DAY", "DAY_MS"}
+UNITS: Final = {"MINUTE_MS", "HOUR_MS", "HOURS_PER_DAY", "DAY_MS"}
 """Conversions, which need no reason."""
 MIN_WORDS: Final = 4
 

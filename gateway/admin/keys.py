@@ -112,9 +112,9 @@ def find_key_id(books: Books, word: str) -> str:
 def rotate_key(
     books: Books, key_id: str, *, grace_seconds: int = 0, account_id: int | None = None
 ) -> NewKey:
-    """Replace a key by one with its name, models, limits, expiry, budget and the rest of its cap.
+    """Replace a key by one with its name, models, limits and expiry. The old one works for the grace.
 
-    The old key works for the grace, and until then may itself spend that rest.
+    Both share cap and budget: with what is spent and held of them.
     """
     if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
         raise Refused("the grace must be between 0 seconds and 7 days", field="grace_seconds")

@@ -149,7 +149,7 @@ def describe_call_detail(
     detail: ledger.CallDetail, currency: str, *, for_operator: bool
 ) -> dict[str, object]:
     key = {"key": detail.key.id, "key_name": detail.key.name, "key_display": detail.key.display}
-    receipt = ledger.describe_receipt(detail.receipt, currency)
+    receipt = ledger.describe_receipt(detail.receipt, currency, for_operator=for_operator)
     members = {"account": detail.account, **key, **receipt}
     if for_operator:
         members["failures"] = [describe_failure(one) for one in detail.failures]

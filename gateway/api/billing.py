@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.api.state import Call
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
-from gateway.errors import BudgetSpent, GatewayError
+from gateway.errors import BadRequest, BudgetSpent, GatewayError
 from gateway.ledger import Admission, Budget, Hold, Outcome, Settlement, refuse_spent
-from gateway.money import Tokens, compute_cost_nano
-from gateway.prices import AppliedPrice, Asked, PriceList
+from gateway.money import MAX_AMOUNT_NANO, Price, Tokens, compute_cost_nano
+from gateway.prices import AppliedPrice, Asked
 from gateway.times import unix_ms
 from gateway.usage import (
     IMPLAUSIBLE_FACTOR,
@@ -36,12 +36,16 @@ from gateway.usage import (
 
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> Expected:
     """Estimate the input from the payload that is sent, and bound what can be reported of it."""
-    limit = find_output_limit(request, model)
+    limit, asked = find_output_limit(request, model), payload.asked
+    if asked.tool_calls:  # those without a price cost nothing here, whether they are told or not
+        priced = {k: n for k, n in asked.tool_calls.items() if model.prices.base.has_tool(k)}
+        asked = replace(asked, tool_calls=priced)
     most_input = model.max_input_tokens * (request.inputs.count if request.inputs else 1)
     return Expected(
         input_tokens=min(estimate_input(request, len(payload.data)), most_input),
         limits=_bound_usage(most_input, model.max_output_tokens, limit, request.n),
-        asked=payload.asked,
+        asked=asked,
+        audio_tokens=request.audio_tokens,
     )
 
 
@@ -72,15 +76,21 @@ def find_output_limit(request: CompletionRequest, model: Model) -> int:
     return asked if asked and asked < most else most
 
 
-def expect_tokens(input_tokens: int, output_tokens: int, asked: Asked) -> Tokens:
-    """Put the expected input into the class that the request asks for."""
+def expect_tokens(expected: Expected, output_tokens: int, price: Price) -> Tokens:
+    """Put the expected tokens into the classes that the request asks for."""
+    asked, audio = expected.asked, min(expected.audio_tokens, expected.input_tokens)
+    tokens = Tokens(audio, output=output_tokens)
     match asked.cache:
         case "1h":
-            return Tokens(cache_write_1h=input_tokens, output=output_tokens)
+            tokens.cache_write_1h = expected.input_tokens - audio
         case "5m":
-            return Tokens(cache_write=input_tokens, output=output_tokens)
+            tokens.cache_write = expected.input_tokens - audio
         case _:
-            return Tokens(input=input_tokens, output=output_tokens)
+            tokens.input = expected.input_tokens
+    if audio or asked.media:
+        dearest = sorted(asked.media, key=lambda name: getattr(price, name) or 0)[-1:]
+        tokens.media = {"audio_input": audio, **dict.fromkeys(dearest, output_tokens)}
+    return tokens
 
 
 @dataclass(slots=True)
@@ -93,17 +103,26 @@ class Charge:
 
 
 def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
-    """Price what was metered."""
-    cost_nano = compute_cost_nano(metered.tokens, applied.price, metered.web_searches)
-    return Charge(metered, applied, cost_nano)
+    """Price what was metered. Without the provider's bill, a price that follows it is a guess."""
+    if applied.price.reported is not None and metered.reported_cost_nano is None:
+        metered = replace(metered, estimated=True)
+    return Charge(metered, applied, _compute_cost_nano(metered, applied.price))
 
 
-def maybe_find_cost_nano(metered: Metered, costs: PriceList | None) -> int | None:
-    """Return what a provider bills for what was metered; None if its costs are unknown."""
-    if costs is None:
-        return None
-    price = costs.find(metered.tokens, metered.terms).price
-    return compute_cost_nano(metered.tokens, price, metered.web_searches)
+def make_dearest_charge(tokens: Tokens, asked: Asked, model: Model, at_ms: int) -> Charge:
+    """Price what is expected, at the most that may apply. Raises BadRequest above what can be held."""
+    applied = model.prices.find_dearest(tokens, asked, at_ms)
+    charge = make_charge(Metered(tokens, True, asked.tool_calls), applied)
+    if charge.cost_nano > MAX_AMOUNT_NANO:
+        raise BadRequest(
+            "This request may cost more than the gateway can hold for one: ask for fewer tokens,"
+            " choices or calls of tools."
+        )
+    return charge
+
+
+def _compute_cost_nano(metered: Metered, price: Price) -> int:
+    return compute_cost_nano(metered.tokens, price, metered.tool_calls, metered.reported_cost_nano)
 
 
 class Bill:
@@ -114,7 +133,7 @@ class Bill:
     def __init__(
         self, call: Call, request: CompletionRequest, model: Model, expected: Expected
     ) -> None:
-        """Take the hold. Raises RateLimited (tokens), then what `Ledger.hold` raises."""
+        """Take the hold. Raises BadRequest, RateLimited (tokens), then what `Ledger.hold` raises."""
         assert call.key is not None
         assert call.rates is not None
         self._ledger = call.gateway.ledger
@@ -123,10 +142,8 @@ class Bill:
         most = min(
             call.gateway.config.billing.hold_output_tokens, find_output_limit(request, model)
         )
-        asked = expected.asked
-        tokens = expect_tokens(expected.input_tokens, most * request.n, asked)
-        applied = model.prices.find_dearest(tokens, asked)
-        self._held = make_charge(Metered(tokens, True, asked.web_searches), applied)
+        tokens = expect_tokens(expected, most * request.n, model.prices.base)
+        self._held = make_dearest_charge(tokens, expected.asked, model, call.started_ms)
         self._expected_tokens = tokens.total
         available = call.key.account.available_nano
         rates, above = call.rates, call.rates.above
@@ -135,7 +152,7 @@ class Bill:
             request_id=call.request_id,
             model=model.id,
             provider=call.provider,
-            price=applied.price,
+            price=self._held.applied,
             hold_nano=self._held.cost_nano,
             stream=request.stream,
             started_ms=call.started_ms,
@@ -203,7 +220,10 @@ class Bill:
             raise refuse_spent(budget, call.gateway.config.billing.currency) from None
 
     def _price(self, metered: Metered) -> Charge:
-        return make_charge(metered, self._model.prices.find(metered.tokens, metered.terms))
+        """Price a reply. A cost beyond what the ledger can hold comes from a broken report."""
+        prices, at_ms = self._model.prices, self._call.started_ms
+        charge = make_charge(metered, prices.find(metered.tokens, metered.terms, at_ms))
+        return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._held
 
     def _resolve(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
         call = self._call
@@ -211,7 +231,12 @@ class Bill:
         if charge is None:
             charge = Charge(Metered(Tokens(), estimated=False), self._held.applied, 0)
             costs = None
-        metered = charge.metered
+        metered, provider_cost_nano = charge.metered, None
+        if costs is not None:
+            cost = costs.find(metered.tokens, metered.terms, call.started_ms).price
+            provider_cost_nano = _compute_cost_nano(metered, cost)
+            if provider_cost_nano > MAX_AMOUNT_NANO:  # no ledger can write it, nor is it one
+                provider_cost_nano = None
         if call.outcome is None:
             call.outcome, call.status = outcome, status
             call.tokens, call.cost_nano = metered.tokens, charge.cost_nano
@@ -226,16 +251,15 @@ class Bill:
                 attempts=call.attempts,
                 status=status,
                 tokens=metered.tokens,
-                web_searches=metered.web_searches,
-                price=charge.applied.price,
-                price_rule=charge.applied.rule,
+                tool_calls=metered.tool_calls,
+                price=charge.applied,
                 cost_nano=charge.cost_nano,
                 estimated=metered.estimated,
                 first_byte_ms=call.first_byte_ms,
                 ended_ms=unix_ms(),
                 # Of a JSON reply nothing is delivered before its charge; see `UNCOMMITTED`.
                 withdraw_if_late=not self._hold.admission.stream,
-                provider_cost_nano=maybe_find_cost_nano(metered, costs),
+                provider_cost_nano=provider_cost_nano,
                 reported_cost_nano=metered.reported_cost_nano,
             ),
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import orjson
 from aiohttp import web
 
 from gateway.api.state import Call
+from gateway.dialects import dumps_lenient
 from gateway.errors import NotFound
 from gateway.ledger import describe_receipt
 from gateway.request_ids import is_request_id
@@ -24,4 +24,4 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
             "that was refused before it was admitted has none."
         )
     body = describe_receipt(receipt, gateway.config.billing.currency)
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
+    return web.Response(body=dumps_lenient(body), content_type="application/json")

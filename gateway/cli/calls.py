@@ -10,19 +10,11 @@ from gateway.cli.observations import describe_failure
 from gateway.cli.output import render_fields
 from gateway.cli.tables import Columns
 from gateway.ledger import ENDINGS, CallDetail, CallFilter, CallView, Correction, Receipt
-from gateway.money import format_amount, format_tokens
+from gateway.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.times import format_moment
 
-PRICED: Final = (
-    ("input", "per million"),
-    ("cached_input", "per million"),
-    ("cache_write", "per million"),
-    ("cache_write_1h", "per million"),
-    ("output", "per million"),
-    ("request", "each"),
-    ("web_search", "per thousand"),
-)
-"""The prices of a receipt, by their names in gateway.toml, with what they are for."""
+_UNITS: Final = {"request": "each", "web_search": "per thousand"}
+"""What a price is for, unless it is for a million tokens."""
 
 
 def _describe_end(call: CallView) -> str:
@@ -82,11 +74,10 @@ def page_receipt(detail: CallDetail, currency: str) -> str:
         ("took", _describe_times(receipt)),
         ("tokens", format_tokens(receipt.tokens)),
     ]
-    if receipt.web_searches:
-        fields.append(("searches", str(receipt.web_searches)))
+    fields += ((name.replace("_", " "), f"{n} calls") for name, n in receipt.tool_calls.items())
     fields += [
         ("prices", _describe_prices(receipt, currency)),
-        ("price rule", receipt.price_rule or "the model's base price"),
+        ("price rule", receipt.price.rule or "the model's base price"),
         ("hold", f"{format_amount(receipt.hold_nano)} {currency}"),
         ("cost", _describe_cost(receipt, currency)),
         *(("corrected", _describe_correction(one, currency)) for one in receipt.corrections),
@@ -111,11 +102,15 @@ def _describe_times(receipt: Receipt) -> str:
 
 def _describe_prices(receipt: Receipt, currency: str) -> str:
     """Name the prices that are not 0."""
+    price = receipt.price.price
     told = [
-        f"{name} {format_amount(price)} {unit}"
-        for name, unit in PRICED
-        if (price := getattr(receipt.price, name))
+        f"{name} {format_amount(nano)} {_UNITS.get(name, 'per million')}"
+        for name in PRICES
+        if (nano := getattr(price, name))
     ]
+    told += (f"{name} {format_amount(nano)} per call" for name, nano in price.tools.items())
+    if price.reported is not None:
+        told.append(f"{format_factor(price.reported)} × the provider's bill, where it tells it")
     return f"{', '.join(told)} ({currency})" if told else "free"
 
 

@@ -10,12 +10,22 @@ from typing import Final
 from gateway.apikeys import find_last4
 from gateway.cli.output import Column, render_fields, render_table
 from gateway.cli.tables import limits_of
-from gateway.config import SETTINGS, Config, Limits, Model, Provider, Server, quote_key
+from gateway.config import Config, Limits, Model, Provider, Server, quote_key
 from gateway.ledger import LedgerError, Terms, check_ledger
-from gateway.money import Price, Tokens, describe_price, format_amount
+from gateway.money import (
+    MEDIA,
+    MILLION,
+    PRICES,
+    Price,
+    Tokens,
+    describe_price,
+    format_amount,
+    format_factor,
+)
 from gateway.prices import PriceList, PriceRule, describe_rules
 from gateway.prices import Terms as BillTerms
 from gateway.server import find_listen_problem
+from gateway.times import unix_ms
 from gateway.upstream import Finding, look_at_all
 
 _PRICES: Final = {
@@ -26,6 +36,10 @@ _PRICES: Final = {
     "output": "OUTPUT",
     "request": "REQUEST",
     "web_search": "SEARCHES",
+    "audio_input": "AUDIO",
+    "image_input": "IMAGES",
+    "audio_output": "AUDIO OUT",
+    "image_output": "IMAGES OUT",
 }
 """The column titles of the prices."""
 ANY_HOST: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
@@ -65,8 +79,8 @@ def _describe_model(config: Config, model: Model) -> dict[str, object]:
         "max_input_tokens": model.max_input_tokens,
         "max_output_tokens": model.max_output_tokens,
         "free": model.free,
-        "price": describe_price(model.prices.base),
-        "price_when": describe_rules(model.prices),
+        "price": describe_price(model.prices.base, for_operator=True),
+        "price_when": describe_rules(model.prices, for_operator=True),
         "allow": sorted(model.allow),
     }
 
@@ -105,30 +119,54 @@ def _table_providers(config: Config) -> str:
 
 
 def _table_models(config: Config) -> str:
+    prices = [one.prices for one in config.models.values()]
+    told = [one.base for one in prices] + [rule.price for one in prices for rule in one.rules]
+    names = [
+        n for n in PRICES if n not in MEDIA or any(getattr(one, n) is not None for one in told)
+    ]
     columns = (
         Column("MODEL"),
         Column("KIND"),
         Column("STATE"),
-        *(Column(title, right=True) for title in _PRICES.values()),
+        *(Column(_PRICES[name], right=True) for name in names),
         Column("ROUTES"),
     )
-    rows = [row for model in config.models.values() for row in _model_rows(config, model)]
+    rows = [row for model in config.models.values() for row in _model_rows(config, model, names)]
     heading = f"Prices in {config.billing.currency} per million tokens, per request, and per thousand searches"
     return f"{heading}\n{render_table(columns, rows)}"
 
 
-def _model_rows(config: Config, model: Model) -> Iterator[tuple[str, ...]]:
-    """Make the row of a model, and one below it for each rule of its prices."""
+def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Make the row of a model, and those below it for the rules of its prices and its tools."""
     state = "on" if _is_on(config, model) else "off"
     routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
-    cells = ("free", *"-" * (len(_PRICES) - 1)) if model.free else _price_cells(model.prices.base)
+    nothing = "-" * (len(names) - 1)
+    cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
     yield (model.id, model.kind, state, *cells, routes)
     for rule in model.prices.rules:
-        yield ("", "", "", *_price_cells(rule.price), f"when {rule.why}")
+        yield (
+            "",
+            "",
+            "",
+            *_price_cells(rule.price, names),
+            f"when {rule.why}{_factor(rule.price)}",
+        )
+    if tools := model.prices.base.tools:
+        told = ", ".join(f"{name} {format_amount(nano)}" for name, nano in tools.items())
+        yield ("", "", "", "-", *nothing, f"per call: {told}")
+    if factor := _factor(model.prices.base):
+        yield ("", "", "", "-", *nothing, factor.removeprefix(": "))
 
 
-def _price_cells(price: Price) -> tuple[str, ...]:
-    return tuple(format_amount(getattr(price, name)) for name in _PRICES)
+def _price_cells(price: Price, names: Sequence[str]) -> tuple[str, ...]:
+    found = (getattr(price, name) for name in names)
+    return tuple("-" if nano is None else format_amount(nano) for nano in found)
+
+
+def _factor(price: Price) -> str:
+    if price.reported is None:
+        return ""
+    return f": {format_factor(price.reported)} × what the provider says it charged, if it does"
 
 
 def _is_on(config: Config, model: Model) -> bool:
@@ -191,6 +229,20 @@ def page_findings(findings: Sequence[Finding]) -> str:
     return render_table(columns, [(one.provider, one.url, one.words) for one in findings])
 
 
+def list_conflicts(config: Config) -> Iterator[str]:
+    """Yield a warning for each two rules that may hold at once, where the order alone decides."""
+    for model in config.models.values():
+        costs = ((f"cost_when at {name}", one) for name, one in model.costs.items())
+        for where, prices in (("price_when", model.prices), *costs):
+            for first, second in prices.find_conflicts():
+                yield (
+                    f"Warning: [models.{quote_key(model.id, always=True)}] {where}: the rules"
+                    f" '{first.why}' and '{second.why}' may both hold for a request; the first one"
+                    " applies. If that is not meant, add a rule with the conditions of both before"
+                    " them."
+                )
+
+
 def list_losses(config: Config) -> Iterator[str]:
     """Yield a warning for each model, provider and rule with a price below its cost."""
     for model in config.models.values():
@@ -201,13 +253,16 @@ def list_losses(config: Config) -> Iterator[str]:
 def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
     """Compare the prices of what each rule of either side is about, and of what none is."""
     for rule in (None, *model.prices.rules, *costs.rules):
-        tokens, terms = _satisfy(rule)
-        price, cost = model.prices.find(tokens, terms), costs.find(tokens, terms)
+        case = _satisfy(rule)
+        price, cost = model.prices.find(*case).price, costs.find(*case).price
+        ours, theirs = _list_amounts(price, cost), _list_amounts(cost, price)
         below = [
-            f"{name} {format_amount(ours)} < {format_amount(theirs)}"
-            for name in SETTINGS["models.ID.price"]
-            if (ours := getattr(price.price, name)) < (theirs := getattr(cost.price, name))
+            f"{name} {format_amount(amount)} < {format_amount(theirs.get(name, 0))}"
+            for name, amount in ours.items()
+            if amount < theirs.get(name, 0)
         ]
+        if price.reported is not None and price.reported < (bill := cost.reported or MILLION):
+            below.append(f"reported {format_factor(price.reported)} < {format_factor(bill)}")
         if below:
             when = f" when {rule.why}" if rule else ""
             yield (
@@ -216,10 +271,21 @@ def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
             )
 
 
-def _satisfy(rule: PriceRule | None) -> tuple[Tokens, BillTerms]:
-    """Make a request that a rule applies to, or one that no rule is about."""
+def _list_amounts(price: Price, other: Price) -> dict[str, int]:
+    """Return what applies by name. Where the other one alone has a price of media, other tokens' does."""
+    amounts: dict[str, int] = {}
+    for name in PRICES:
+        if name not in MEDIA or (getattr(price, name), getattr(other, name)) != (None, None):
+            own: int | None = getattr(price, name)
+            amounts[name] = getattr(price, MEDIA[name]) if own is None else own
+    return {**amounts, **price.tools}
+
+
+def _satisfy(rule: PriceRule | None) -> tuple[Tokens, BillTerms, int]:
+    """Make a request that a rule applies to, or one that is about nothing special, and its time."""
+    now_ms = unix_ms()
     if rule is None:
-        return Tokens(), BillTerms()
+        return Tokens(), BillTerms(), now_ms
     above = 0 if rule.input_above is None else rule.input_above + 1
     terms = BillTerms(rule.service_tier or "", rule.speed or "", rule.inference_geo or "")
-    return Tokens(input=above), terms
+    return Tokens(input=above), terms, rule.window.find_time_ms(now_ms)

@@ -11,6 +11,7 @@ from gateway.cli.check import (
     describe_config,
     describe_findings,
     find_obstacle,
+    list_conflicts,
     list_losses,
     look,
     page_config,
@@ -41,10 +42,10 @@ def check(command: Command) -> int:
             "No model is on, so callers get an empty list of models. Set a provider's key to"
             " turn its models on."
         )
-    for loss in list_losses(command.config):
-        command.say(loss)
-    if warning := warn_of_exposure(command.config.server):
+    for warning in (*list_losses(command.config), *list_conflicts(command.config)):
         command.say(warning)
+    if exposure := warn_of_exposure(command.config.server):
+        command.say(exposure)
     unusable = [one.provider for one in findings if not one.is_usable]
     if unusable:
         command.say(f"Not usable as they are set: {', '.join(unusable)}.")

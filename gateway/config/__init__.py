@@ -22,6 +22,7 @@ from gateway.config.changes import keep_fixed as keep_fixed
 from gateway.config.load import load_config as load_config
 from gateway.config.load import load_storage as load_storage
 from gateway.config.model_settings import MAX_PRICE as MAX_PRICE
+from gateway.config.prices import INHERITED as INHERITED
 from gateway.config.prices import drop_defaults as drop_defaults
 from gateway.config.prices import fill_defaults as fill_defaults
 from gateway.config.problems import ConfigError as ConfigError

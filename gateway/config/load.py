@@ -172,7 +172,7 @@ def _check_root_name(file: str, name: str, value: object) -> None:
         raise ConfigError(f"{file}: {name}: must be a table, not {show(value)}")
 
 
-_PRICES: Final = ("price", "price_when", "cost", "cost_when")
+_PRICES: Final = ("price", "price_when", "tool_prices", "cost", "cost_when", "tool_costs")
 
 
 def _read_models(
@@ -210,12 +210,12 @@ def _read_model(
         with problems.collect():
             _check_embedding(place, limit, routes, providers)
     prices: PriceList | None = None
-    price, rules, cost, cases = (settings.pop(name, None) for name in _PRICES)
+    price, rules, tools, *of_costs = (settings.pop(name, None) for name in _PRICES)
     if "kind" in settings and price is not None:
         with problems.collect():
-            prices = read_price_list(place, price, rules, has_output=not embeds)
+            prices = read_price_list(place, price, rules, tools, has_output=not embeds)
     with problems.collect():
-        costs = read_costs(place, cost, cases, routes, has_output=not embeds)
+        costs = read_costs(place, routes, *of_costs, has_output=not embeds)
     problems.raise_all()
     assert prices is not None
     owner = settings.pop("owned_by") or routes[0].provider.lower()

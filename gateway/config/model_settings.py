@@ -9,14 +9,20 @@ from gateway.config import reader as read
 from gateway.config import values
 from gateway.config.reader import Setting
 from gateway.dialects import ModelKind, Reasoning
+from gateway.price_windows import read_date, read_hours, read_weekdays
 
-MAX_PRICE: Final = 1_000_000
-"""Units per million tokens. With `usage.MAX_PLAUSIBLE_TOKENS` each cost fits SQLite's integers."""
+MAX_PRICE: Final = 1_000_000_000_000
+"""Units per million tokens: enough for currencies of which a dollar is many thousands."""
+MAX_TOOL_PRICE: Final = 1_000_000
+"""Units per call of a tool."""
+MAX_FACTOR: Final = 1000
+"""The largest factor on a provider's bill."""
 MAX_TOKENS: Final = 100_000_000
 """Tokens of a model's input or output, fifty times the largest model of today."""
 
 token_count = read.integer(1, MAX_TOKENS)
 _price = read.nano_units(MAX_PRICE)
+read_tool_price = read.nano_units(MAX_TOOL_PRICE)
 _word = read.matching(r"[A-Za-z0-9_.-]{1,40}", "a word")
 _CONDITIONS: Final = {
     "input_above": Setting(
@@ -25,6 +31,10 @@ _CONDITIONS: Final = {
     "service_tier": Setting(values.service_tier, 'the tier, such as "priority"', None),
     "speed": Setting(_word, 'the speed, such as "fast"', None),
     "inference_geo": Setting(_word, 'the region, such as "us"', None),
+    "hours": Setting(read_hours, 'hours in UTC, such as "01:00-04:00", or an array of them', None),
+    "weekdays": Setting(read_weekdays, 'days in UTC, such as "sat" or "mon-fri"', None),
+    "from": Setting(read_date, "the first day, such as 2026-08-01, or a time, in UTC", None),
+    "until": Setting(read_date, "the day, or the time, from which on it does not apply", None),
 }
 """The conditions of a rule."""
 
@@ -61,12 +71,20 @@ MODEL_SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "created": Setting(read.integer(0, 2**40), "Unix seconds; 0 = unknown", 0),
         "price": Setting(read.untyped, 'a table of prices per million tokens, or "free"'),
         "price_when": Setting(read.untyped, "rules: prices under conditions", []),
+        "tool_prices": Setting(
+            read.untyped,
+            "the price of each call of a tool that its providers run, by the tool's name",
+            {},
+        ),
         "cost": Setting(
             read.untyped,
             'what its providers bill you: a table like `price`, or "free"; usage then shows margins',
             None,
         ),
         "cost_when": Setting(read.untyped, "rules: costs of a provider, or under conditions", []),
+        "tool_costs": Setting(
+            read.untyped, "what its providers bill you for each call of such a tool", {}
+        ),
         "allow": Setting(
             values.billed_names,
             "what callers may send although it has no price here and may change the bill",
@@ -96,12 +114,30 @@ MODEL_SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "web_search": Setting(
             _price, "the price of a thousand web searches; without it they are refused", None
         ),
+        "audio_input": Setting(
+            _price, "the price of a million audio tokens; without it recordings are refused", None
+        ),
+        "image_input": Setting(
+            _price, "the price of a million image tokens, where they are told; default: input", None
+        ),
+        "audio_output": Setting(
+            _price, "the same of audio that it makes; without it that is refused", None
+        ),
+        "image_output": Setting(
+            _price, "the same of images that it makes; without it they are refused", None
+        ),
+        "reported": Setting(
+            read.factor(MAX_FACTOR),
+            "a factor on what the provider says it charged, such as 1.2; the prices beside it are"
+            " for holds, and for replies where it does not say",
+            None,
+        ),
     },
     "models.ID.price_when": {
         **_CONDITIONS,
         "price": Setting(
             read.untyped,
-            "as the model's own; `request` and `web_search` default to those of the model",
+            "as the model's own; fees, media and a factor that it leaves out are the model's",
         ),
     },
     "models.ID.cost_when": {
@@ -109,7 +145,7 @@ MODEL_SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         **_CONDITIONS,
         "cost": Setting(
             read.untyped,
-            "as the model's own; `request` and `web_search` default to those of the model",
+            "as the model's own; fees, media and a factor that it leaves out are the model's",
         ),
     },
 }

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from gateway.config.model_settings import read_tool_price
 from gateway.config.problems import Place, Problems
-from gateway.config.reader import read_table, show, suggest
+from gateway.config.reader import quote_key, read_table, show, suggest
 from gateway.config.records import Route
 from gateway.config.settings import SETTINGS
-from gateway.money import FREE, Price
+from gateway.money import FREE, MEDIA, NONE, PRICES, TOOL_NAME, WEB_SEARCH, Price, name_tool
+from gateway.price_windows import ALWAYS, Window
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 
+FEES: Final = ("request", "web_search")
+"""Prices that are 0 unless they are told."""
+INHERITED: Final = (*FEES, *MEDIA, "reported")
+"""What a rule's price need not repeat."""
 HOUR_FACTOR: Final = (8, 5)
 """Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
 NO_OUTPUT: Final = "must be left out: embeddings have no output tokens"
@@ -21,30 +27,40 @@ _DEFAULTS: Final = (("cached_input", "input"), ("cache_write", "input"))
 
 
 def read_price_list(
-    place: Place, price: object, rules: object, *, has_output: bool = True
+    place: Place, price: object, rules: object, tools: object, *, has_output: bool = True
 ) -> PriceList:
     """Read a model's prices; one that makes embeddings has no output. Raises ConfigError."""
     if price == "free":
-        if rules:
-            raise place.error("price_when", "must be left out where the model is free")
+        for key, value in (("price_when", rules), ("tool_prices", tools)):
+            if value:
+                raise place.error(key, "must be left out where the model is free")
         return FREE_OF_CHARGE
     base = _read_price(place, "price", price, None, has_output=has_output)
+    base = replace(base, tools=_read_tools(place, "tool_prices", tools))
     read = _read_rules(place, "price", rules, base, has_output=has_output)
     return PriceList(base, tuple(rule for _, rule in read))
 
 
 def read_costs(
-    place: Place, cost: object, rules: object, routes: Sequence[Route], *, has_output: bool
+    place: Place,
+    routes: Sequence[Route],
+    cost: object,
+    rules: object,
+    tools: object,
+    *,
+    has_output: bool,
 ) -> Mapping[str, PriceList]:
     """Read what each provider bills for a model; empty if that is unknown. Raises ConfigError."""
     providers = dict.fromkeys(route.provider for route in routes)
     if cost is None:
-        if rules:
-            raise place.error("cost_when", "needs a cost beside it, for all that no rule is about")
+        for key, value in (("cost_when", rules), ("tool_costs", tools)):
+            if value:
+                raise place.error(key, "needs a cost beside it, for all that it is not about")
         return NO_COSTS
     base = FREE
     if cost != "free":
         base = _read_price(place, "cost", cost, None, has_output=has_output)
+    base = replace(base, tools=_read_tools(place, "tool_costs", tools))
     told = _read_rules(place, "cost", rules, base, has_output=has_output)
     for number, (name, _) in enumerate(told):
         if name is not None and name not in providers:
@@ -81,6 +97,24 @@ def _read_rules(
     return found
 
 
+def _read_tools(place: Place, key: str, raw: object) -> Mapping[str, int]:
+    """Read amounts per call, in nano-units, by the names of tools."""
+    if not isinstance(raw, dict):
+        raise place.error(key, f"must be a table, not {show(raw)}")
+    within, found = replace(place, within=f"{key}."), {}
+    for name, value in sorted(raw.items()):
+        if name == WEB_SEARCH:
+            part = key.removeprefix("tool_").removesuffix("s")
+            raise within.error(name, f"is a part of `{part}`, per thousand searches")
+        if not TOOL_NAME.fullmatch(name):
+            raise within.error(quote_key(name), "must be a tool's name, such as file_search")
+        try:
+            found[name_tool(name)] = read_tool_price(value)
+        except ValueError as error:
+            raise within.error(name, str(error)) from error
+    return MappingProxyType(found)
+
+
 def _read_rule(
     place: Place, key: str, number: int, raw: object, base: Price, *, has_output: bool
 ) -> tuple[str | None, PriceRule]:
@@ -90,13 +124,19 @@ def _read_rule(
     if all(value is None for value in settings.values()):
         raise within.error(key, f"needs a condition beside it: {', '.join(settings)}")
     provider = settings.pop("provider", None)
-    return provider, PriceRule(price, **settings)
+    begin, end = settings.pop("from"), settings.pop("until")
+    if None not in (begin, end) and begin >= end:
+        raise within.error("until", "must be later than `from`")
+    window = Window(settings.pop("hours"), settings.pop("weekdays"), begin, end)
+    if window == ALWAYS:
+        window = ALWAYS
+    return provider, PriceRule(price, **settings, window=window)
 
 
 def _read_price(
     place: Place, key: str, raw: object, base: Price | None, *, has_output: bool
 ) -> Price:
-    """Read a price. Fees that a rule's price leaves out are those of the base price."""
+    """Read a price. What a rule's price need not repeat is that of the base price."""
     if not isinstance(raw, dict):
         wanted = "{ input = 0.15, output = 0.60 }" + ("" if base else ' or "free"')
         raise place.error(key, f"must be {wanted}, not {show(raw)}")
@@ -107,12 +147,12 @@ def _read_price(
         raise within.error("output", needed if has_output else NO_OUTPUT)
     amounts["output"] = amounts["output"] or 0
     fill_defaults(amounts)
-    for name in ("request", "web_search"):
+    for name in INHERITED:
         if amounts[name] is None:
-            amounts[name] = 0 if base is None else getattr(base, name)
-    if base is None and not any(amounts.values()):
+            amounts[name] = getattr(base or FREE, name)
+    if base is None and not any(amount for name, amount in amounts.items() if name != "reported"):
         raise place.error(key, f'has only zeros; write {key} = "free" for a free model')
-    return Price(**amounts)
+    return Price(**amounts, tools=NONE if base is None else base.tools)
 
 
 def fill_defaults(amounts: dict[str, Any]) -> None:
@@ -127,7 +167,7 @@ def fill_defaults(amounts: dict[str, Any]) -> None:
 
 def drop_defaults(price: Price) -> dict[str, int | None]:
     """Return the amounts of a price, with None for those that `fill_defaults` would put there."""
-    full = asdict(price)
+    full = {name: getattr(price, name) for name in PRICES}
     kept: dict[str, int | None] = dict(full)
     for name in ("cached_input", "cache_write", "cache_write_1h"):
         filled = {**full, name: None}

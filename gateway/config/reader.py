@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.config.problems import ConfigError, Place, Problems
 from gateway.file_access import READ, find_obstacle
-from gateway.money import NANO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,18 +214,35 @@ def seconds(*, or_zero: bool = False) -> Read:
 
 def nano_units(most: int) -> Read:
     """Make a reader of amounts from 0 to `most` units, as nano-units. Finer amounts are refused."""
+    return _scaled(most, 9, "nano-unit")
+
+
+def factor(most: int) -> Read:
+    """Make a reader of factors above 0 up to `most`, as millionths. Finer ones are refused."""
+    scaled = _scaled(most, 6, "millionth")
+
+    def read(value: object) -> int:
+        if found := scaled(value):
+            return int(found)
+        raise ValueError("must be above 0")
+
+    return read
+
+
+def _scaled(most: int, places: int, unit: str) -> Read:
+    """Make a reader of decimals from 0 to `most`, as integers of units with so many decimals."""
 
     def read(value: object) -> int:
         number = _finite(value)
         if number is None or not 0 <= number <= most:
             raise ValueError(f"must be a decimal number from 0 to {most}, not {show(value)}")
         _, digits, exponent = number.as_tuple()
-        shift = int(exponent) + len(str(NANO)) - 1
+        shift = int(exponent) + places
         # Work on the digits, as Decimal's operators round to 28 places.
         unscaled = "".join(map(str, digits))
         if shift < 0:
             if unscaled[shift:].strip("0"):
-                raise ValueError("is finer than a nano-unit; use at most 9 decimals")
+                raise ValueError(f"is finer than a {unit}; use at most {places} decimals")
             return int(unscaled[:shift] or "0")
         return int(unscaled) * 10**shift if int(unscaled) else 0
 

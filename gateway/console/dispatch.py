@@ -28,6 +28,7 @@ from gateway.console.refusals import (
     unavailable,
 )
 from gateway.console.state import Answer, Caller, ConsoleRequest, ConsoleState, Route, find_local
+from gateway.dialects import dumps_lenient
 from gateway.errors import RESTARTING
 from gateway.ledger import (
     Conflict,
@@ -228,7 +229,7 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     if answer.body is None:
         response = web.Response(status=204)
     else:
-        body = answer.body if isinstance(answer.body, bytes) else orjson.dumps(answer.body)
+        body = answer.body if isinstance(answer.body, bytes) else dumps_lenient(answer.body)
         response = web.Response(body=body, status=answer.status, content_type="application/json")
     response.headers.update(API_HEADERS)
     response.headers.update(answer.headers)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from gateway.config import SETTINGS, Config, Model, Route, drop_defaults, fill_defaults
-from gateway.money import Price
+from gateway.config import Config, Model, Route, drop_defaults, fill_defaults
+from gateway.money import PRICES, Price
 from gateway.price_lists.matching import find_names
 from gateway.price_lists.records import Amounts, Listed, PriceFile
-from gateway.prices import CONDITIONS, PriceList, PriceRule
+from gateway.prices import PriceList, PriceRule
 
 Key = Literal["price", "cost"]
 State = Literal["agrees", "drifts", "not in the list", "not compared"]
-NAMES: Final = tuple(SETTINGS["models.ID.price"])
+NAMES: Final = PRICES
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,8 @@ def overlay(price: Price, amounts: Amounts) -> Price:
     """Put a list's amounts into a price; what it leaves out stays, or follows as a default does."""
     merged: dict[str, int | None] = {**drop_defaults(price), **amounts}
     fill_defaults(merged)
-    return Price(**{name: amount or 0 for name, amount in merged.items()})
+    changes: dict[str, Any] = {name: nano for name, nano in merged.items() if nano is not None}
+    return replace(price, **changes)
 
 
 def _compare_rules(
@@ -127,7 +128,7 @@ def _compare_rules(
             differences.append(Difference(f"output ({rule.why})", rule.price.output, None))
             continue
         differences += _differ(rule.price, amounts, f" ({rule.why})")
-        rules.append(PriceRule(overlay(rule.price, amounts), rule.input_above, *_terms(rule)))
+        rules.append(replace(rule, price=overlay(rule.price, amounts)))
     for above, amounts in tiers.items():
         new = PriceRule(overlay(base, amounts), above)
         differences.append(Difference(f"output ({new.why})", None, new.price.output))
@@ -137,11 +138,7 @@ def _compare_rules(
 
 def _is_tier(rule: PriceRule) -> bool:
     """Return whether a rule is about the input alone, as those of the lists are."""
-    return rule.input_above is not None and not any(_terms(rule))
-
-
-def _terms(rule: PriceRule) -> tuple[str | None, ...]:
-    return tuple(getattr(rule, name) for name in CONDITIONS)
+    return rule == PriceRule(rule.price, rule.input_above) and rule.input_above is not None
 
 
 def _find_place(rules: list[PriceRule], above: int) -> int:

@@ -9,15 +9,15 @@ from decimal import Context, Decimal
 from itertools import groupby
 from typing import Final
 
-from gateway.config import drop_defaults
-from gateway.money import FREE, Price, format_amount
+from gateway.config import INHERITED, drop_defaults
+from gateway.money import FREE, Price, format_amount, format_factor
 from gateway.price_lists.comparison import NAMES, Comparison, Difference
 from gateway.prices import CONDITIONS, PriceRule
+from gateway.times import format_iso
 
 TENFOLD: Final = 10
 """A factor beyond which a change is marked: it is as likely a fault of the list."""
 _THREE_DIGITS: Final = Context(prec=3)
-_FEES: Final = ("request", "web_search")
 
 
 def propose(compared: Sequence[Comparison], today: date) -> str:
@@ -75,7 +75,10 @@ def _list_rules(
 def _write_conditions(rule: PriceRule) -> dict[str, str]:
     above = {} if rule.input_above is None else {"input_above": str(rule.input_above)}
     terms = {name: getattr(rule, name) for name in CONDITIONS}
-    return above | {name: json.dumps(value) for name, value in terms.items() if value is not None}
+    window, dates = rule.window, {"from": rule.window.from_ms, "until": rule.window.until_ms}
+    times = {name: value for name, value in window.describe().items() if name not in dates}
+    words = {name: json.dumps(v) for name, v in (terms | times).items() if v is not None}
+    return above | words | {name: format_iso(ms) for name, ms in dates.items() if ms is not None}
 
 
 def _write_rule(conditions: dict[str, str], key: str, price: str) -> str:
@@ -84,11 +87,13 @@ def _write_rule(conditions: dict[str, str], key: str, price: str) -> str:
 
 
 def _write_price(price: Price, base: Price, *, has_output: bool) -> str:
-    """Write the amounts that are no defaults; fees default to those of the base price."""
+    """Write the amounts that are no defaults, and of a rule those that are not its base price's."""
     kept = drop_defaults(price)
-    kept |= {name: None for name in _FEES if getattr(price, name) == getattr(base, name)}
+    kept |= {name: None for name in INHERITED if getattr(price, name) == getattr(base, name)}
     shown = [(name, kept[name]) for name in NAMES if has_output or name != "output"]
     pairs = [f"{name} = {format_amount(nano)}" for name, nano in shown if nano is not None]
+    if price.reported not in (None, base.reported):
+        pairs.append(f"reported = {format_factor(price.reported)}")
     return "{ " + ", ".join(pairs) + " }"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -66,6 +67,9 @@ class Scene:
         return count
 
     async def break_ledger(self) -> None:
+        """Let all commits fail, but the last one has worked: requests are let through until then."""
+        assert self.ledger is not None
+        self.ledger._health.note_commit(math.inf)
         self._outage.enter_context(self.faults.fail_commits())
 
     async def mend_ledger(self) -> None:

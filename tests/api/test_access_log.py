@@ -13,7 +13,7 @@ import pytest
 
 from gateway.api import AccessLog, Call
 from gateway.api.access_log import describe_call
-from gateway.ledger.base import Account, Key
+from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.money import Tokens
 from tests.support import records
@@ -23,7 +23,7 @@ def make_call(**facts: Any) -> Call:
     return records.make_call(started_ms=1_700_000_000_042, **facts)
 
 
-KEY = Key("key_1", Account(1, "alice smith", False, 10**9), KeyTerms())
+KEY = Key("key_1", Account(1, "alice smith", False, 10**9), KeyTerms(), Line("key_1"))
 
 
 def collect(shape: Literal["human", "json"]) -> tuple[AccessLog, list[str]]:
@@ -108,7 +108,7 @@ async def test_a_line_tells_how_things_were_at_the_request_s_end() -> None:
     account = Account(1, "before", False, 10**9)
     made: list[Callable[[], str]] = []
     log = AccessLog("json", lambda make, _: made.append(make))
-    call = make_call(key=Key("key_1", account, KeyTerms()))
+    call = make_call(key=Key("key_1", account, KeyTerms(), Line("key_1")))
     log.write(call, 200)
     ended = time.monotonic()
     account.name = "after"

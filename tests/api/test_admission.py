@@ -16,6 +16,7 @@ from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload, Target
 from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
 from gateway.ledger import Account, Key, KeyTerms, Terms
+from gateway.ledger.base import Line
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from tests.support.records import make_call
 
@@ -75,7 +76,7 @@ def test_when_no_route_can_carry_it_the_first_refusal_is_told() -> None:
 def test_what_is_hashed_to_choose_a_key_is_short(named: object, affinity: str) -> None:
     """A caller decides how long the name is, and the event loop hashes it."""
     request = replace(REQUEST, body={"prompt_cache_key": named})
-    call = make_call(key=Key("k", Account(1, "a", False, 5), KeyTerms()))
+    call = make_call(key=Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k")))
     nothing = cast("Any", None)
     work = Completion(call, request, MODEL, (), nothing, CIMultiDict(), nothing, large=False)
     assert work.affinity == affinity
@@ -114,7 +115,7 @@ async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
 async def test_a_model_that_the_account_may_use_since_just_now_is_found() -> None:
     """Before a model is refused, the ledger is asked for what operators have committed."""
     account = Account(1, "a", False, 5, terms=Terms(("other",)))
-    key = Key("k", account, KeyTerms(("m",)))
+    key = Key("k", account, KeyTerms(("m",)), Line("k"))
 
     class FakeLedger:
         allows = False
@@ -134,7 +135,7 @@ async def test_a_model_that_the_account_may_use_since_just_now_is_found() -> Non
 
 async def test_a_model_that_went_during_the_wait_is_not_found() -> None:
     """The caller takes its routes from what it finds here, so both have to be of one reload."""
-    key = Key("k", Account(1, "a", False, 5), KeyTerms(("other",)))
+    key = Key("k", Account(1, "a", False, 5), KeyTerms(("other",)), Line("k"))
     nothing = SimpleNamespace(models={})
     gateway = SimpleNamespace(config=nothing, routes=SimpleNamespace(models={"m": MODEL}))
 

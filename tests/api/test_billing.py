@@ -239,7 +239,7 @@ async def test_a_charge_has_the_cost_of_the_provider_that_served(
     model = replace(MODEL, costs={"alpha": PriceList(COST, (FAST,))})
     bill = desk.take(model=model)
     desk.call.provider = provider
-    await bill.settle("complete", 200, Metered(Tokens(30, 0, 0, 5), False, 0, terms, False, 77))
+    await bill.settle("complete", 200, Metered(Tokens(30, 0, 0, 5), False, {}, terms, False, 77))
     columns = "SELECT cost_nano, provider_cost_nano, reported_cost_nano FROM requests"
     assert query(desk.place.path, columns) == [(35, cost_nano, 77)]
 

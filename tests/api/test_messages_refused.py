@@ -126,7 +126,7 @@ REFUSED_OVER_MESSAGES: dict[str, tuple[Json, str]] = {
                 }
             ]
         },
-        "messages[0].content[0].type",
+        "messages[0].content[0]",
     ),
     "arguments": (
         {

@@ -23,6 +23,7 @@ from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Settlement
+from gateway.ledger.base import Line
 from gateway.ledger.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
@@ -38,7 +39,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self.account = Account(1, "a", suspended=False, balance_nano=0)
-        self.key = Key("k", self.account, KeyTerms())
+        self.key = Key("k", self.account, KeyTerms(), Line("k"))
 
     def hold(self, key: Key, admission: Admission) -> QueuedHold:
         return take_hold(key, admission)
@@ -48,7 +49,7 @@ class MemoryLedger:
 
     def settle(self, hold: Hold, settlement: Settlement) -> None:
         assert settlement.cost_nano == compute_cost_nano(
-            settlement.tokens, settlement.price, settlement.web_searches
+            settlement.tokens, settlement.price.price, settlement.tool_calls
         )
         drop_hold(hold)
         self.account.balance_nano -= settlement.cost_nano

@@ -15,6 +15,7 @@ from gateway.api.own_key import describe_own_key
 from gateway.config import Limits
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import Account, Key, KeyTerms, Spent, Terms
+from gateway.ledger.base import Line
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import format_amount
 from gateway.times import DAY_MS
@@ -113,7 +114,7 @@ async def test_key_tells_its_own_terms(stage: Stage) -> None:
 def test_limits_are_those_in_force(own: int | None, default: int, told: int | None) -> None:
     """0 means unlimited, for a key as in the configuration."""
     account = Account(1, "a", suspended=False, balance_nano=5, held_nano=2)
-    key = Key("key_1", account, KeyTerms(("b", "a"), own, own, own, "k", 10), spent_nano=12)
+    key = Key("key_1", account, KeyTerms(("b", "a"), own, own, own, "k", 10), Line("key_1", 12))
     account.terms = Terms(("b", "c"), own, own, own)
     billing, limits = SimpleNamespace(currency="EUR"), Limits(default, default, default)
     config: Any = SimpleNamespace(billing=billing, limits=limits, account_limits=limits)

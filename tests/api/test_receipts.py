@@ -50,7 +50,7 @@ FIELDS = {
     "request_id", "state", "outcome", "ended_by", "status", "model", "provider", "attempts",
     "explanation", "tokens", "stream", "currency", "hold", "hold_nano", "cost", "cost_nano", "estimated", "input_tokens",
     "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens", "output_tokens",
-    "web_searches", "price", "price_rule", "started",
+    "web_searches", "tool_calls", "price", "price_rule", "started",
     "first_byte_ms", "ended", "corrections",
 }  # fmt: skip
 
@@ -63,7 +63,8 @@ async def fetch(stage: Stage, request_id: str, *, key: str | None = None) -> dic
     assert receipt["request_id"] == request_id
     for amounts in (receipt, receipt["price"]):
         for name in [one for one in amounts if one.endswith("_nano")]:
-            assert amounts[name.removesuffix("_nano")] == format_amount(amounts[name])
+            told = None if amounts[name] is None else format_amount(amounts[name])
+            assert amounts[name.removesuffix("_nano")] == told
     assert {name: receipt["price"][f"{name}_nano"] for name in PRICES} == PRICES
     assert ISO.fullmatch(receipt["started"])
     return receipt

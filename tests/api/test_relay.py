@@ -170,38 +170,45 @@ async def test_stream_without_usage_is_estimated(stage: Stage) -> None:
 
 
 TOO_MANY = 10 * (MAX_OUTPUT_TOKENS + 10**7)
-ABSURD: dict[str, bytes] = {
-    "negative": dumps(USAGE | {"completion_tokens": -7}),
-    "negative input": dumps(USAGE | {"prompt_tokens": -1}),
-    "a float": dumps(USAGE | {"completion_tokens": 7.5, "total_tokens": 18.5}),
-    "infinite": b'{"prompt_tokens":11,"completion_tokens":1e999,"total_tokens":1e999}',
-    "a string": dumps(USAGE | {"completion_tokens": "7"}),
-    "a boolean": dumps(USAGE | {"completion_tokens": True}),
-    "beyond the model": dumps(
-        {"prompt_tokens": 11, "completion_tokens": TOO_MANY, "total_tokens": 11 + TOO_MANY}
+NO_OUTPUT = Used(11, estimate(TEXT))
+ABSURD: dict[str, tuple[bytes, Used]] = {
+    "negative": (dumps(USAGE | {"completion_tokens": -7}), NO_OUTPUT),
+    "negative input": (dumps(USAGE | {"prompt_tokens": -1}), Used(SENT, 7)),
+    "a float": (dumps(USAGE | {"completion_tokens": 7.5, "total_tokens": 18.5}), NO_OUTPUT),
+    "infinite": (
+        b'{"prompt_tokens":11,"completion_tokens":1e999,"total_tokens":1e999}',
+        NO_OUTPUT,
+    ),
+    "a string": (dumps(USAGE | {"completion_tokens": "7"}), NO_OUTPUT),
+    "a boolean": (dumps(USAGE | {"completion_tokens": True}), NO_OUTPUT),
+    "beyond the model": (
+        dumps({"prompt_tokens": 11, "completion_tokens": TOO_MANY, "total_tokens": 11 + TOO_MANY}),
+        NO_OUTPUT,
     ),
 }
+"""A usage, and what is charged for."""
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
 @pytest.mark.parametrize("name", ABSURD)
-async def test_usage_that_cannot_be_counts_as_none(
+async def test_the_half_of_a_usage_that_cannot_be_is_estimated(
     stage: Stage, name: str, *, stream: bool
 ) -> None:
-    """An implausible usage is ignored and the text is estimated."""
+    """The other half stays."""
+    told, used = ABSURD[name]
     model = stage.fresh("brisk")
     mark = {"here": 1}
     if stream:
-        last = dumps(chunk(None, usage=mark)).replace(dumps(mark), ABSURD[name])
+        last = dumps(chunk(None, usage=mark)).replace(dumps(mark), told)
         stage.alpha.play(sse_reply([*text_chunks(PIECES), b"data: " + last + b"\n\n"]))
     else:
-        body = dumps(completion(TEXT, usage=mark)).replace(dumps(mark), ABSURD[name])
+        body = dumps(completion(TEXT, usage=mark)).replace(dumps(mark), told)
         stage.alpha.play([http(body)])
     reply = await stage.chat(say(model, PROMPT, stream=stream))
     assert reply.status == 200, reply.body
     if stream:
         assert read_stream(reply.body, model).text == TEXT
-    assert await stage.charge_nano(reply) == ESTIMATED.of(stage.alpha.last.body).cost_nano
+    assert await stage.charge_nano(reply) == used.of(stage.alpha.last.body).cost_nano
     assert (await stage.settled(reply)).estimated
 
 

@@ -12,7 +12,7 @@ from gateway.api.limits import Rates
 from gateway.config import Limits
 from gateway.errors import RateLimited
 from gateway.ledger import Rate
-from gateway.ledger.base import Account, Key
+from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Terms
 
 
@@ -22,7 +22,7 @@ def admit(rates: Rates, now: float) -> None:
 
 
 def make_key(account: Account | None = None, terms: KeyTerms | None = None) -> Key:
-    return Key("k", account or Account(1, "a", False, 10**9), terms or KeyTerms())
+    return Key("k", account or Account(1, "a", False, 10**9), terms or KeyTerms(), Line("k"))
 
 
 def make_services(*, requests: int = 0, share: int = 0) -> Gateway:

@@ -10,6 +10,7 @@ import pytest
 from gateway.api.unknown_models import MAX_NAME_CHARS, find_problem, find_similar
 from gateway.errors import ModelNotFound, UnknownModel
 from gateway.ledger import Account, Key, KeyTerms
+from gateway.ledger.base import Line
 from tests.support.chat import check_error, say
 from tests.support.stage import Stage
 
@@ -23,7 +24,7 @@ def find(name: str, *allowed: str) -> str:
     models = dict.fromkeys((*ON, OFF))
     config = SimpleNamespace(models=models)
     routes = SimpleNamespace(models=dict.fromkeys(ON))
-    key = Key("k", Account(1, "a", False, 5), KeyTerms(allowed or None))
+    key = Key("k", Account(1, "a", False, 5), KeyTerms(allowed or None), Line("k"))
     return find_problem(cast("Any", SimpleNamespace(config=config, routes=routes)), key, name)
 
 

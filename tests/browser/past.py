@@ -28,6 +28,7 @@ from gateway.ledger import (
 )
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO, Price, Tokens
+from gateway.prices import AppliedPrice
 from tests.console.kit import HOLDER, OTHER, Console, start_console
 from tests.ledger.kit import PRICE
 
@@ -102,9 +103,8 @@ async def _settle(path: Path, calls: Sequence[Call]) -> None:
                 attempts=1,
                 status=call.status,
                 tokens=call.tokens,
-                web_searches=0,
-                price=Price(0, 0, 0, 0, call.cost_nano),
-                price_rule="",
+                tool_calls={},
+                price=AppliedPrice(Price(0, 0, 0, 0, call.cost_nano)),
                 cost_nano=call.cost_nano,
                 estimated=call.estimated,
                 first_byte_ms=call.total_ms // 4,

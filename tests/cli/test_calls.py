@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from gateway.cli.calls import PRICED, page_receipt
+from gateway.cli.calls import page_receipt
 from gateway.ledger import (
     CallDetail,
     KeyLabel,
@@ -16,7 +16,8 @@ from gateway.ledger import (
     UpstreamFailure,
     open_ledger,
 )
-from gateway.money import Price, Tokens
+from gateway.money import PRICES, Price, Tokens
+from gateway.prices import AppliedPrice
 from gateway.request_ids import make_request_id
 from tests.ledger.kit import admission, find_key, make_place, settlement, void
 from tests.support.cli import Cli
@@ -30,14 +31,13 @@ RECEIPT = Receipt(
     model="m",
     provider="vendor",
     stream=True,
-    price=Price(150, 600, 0, 0, web_search=10**10),
+    price=AppliedPrice(Price(150, 600, 0, 0, web_search=10**10), "input_above 200000"),
     hold_nano=10**9,
     started_ms=NOW_MS,
     attempts=2,
     status=502,
     tokens=Tokens(98, 20, 5, 50),
-    web_searches=3,
-    price_rule="input_above 200000",
+    tool_calls={"web_search": 3},
     cost_nano=77,
     estimated=True,
     first_byte_ms=12,
@@ -46,7 +46,7 @@ RECEIPT = Receipt(
 FAILURE = UpstreamFailure(1, "req_1", 401, "status 401: refused", "https://api/v1/chat")
 DETAIL = CallDetail("alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, (FAILURE,))
 ENDED = "upstream_error, status 502; ended by: upstream"
-PRICES = "input 0.00000015 per million, output 0.0000006 per million, web_search 10.00 per thousand"
+TOLD = "input 0.00000015 per million, output 0.0000006 per million, web_search 10.00 per thousand"
 
 
 async def make_calls(cli: Cli) -> tuple[str, list[str]]:
@@ -130,8 +130,8 @@ def test_the_page_of_a_receipt_has_everything() -> None:
         "started     2023-11-14 22:13 UTC",
         "took        1000 ms; to the first byte: 12 ms",
         "tokens      input 123, of these cached 20, written to the cache 5; output 50",
-        "searches    3",
-        f"prices      {PRICES} (EUR)",
+        "web search  3 calls",
+        f"prices      {TOLD} (EUR)",
         "price rule  input_above 200000",
         "hold        1.00 EUR",
         "cost        0.000000077 EUR (posted; estimated, as the provider did not report all usage)",
@@ -149,4 +149,10 @@ def test_every_outcome_has_a_page(outcome: Outcome) -> None:
 
 
 def test_every_price_is_named() -> None:
-    assert sorted(name for name, _ in PRICED) == sorted(Price.__slots__)
+    amounts = dict.fromkeys(PRICES, 10**9)
+    price = replace(Price(0, 0, 0, 0), **amounts, tools={"file_search": 7}, reported=1_200_000)
+    page = page_receipt(replace(DETAIL, receipt=replace(RECEIPT, price=AppliedPrice(price))), "EUR")
+    for name in amounts:
+        assert f" {name} 1.00 " in page
+    assert "file_search 0.000000007 per call" in page
+    assert "1.2 × the provider's bill, where it tells it" in page

@@ -37,6 +37,15 @@ FAST = '{ speed = "fast", %s = { input = %s, output = 9 } }'
             f"price = {{ input = 9, output = 9 }}\n{COST}\ncost_when = [{LONG}]",
             ["at openai when input_above 5: input 9.00 < 10.00."],
         ),
+        (
+            "price = { input = 1, output = 2, image_input = 3 }\ncost = { input = 1, output = 2, audio_input = 7, image_input = 4 }",
+            ["at openai: audio_input 1.00 < 7.00, image_input 3.00 < 4.00."],
+        ),
+        (
+            "price = { input = 1, output = 2, reported = 0.9 }\ncost = { input = 1, output = 2 }",
+            ["at openai: reported 0.9 < 1."],
+        ),
+        ("price = { input = 1, output = 2, reported = 1 }\ncost = { input = 1, output = 2 }", []),
         (f'price = "free"\n{COST}', ["at openai: input 0.00 < 1.00, cached_input 0.00 < 0.50, cache_write 0.00 < 1.00, cache_write_1h 0.00 < 1.60, output 0.00 < 2.00."]),
     ],
 )  # fmt: skip

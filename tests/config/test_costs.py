@@ -23,7 +23,7 @@ def read(folder: Path, lines: str) -> Model:
 
 
 def find(model: Model, provider: str, tokens: Tokens, terms: Terms) -> int:
-    return model.costs[provider].find(tokens, terms).price.input // NANO
+    return model.costs[provider].find(tokens, terms, 0).price.input // NANO
 
 
 def test_costs_are_unknown_unless_they_are_set(tmp_path: Path) -> None:

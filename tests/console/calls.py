@@ -11,10 +11,12 @@ from itertools import count
 from pathlib import Path
 
 from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Outcome, Settlement
+from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import MAX_ITEMS, Item
 from gateway.ledger.sqlite.batch import commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.money import Price
+from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.kit import PRICE, TOKENS
 
@@ -60,7 +62,7 @@ def add_calls(path: Path, account_id: int, calls: Iterable[Past]) -> list[str]:
             items = [
                 _make_item(account_id, id_, past) for id_, past in made[first : first + MAX_ITEMS]
             ]
-            commit_requests(connection, items, NOON_MS)
+            commit_requests(connection, items, NOON_MS, set())
     return [id_ for id_, _ in made]
 
 
@@ -68,7 +70,7 @@ def end_call(path: Path, account_id: int, request_id: str, past: Past) -> None:
     """Settle a pending request."""
     item = _make_item(account_id, request_id, past)
     with closing(connect(path)) as connection:
-        commit_requests(connection, [Item(item.hold, False, item.settlement)], NOON_MS)
+        commit_requests(connection, [Item(item.hold, False, item.settlement)], NOON_MS, set())
 
 
 def explain(path: Path, sql: str) -> list[str]:
@@ -89,22 +91,22 @@ def check_plan(path: Path, sql: str, *, sorts: bool = False, scans: tuple[str, .
 
 def _make_item(account_id: int, request_id: str, past: Past) -> Item:
     account = Account(account_id, "", suspended=False, balance_nano=0)
-    key = Key(past.key_id, account, KeyTerms())
+    key = Key(past.key_id, account, KeyTerms(), Line(past.key_id))
     admission = Admission(
         request_id, past.model, past.provider, PRICE, 1000, stream=False, started_ms=past.started_ms
     )
     settlement = None
     if past.ended_ms is not None:
+        cost_nano = past.cost_nano if past.outcome == "complete" else 0
         settlement = Settlement(
             outcome=past.outcome,
             provider=past.provider,
             attempts=1,
             status=past.status,
             tokens=TOKENS,
-            web_searches=0,
-            price=Price(0, 0, 0, 0, past.cost_nano if past.outcome == "complete" else 0),
-            price_rule="",
-            cost_nano=past.cost_nano if past.outcome == "complete" else 0,
+            tool_calls={},
+            price=AppliedPrice(Price(0, 0, 0, 0, cost_nano)),
+            cost_nano=cost_nano,
             estimated=False,
             first_byte_ms=12,
             ended_ms=past.ended_ms,

@@ -51,6 +51,8 @@ class Kind:
     """The dialect of the provider of each route; chat by default."""
     model_options: str = ""
     embeds: bool = False
+    price: str = ""
+    """In place of the price of all test models."""
 
 
 KINDS: Final[dict[str, Kind]] = {
@@ -150,7 +152,7 @@ def _provider_tables(name: str, kind: Kind, number: int, places: Places) -> list
 
 def _model_table(name: str, kind: Kind, number: int) -> str:
     routes = ", ".join(f'"{name}-{number}-{place}/{UPSTREAM_NAME}"' for place in kind.places)
-    makes = f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {PRICE_TOML}"
+    makes = f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {kind.price or PRICE_TOML}"
     if kind.embeds:
         makes = f'kind = "embedding"\nprice = {EMBEDDING_PRICE_TOML}'
     return (

@@ -16,7 +16,7 @@ async def list_models(request: ConsoleRequest) -> Answer:
     served = gateway.routes.models
     is_operator = request.account.operator
     models = [
-        _describe_model(model, is_on=model.id in served)
+        _describe_model(model, is_on=model.id in served, for_operator=is_operator)
         | ({"routes": _describe_routes(model, gateway)} if is_operator else {})
         for model in gateway.config.models.values()
         if is_operator or (model.id in served and request.account.terms.allows(model.id))
@@ -25,15 +25,15 @@ async def list_models(request: ConsoleRequest) -> Answer:
     return Answer({"count": len(models), "currency": currency, "models": models})
 
 
-def _describe_model(model: Model, *, is_on: bool) -> dict[str, Any]:
+def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[str, Any]:
     return {
         "id": model.id,
         "owned_by": model.owned_by,
         "kind": model.kind,
         "on": is_on,
         "free": model.free,
-        "price": describe_price(model.prices.base),
-        "price_when": describe_rules(model.prices),
+        "price": describe_price(model.prices.base, for_operator=for_operator),
+        "price_when": describe_rules(model.prices, for_operator=for_operator),
         "max_input_tokens": model.max_input_tokens,
         "max_output_tokens": model.max_output_tokens,
     }

@@ -15,6 +15,10 @@ const CLASSES = [
   ["Input, written to the cache", "cache_write", "cache_write_tokens", "million"],
   ["Input, written for an hour", "cache_write_1h", "cache_write_1h_tokens", "million"],
   ["Output", "output", "output_tokens", "million"],
+  ["Of the input, audio", "audio_input", "audio_input_tokens", "million"],
+  ["Of the input, images", "image_input", "image_input_tokens", "million"],
+  ["Of the output, audio", "audio_output", "audio_output_tokens", "million"],
+  ["Of the output, images", "image_output", "image_output_tokens", "million"],
   ["Web searches", "web_search", "web_searches", "thousand"],
   ["The call itself", "request", null, "call"],
 ];
@@ -61,7 +65,9 @@ const endFigures = (one) => figures([
 function priceTable(one) {
   const rows = CLASSES
     .map(([label, price, used, per]) => ({ label, price: one.price[price], used: used && one[used], per, charged: one.price[`${price}_nano`] }))
-    .filter((row) => row.used || (row.used === null && row.charged));
+    .filter((row) => row.used || (row.used === null && row.charged))
+    .concat(Object.entries(one.tool_calls).filter(([name]) => name !== "web_search")
+      .map(([name, used]) => ({ label: ["Calls of ", code(name)], price: one.price.tools[name]?.price, used, per: "call" })));
   if (!rows.length) return dim("Nothing was used.");
   return table({
     caption: "Tokens and prices",
@@ -75,7 +81,7 @@ function priceTable(one) {
   });
 }
 
-const priceRule = (one) => h("p", { class: "dim" }, one.price_rule ? ["Prices chosen by the rule ", code(one.price_rule), "."] : "The model’s base prices.");
+const priceRule = (one) => h("p", { class: "dim" }, one.price.by_bill && "The price goes by what the provider says it charged; where it does not say, by these. ", one.price_rule ? ["Prices chosen by the rule ", code(one.price_rule), "."] : "The model’s base prices.");
 
 const STATES = { pending: "not settled yet", posted: "the cost was charged", voided: "nothing was charged" };
 

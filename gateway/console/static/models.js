@@ -16,6 +16,9 @@ export async function models({ session, signal }) {
     any("cache_write_1h") && price("Cache write, 1 h", "cache_write_1h"),
     any("request") && price("Per call", "request"),
     any("web_search") && price("1,000 searches", "web_search"),
+    any("audio_input") && price("Audio in", "audio_input"), any("image_input") && price("Images in", "image_input"),
+    any("audio_output") && price("Audio out", "audio_output"), any("image_output") && price("Images out", "image_output"),
+    rows.some((row) => row.price && Object.keys(row.price.tools).length) && { label: "Tools, per call", cell: (model) => Object.entries(model.price.tools).map(([name, one]) => h("small", null, code(name), " ", one.price)) },
     { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens)), model.max_output_tokens > 0 && h("small", null, "out ", count(model.max_output_tokens))] },
     session.account.operator && { label: "Routes, in order", class: "wide", cell: (model) => !model.rule && h("ol", { class: "plain" }, model.routes.map(route)) },
   ];

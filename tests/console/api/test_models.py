@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import keys
-from gateway.money import format_amount
+from gateway.money import MEDIA, PRICES, format_amount
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console
 
 FREE: Final = """
@@ -24,15 +24,6 @@ MODEL_FIELDS: Final = {
     "id", "owned_by", "kind", "on", "free", "price", "price_when",
     "max_input_tokens", "max_output_tokens",
 }  # fmt: skip
-PRICES: Final = (
-    "input",
-    "cached_input",
-    "cache_write",
-    "output",
-    "request",
-    "cache_write_1h",
-    "web_search",
-)
 
 
 @pytest.fixture
@@ -68,17 +59,18 @@ async def test_prices_are_exact_and_per_million(console: Console) -> None:
     models = await fetch(console, HOLDER)
     price = models["vendor/large"]["price"]
     nano = {"input": 10**9, "cached_input": 5 * 10**8, "cache_write": 10**9, "output": 2 * 10**9}
-    assert {name: price[f"{name}_nano"] for name in PRICES} == nano | {
+    names = [name for name in PRICES if name not in MEDIA]
+    assert {name: price[f"{name}_nano"] for name in names} == nano | {
         "request": 0,
         "cache_write_1h": 16 * 10**8,
         "web_search": 0,
     }
     for one in models.values():
         told = one["price"]
-        assert set(told) == {*PRICES, *(f"{name}_nano" for name in PRICES)}
-        assert [told[name] for name in PRICES] == [
-            format_amount(told[f"{name}_nano"]) for name in PRICES
-        ]
+        assert set(told) == {*names, *(f"{name}_nano" for name in names), "by_bill", "tools"}
+        assert (told["by_bill"], told["tools"]) == (False, {})
+        for name in names:
+            assert told[name] == format_amount(told[f"{name}_nano"])
     free = models["demo/free"]
     assert (free["free"], free["owned_by"], free["price"]["input_nano"]) == (True, "someone", 0)
     assert (free["max_input_tokens"], free["max_output_tokens"]) == (1000, 500)

@@ -14,6 +14,7 @@ from gateway.config import Reload
 from gateway.ledger.sql.connection import Connection
 from tests.admin.kit import add_key, get
 from tests.console.kit import API, HOLDER, MODEL, OPERATOR, Console, open_console
+from tests.ledger.kit import PRICE
 
 LONG_KEY: Final = "upstream-secret-0123456789-wxyz"
 SHORT_KEY: Final = "elevenchars"
@@ -192,12 +193,12 @@ def insert_pending(connection: Connection, account_id: int, key_id: str) -> None
     columns: dict[str, str | int] = {
         "id": "req_pending", "account_id": account_id, "key_id": key_id, "model": MODEL,
         "provider": "demo", "stream": 0, "hold_nano": 77, "state": "pending", "input_tokens": 0,
-        "cached_input_tokens": 0, "cache_write_tokens": 0, "output_tokens": 0,
-        "input_price_nano": 0, "cached_input_price_nano": 0, "cache_write_price_nano": 0,
-        "output_price_nano": 0, "request_price_nano": 0, "cost_nano": 0, "estimated": 0,
+        "cached_input_tokens": 0, "cache_write_tokens": 0, "cache_write_1h_tokens": 0,
+        "output_tokens": 0, "price_id": PRICE.id, "cost_nano": 0, "estimated": 0,
         "outcome": "pending", "attempts": 0, "started_ms": 1,
     }  # fmt: skip
     marks = ", ".join("?" * len(columns))
+    connection.execute("INSERT INTO prices VALUES (?, ?)", (PRICE.id, PRICE.text))
     connection.execute(
         f"INSERT INTO requests ({', '.join(columns)}) VALUES ({marks})", (*columns.values(),)
     )

@@ -1,0 +1,284 @@
+"""Money at the edges: no work that nobody pays, no count misread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.api.edges import (
+    DIALECTS,
+    KINDS,
+    play,
+    post,
+    price_nano,
+    read_receipt,
+)
+from tests.api.scene import RICH
+from tests.ledger.kit import query
+from tests.support import messages, responses
+from tests.support import running as runs
+from tests.support.chat import say
+from tests.support.config import Places
+from tests.support.replies import completion, sse_reply
+from tests.support.running import Running
+from tests.support.stage import Stage
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterator[Running]:
+    started = runs.start(tmp_path_factory.mktemp("edges"), places, seeds=RICH, kinds=KINDS)
+    yield started
+    started.prove_books()
+    started.gateway.stop()
+
+
+@pytest.mark.parametrize("most", [10**15, 10_001, -1, "5", 1.5, True])
+async def test_a_field_that_multiplies_the_hold_is_bounded(stage: Stage, most: object) -> None:
+    """The provider is not asked: nobody could be charged for what it did."""
+    before = len(stage.alpha.exchanges)
+    tool = {"type": "web_search_20250305", "name": "web_search", "max_uses": most}
+    reply = await post(stage, "messages", "messages", tools=[tool])
+    assert (reply.status, reply.json["error"]["type"]) == (400, "invalid_request_error")
+    assert "tools.0.max_uses" in reply.json["error"]["message"]
+    assert len(stage.alpha.exchanges) == before
+
+
+async def test_a_hold_that_no_ledger_can_write_is_a_400(stage: Stage) -> None:
+    before = len(stage.alpha.exchanges)
+    body = say("vast/0", "word " * 60_000, max_tokens=4096, n=128)
+    reply = await stage.chat(body)
+    assert reply.status == 400
+    assert "may cost more than the gateway can hold" in reply.json["error"]["message"]
+    assert len(stage.alpha.exchanges) == before
+
+
+@pytest.mark.parametrize("field", ["deferred", "background"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_reply_to_be_fetched_later_is_refused(
+    stage: Stage, dialect: str, field: str
+) -> None:
+    before = len(stage.alpha.exchanges)
+    reply = await post(stage, dialect, dialect, **{field: True})
+    assert reply.status == 400
+    assert f"'{field}'" in reply.json["error"]["message"]
+    assert len(stage.alpha.exchanges) == before
+
+
+BILLED_FIELDS: Final[dict[str, object]] = {
+    "models": ["dear/model"],
+    "provider": {"order": ["dear"]},
+    "plugins": [{"id": "web"}],
+    "route": "fallback",
+    "preset": "dear",
+    "transforms": ["middle-out"],
+    "fallbacks": [{"model": "dear"}],
+    "web_search_options": {},
+    "search_parameters": {"mode": "on"},
+    "enable_search": True,
+    "enable_code_interpreter": True,
+    "speed": "fast",
+    "inference_geo": "us",
+    "service_tier": "priority",
+    "data_sources": [{}],
+    "compound_custom": {"models": {}},
+    "providerOptions": {"gateway": {"models": ["dear"]}},
+    "google": {"cached_content": "cachedContents/1"},
+    "extra_body": {"google": {"cached_content": "cachedContents/1"}},
+    "modalities": ["text", "audio"],
+    "audio": {"voice": "alloy", "format": "wav"},
+    "container": {"skills": []},
+    "mcp_servers": [{"type": "url", "url": "https://x.example", "name": "x"}],
+}
+BOUND_FIELDS: Final = {"web_search_options"}
+"""These have a price here."""
+
+
+@pytest.mark.parametrize("field", sorted(BILLED_FIELDS.keys() - BOUND_FIELDS))
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_what_changes_the_bill_is_refused_in_every_dialect(
+    stage: Stage, dialect: str, field: str
+) -> None:
+    before = len(stage.alpha.exchanges)
+    reply = await post(stage, dialect, dialect, **{field: BILLED_FIELDS[field]})
+    assert reply.status == 400, reply.body.decode()
+    assert field in reply.json["error"]["message"]
+    assert len(stage.alpha.exchanges) == before
+
+
+@pytest.mark.parametrize(
+    ("dialect", "where"), [("chat", "tools[0].type"), ("messages", "tools.0.type")]
+)
+async def test_a_tool_without_a_type_is_the_providers(
+    stage: Stage, dialect: str, where: str
+) -> None:
+    reply = await post(stage, dialect, dialect, tools=[{"google_search": {}}])
+    assert reply.status == 400
+    assert where in reply.json["error"]["message"]
+    assert "google_search" in reply.json["error"]["message"]
+
+
+async def test_recordings_without_a_price_are_refused(stage: Stage) -> None:
+    part = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+    said = [{"role": "user", "content": [{"type": "text", "text": "Hear"}, part]}]
+    reply = await stage.chat({"model": "chat/0", "messages": said})
+    assert reply.status == 400
+    assert "messages[0].content[1]" in reply.json["error"]["message"]
+    heard = {"role": "user", "content": [part]}
+    reply = await post(stage, "responses", "responses", input=[heard])
+    assert reply.status == 400
+    assert "input[0].content[0]" in reply.json["error"]["message"]
+
+
+# ---- Counts ------------------------------------------------------------------------------------
+
+
+async def test_a_zero_input_behind_a_count_is_no_count(stage: Stage) -> None:
+    """As Envoy AI Gateway and sglang send it: 1,000 in and 500 out are paid."""
+    events = messages.make_events("Hi.")
+    events[0]["message"]["usage"] = {"input_tokens": 1000, "output_tokens": 0}
+    for event in events:
+        if event["type"] == "message_delta":
+            event["usage"] = {"input_tokens": 0, "output_tokens": 500}
+    stage.alpha.play(sse_reply(messages.frames(events), done=False))
+    reply = await post(stage, "messages", "messages", stream=True)
+    assert reply.status == 200
+    assert await stage.charge_nano(reply) == price_nano(input=1000, output=500) == 3_500_000
+    assert (await read_receipt(stage, reply))["estimated"] is False
+
+
+CHAT_USAGES: Final = [
+    (
+        {
+            "prompt_tokens": 1000,
+            "completion_tokens": 10,
+            "total_tokens": 1010,
+            "cached_tokens": 900,
+        },
+        price_nano(input=100, cached=900, output=10),
+    ),
+    (
+        {
+            "prompt_tokens": 368,
+            "completion_tokens": 19,
+            "total_tokens": 10923,
+            "cache_read_input_tokens": 10536,
+        },
+        price_nano(input=368, cached=10536, output=19),
+    ),
+    (
+        {
+            "prompt_tokens": 1000,
+            "completion_tokens": 10,
+            "total_tokens": 1010,
+            "prompt_tokens_details": {"cache_creation_input_tokens": 600},
+        },
+        price_nano(input=400, written=600, output=10),
+    ),
+    (
+        {
+            "prompt_tokens": 1000,
+            "completion_tokens": 10,
+            "total_tokens": 1010,
+            "cache_creation_input_tokens": 600,
+            "cache_read_input_tokens": 300,
+        },
+        price_nano(input=100, cached=300, written=600, output=10),
+    ),
+]
+
+
+@pytest.mark.parametrize("caller", DIALECTS)
+@pytest.mark.parametrize(("usage", "cost_nano"), CHAT_USAGES)
+async def test_cached_and_written_tokens_have_their_own_price(
+    stage: Stage, caller: str, usage: dict[str, Any], cost_nano: int
+) -> None:
+    """Whichever dialect the caller speaks; and the caller is shown what is charged."""
+    play(stage, "chat", usage)
+    reply = await post(stage, caller, "chat")
+    assert reply.status == 200
+    assert await stage.charge_nano(reply) == cost_nano
+    receipt = await read_receipt(stage, reply)
+    assert receipt["cost_nano"] == cost_nano
+    told = reply.json["usage"]
+    shown = told.get("prompt_tokens", told.get("input_tokens", 0))
+    if caller == "messages":
+        shown += told["cache_read_input_tokens"] + told["cache_creation_input_tokens"]
+    classes = ("input_tokens", "cached_input_tokens", "cache_write_tokens")
+    assert shown == sum(receipt[name] for name in classes)
+
+
+async def test_writes_for_an_hour_are_charged_and_held_as_such(stage: Stage) -> None:
+    usage = {
+        "prompt_tokens": 1000,
+        "completion_tokens": 10,
+        "total_tokens": 1010,
+        "prompt_tokens_details": {"cache_write_tokens": 800},
+    }
+    mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    said = [{"role": "user", "content": [{"type": "text", "text": "word " * 400, **mark}]}]
+    for marked in (True, False):
+        play(stage, "chat", usage)
+        text = said if marked else [{"role": "user", "content": "word " * 400}]
+        reply = await stage.chat({"model": "chat/0", "messages": text, "max_tokens": 10})
+        written = {"hour": 800} if marked else {"written": 800}
+        expected = price_nano(input=200, output=10, **written)
+        assert await stage.charge_nano(reply) == expected
+        receipt = await read_receipt(stage, reply)
+        assert receipt["hold_nano"] > (price_nano(hour=500) if marked else price_nano(input=500))
+        assert receipt["estimated"] is marked
+
+
+async def test_the_half_that_cannot_be_is_estimated(stage: Stage) -> None:
+    play(stage, "chat", {"prompt_tokens": -4, "completion_tokens": 321, "total_tokens": 317})
+    reply = await stage.chat(say("chat/0"))
+    receipt = await read_receipt(stage, reply)
+    assert (receipt["output_tokens"], receipt["estimated"]) == (321, True)
+    assert receipt["input_tokens"] > 0
+    assert await stage.charge_nano(reply) == price_nano(input=receipt["input_tokens"], output=321)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_bill_is_recorded_and_shown_to_nobody(
+    stage: Stage, dialect: str, *, stream: bool
+) -> None:
+    bill = {"cost": 0.25, "cost_details": {"upstream_inference_cost": 0.2}, "is_byok": False}
+    names = ("prompt_tokens", "completion_tokens") if dialect == "chat" else (
+        "input_tokens", "output_tokens"
+    )  # fmt: skip
+    usage = {names[0]: 11, names[1]: 7} | bill
+    if not stream:
+        play(stage, dialect, usage)
+    elif dialect == "chat":
+        whole = completion("Hi.", usage=usage)
+        stage.alpha.play(sse_reply(make_chunks(whole)))
+    elif dialect == "messages":
+        events = messages.make_events("Hi.")
+        events[0]["message"]["usage"] |= bill
+        next(one for one in events if one["type"] == "message_delta")["usage"] |= bill
+        stage.alpha.play(sse_reply(messages.frames(events), done=False))
+    else:
+        events = responses.make_events("Hi.")
+        events[-1]["response"]["usage"] |= bill
+        stage.alpha.play(sse_reply(responses.frames(events), done=False))
+    reply = await post(stage, dialect, dialect, stream=stream)
+    assert reply.status == 200
+    assert "cost" not in reply.body.decode()
+    assert "byok" not in reply.body.decode()
+    await stage.settled(reply)
+    sql = f"SELECT reported_cost_nano FROM requests WHERE id = '{reply.request_id}'"
+    assert query(stage.gateway.database, sql) == [(250_000_000,)]
+
+
+def make_chunks(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    head = {name: whole[name] for name in ("id", "created", "model")}
+    head["object"] = "chat.completion.chunk"
+    text = whole["choices"][0]["message"]["content"]
+    return [
+        head | {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+        head | {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]},
+        head | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        head | {"choices": [], "usage": whole["usage"]},
+    ]
