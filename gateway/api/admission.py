@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,7 +20,6 @@ from gateway.dialects import (
     EMBEDDINGS,
     Caller,
     CompletionRequest,
-    Exchange,
     ModelKind,
     ReplyContext,
 )
@@ -86,7 +85,8 @@ class Completion:
             ) from error
 
     def pick_headers(self, candidate: Candidate) -> Mapping[str, str]:
-        return pick_headers(self.headers, candidate.exchange)
+        passed = candidate.provider.config.pass_headers
+        return pick_headers(self.headers, (*candidate.exchange.passed_headers, *passed))
 
 
 async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
@@ -151,10 +151,10 @@ def _refuse_kind(model: Model) -> BadRequest:
     )
 
 
-def pick_headers(headers: MultiMapping[str], exchange: Exchange) -> Mapping[str, str]:
+def pick_headers(headers: MultiMapping[str], names: Iterable[str]) -> Mapping[str, str]:
     """Select the caller's headers that go upstream; repeated lines are joined (RFC 9110 §5.3)."""
     found = {}
-    for name in exchange.passed_headers:
+    for name in names:
         if value := ", ".join(filter(None, headers.getall(name, ()))):
             found[name] = value
     return found

@@ -74,7 +74,7 @@ async def _ask(
 
     The models' breakers count no failure here: some providers of the dialect cannot count tokens.
     """
-    passed, gateway = pick_headers(headers, exchange), call.gateway
+    passed, gateway = pick_headers(headers, exchange.passed_headers), call.gateway
     failure: GatewayError | None = None
     for candidate in order_routes(candidates):
         provider, target = candidate.provider, candidate.target

@@ -8,9 +8,25 @@ from typing import Final, get_args
 from gateway.config import reader as read
 from gateway.config import values
 from gateway.config.reader import Setting
-from gateway.dialects import ModelKind, Reasoning
+from gateway.dialects import BILLED_NAMES, ModelKind, Reasoning
 from gateway.price_windows import read_date, read_hours, read_weekdays
 
+SAMPLING: Final = frozenset(
+    {
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "seed",
+        "stop",
+        "temperature",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+    }
+)
+"""Fields that a model's `leave_out` can name."""
 MAX_PRICE: Final = 1_000_000_000_000
 """Units per million tokens: enough for currencies of which a dollar is many thousands."""
 MAX_TOOL_PRICE: Final = 1_000_000
@@ -68,6 +84,11 @@ MODEL_SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             " messages providers, none (left out) for chat providers",
             None,
         ),
+        "leave_out": Setting(
+            values.names(SAMPLING),
+            "fields that the model refuses: a caller's are left out",
+            [],
+        ),
         "created": Setting(read.integer(0, 2**40), "Unix seconds; 0 = unknown", 0),
         "price": Setting(read.untyped, 'a table of prices per million tokens, or "free"'),
         "price_when": Setting(read.untyped, "rules: prices under conditions", []),
@@ -86,7 +107,7 @@ MODEL_SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             read.untyped, "what its providers bill you for each call of such a tool", {}
         ),
         "allow": Setting(
-            values.billed_names,
+            values.names(BILLED_NAMES),
             "what callers may send although it has no price here and may change the bill",
             [],
         ),

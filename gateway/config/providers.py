@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from gateway.config.problems import Place, Problems
 from gateway.config.reader import quote_key, read_table
@@ -12,6 +13,8 @@ from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
 from gateway.dialects import DEMO
 
+OPENAI_HOST = "api.openai.com"
+"""The one vendor whose models refuse `max_tokens`."""
 Resolved = tuple[str, str | None]
 """A secret and None, or "" and why it is missing."""
 _SECRETS = ("api_key", "proxy")
@@ -36,6 +39,9 @@ def read_provider(
     with problems.collect():
         settings["proxy"], off = _resolve(place, "proxy", settings.get("proxy"), resolve)
     problems.raise_all()
+    if settings["max_tokens_field"] is None:
+        is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
+        settings["max_tokens_field"] = "max_completion_tokens" if is_openai else "max_tokens"
     keys = tuple(secret for secret, reason in found if reason is None)
     lacking = tuple(reason for _, reason in found if reason is not None)
     if lacking and not keys:

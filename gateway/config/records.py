@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.config.values import Network
-from gateway.dialects import MaxTokensField, ModelKind, Reasoning
+from gateway.dialects import MaxTokensField, ModelKind, Reasoning, Taken
 from gateway.ledger import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
@@ -129,6 +129,10 @@ class Provider:
     stream_usage: bool
     max_tokens_field: MaxTokensField
     leading_system: bool
+    takes: frozenset[Taken]
+    call_id_chars: int
+    pass_headers: tuple[str, ...]
+    """In lower case."""
     embeddings_base64: bool
     headers: Mapping[str, str] = field(repr=False)
     proxy: str = field(default="", repr=False)
@@ -159,6 +163,8 @@ class Model:
     kind: ModelKind = "chat"
     costs: Mapping[str, PriceList] = field(default_factory=lambda: NO_COSTS)
     """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
+    leave_out: frozenset[str] = frozenset()
+    """Fields that it refuses."""
 
     @property
     def free(self) -> bool:

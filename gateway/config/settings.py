@@ -13,7 +13,7 @@ from gateway.config import reader as read
 from gateway.config import secrets, values
 from gateway.config.model_settings import MODEL_SETTINGS, token_count
 from gateway.config.reader import Setting
-from gateway.dialects import UPSTREAMS, MaxTokensField
+from gateway.dialects import UPSTREAMS, MaxTokensField, Taken
 
 MAX_CREDIT: Final = 1_000_000_000
 """Units of currency, the most that the ledger takes at once."""
@@ -198,13 +198,32 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "max_tokens_field": Setting(
             read.choice(*get_args(MaxTokensField)),
-            "a chat provider's name for the output limit of a translated messages request",
-            "max_tokens",
+            "a chat provider's name for the output limit of a translated request; default:"
+            " max_completion_tokens at api.openai.com, max_tokens elsewhere",
+            None,
+        ),
+        "takes": Setting(
+            values.names(get_args(Taken)),
+            "what a chat provider takes besides what all do: fields of OpenAI's, marks for its"
+            " prompt cache, reasoning of earlier turns (`reasoning_content`, or Gemini's"
+            " `thought_signature`)",
+            [],
+        ),
+        "call_id_chars": Setting(
+            read.integer(0, 40),
+            "the number of letters and digits that a chat provider wants as the id of a tool call,"
+            " such as 9 at Mistral; 0 = any",
+            0,
+        ),
+        "pass_headers": Setting(
+            values.header_names,
+            'headers of callers that go on to it, such as ["x-grok-conv-id"]',
+            [],
         ),
         "leading_system": Setting(
             read.boolean,
-            "a messages provider takes no system messages within a conversation: those of chat"
-            " callers move to its beginning",
+            "it takes no system messages within a conversation: those of callers of other dialects"
+            " move to its beginning",
             default=False,
         ),
         "embeddings_base64": Setting(

@@ -7,14 +7,13 @@ key, a header value, or an address with a password or a query.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from gateway.config.reader import show, suggest, text
-from gateway.dialects import BILLED_NAMES
 from gateway.prices import name_tier
 
 if TYPE_CHECKING:
@@ -230,14 +229,27 @@ def check_webhook(value: str) -> None:
         raise ValueError(problem)
 
 
-def billed_names(value: object) -> frozenset[str]:
-    """Names from the dialects' tables of what changes a provider's bill."""
+def names(known: Collection[str]) -> Callable[[object], frozenset[str]]:
+    """Make a reader of arrays of known names."""
+
+    def read(value: object) -> frozenset[str]:
+        if not isinstance(value, list):
+            raise ValueError(f'must be an array such as ["{min(known)}"], not {show(value)}')  # noqa: TRY004 - a reader's one error
+        for name in value:
+            if not isinstance(name, str) or name not in known:
+                raise ValueError(f"has {show(name)}; {suggest(str(name), sorted(known))}")
+        return frozenset(value)
+
+    return read
+
+
+def header_names(value: object) -> tuple[str, ...]:
+    """Read names of headers, in lower case."""
     if not isinstance(value, list):
-        raise ValueError(f'must be an array such as ["service_tier"], not {show(value)}')  # noqa: TRY004 - a reader's one error
+        raise ValueError(f'must be an array such as ["x-grok-conv-id"], not {show(value)}')  # noqa: TRY004 - a reader's one error
     for name in value:
-        if not isinstance(name, str) or name not in BILLED_NAMES:
-            raise ValueError(f"has {show(name)}; {suggest(str(name), sorted(BILLED_NAMES))}")
-    return frozenset(value)
+        _check_header(str(name), "")
+    return tuple(str(name).lower() for name in value)
 
 
 def service_tier(value: object) -> str:

@@ -47,8 +47,8 @@ from gateway.dialects.records import RateLimit as RateLimit
 from gateway.dialects.records import Reasoning as Reasoning
 from gateway.dialects.records import Reply as Reply
 from gateway.dialects.records import ReplyContext as ReplyContext
+from gateway.dialects.records import Taken as Taken
 from gateway.dialects.records import Target as Target
-from gateway.dialects.responses import tag_provider as tag_provider
 from gateway.dialects.wire import BILLED as BILLED
 from gateway.dialects.wire import BILLED_NAMES as BILLED_NAMES
 from gateway.dialects.wire import MAX_REPLY_BYTES as MAX_REPLY_BYTES
@@ -58,3 +58,4 @@ from gateway.dialects.wire import dumps_lenient as dumps_lenient
 from gateway.dialects.wire import has_more_elements as has_more_elements
 from gateway.dialects.wire import looks_like_json as looks_like_json
 from gateway.dialects.wire import map_status as map_status
+from gateway.dialects.wire import tag_provider as tag_provider

@@ -41,7 +41,8 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
 
 def _ask_plainly(context: ReplyContext) -> ReplyContext:
     """Return the context of a pivot caller that asks for nothing special but the usage."""
-    return replace(context, request=replace(context.request, body={}, wants_usage=True))
+    request = replace(context.request, body={}, wants_usage=True)
+    return replace(context, request=request, is_pivot=True)
 
 
 class _ComposedWriter:

@@ -77,6 +77,8 @@ class Exchange:
             except RecursionError as error:  # documents within documents, hundreds of levels
                 raise too_deep() from error
         asked = self.upstream.ask(body, target)
+        if target.leave_out:
+            asked = {name: asked[name] for name in asked if name not in target.leave_out}
         data = dump_request(asked)
         return Payload(data, read_asked(asked, data))
 

@@ -20,6 +20,19 @@ Reasoning = Literal["effort", "budget", "none"]
 """How an upstream's model takes a reasoning effort that comes from another dialect."""
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 """A chat upstream's name for the output limit."""
+Taken = Literal[
+    "cache_control",
+    "metadata",
+    "prompt_cache_key",
+    "reasoning_content",
+    "safety_identifier",
+    "service_tier",
+    "thought_signature",
+    "top_k",
+    "user",
+    "verbosity",
+]
+"""What only some chat upstreams take; others refuse a request for it."""
 ModelKind = Literal["chat", "embedding"]
 """A model makes the reply to a conversation, or vectors."""
 
@@ -77,6 +90,12 @@ class Target:
     """Instructions within a conversation move to its beginning: the upstream takes no others."""
     embeddings_base64: bool = True
     """The upstream can write vectors as base64; if not, they are asked for as floats."""
+    takes: frozenset[Taken] = frozenset()
+    """What this chat upstream takes besides what all do."""
+    call_id_chars: int = 0
+    """Letters and digits of each tool call's id, as this chat upstream wants them; 0 is any."""
+    leave_out: frozenset[str] = frozenset()
+    """Fields that the upstream's model refuses."""
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
     """Fields and tools that callers may ask for although they have no price: see `BILLED_NAMES`."""
@@ -103,6 +122,8 @@ class ReplyContext:
     """Epoch seconds that a translated reply carries: when the request came."""
     provider_tag: str = ""
     """See `Target`."""
+    is_pivot: bool = False
+    """The reply goes to another translation, which reads `STATE`; no caller does."""
 
 
 @dataclass(slots=True)

@@ -195,7 +195,8 @@ def test_reasoning_is_asked_for_as_the_last_model_takes_it(
     reasoning: Any, thinking: Json | None
 ) -> None:
     target = replace(TARGET, reasoning=reasoning)
-    asked = ask(target, thinking={"type": "enabled", "budget_tokens": 3000})
+    enabled = {"type": "enabled", "budget_tokens": 3000}
+    asked = ask(target, thinking=enabled, messages=[{"role": "user", "content": "Hi"}])
     assert asked.get("thinking") == thinking
 
 

@@ -24,6 +24,9 @@ _PROVIDER: Final[dict[str, Any]] = {
     "stream_usage": True,
     "max_tokens_field": "max_tokens",
     "leading_system": False,
+    "takes": frozenset(),
+    "call_id_chars": 0,
+    "pass_headers": (),
     "embeddings_base64": True,
     "headers": {},
 }

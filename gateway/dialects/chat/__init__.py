@@ -6,6 +6,7 @@ reader    replies and chunks read, for the stream that passes and for translatio
 stream    the stream that passes
 writer    replies and streams that are written from another dialect's
 repair    chunks that break the schema, made right
+state     what upstreams want back with a turn
 results   results of tools as messages
 usage     what a reply used, and the text to estimate it from
 """
@@ -20,6 +21,11 @@ from gateway.dialects.chat.reader import read_fragment as read_fragment
 from gateway.dialects.chat.results import BLOCK_SEPARATOR as BLOCK_SEPARATOR
 from gateway.dialects.chat.results import make_result as make_result
 from gateway.dialects.chat.results import pack_parts as pack_parts
+from gateway.dialects.chat.state import STATE as STATE
+from gateway.dialects.chat.state import StateCollector as StateCollector
+from gateway.dialects.chat.state import get_state as get_state
+from gateway.dialects.chat.state import join_states as join_states
+from gateway.dialects.chat.state import open_history as open_history
 from gateway.dialects.chat.stream import DONE as DONE
 from gateway.dialects.chat.stream import ID_PREFIX as ID_PREFIX
 from gateway.dialects.chat.upstream import ChatUpstream as ChatUpstream
@@ -31,6 +37,7 @@ from gateway.dialects.chat.writer import ARGUMENTS as ARGUMENTS
 from gateway.dialects.chat.writer import NO_ARGUMENTS as NO_ARGUMENTS
 from gateway.dialects.chat.writer import ChoiceWriter as ChoiceWriter
 from gateway.dialects.chat.writer import ToolKind as ToolKind
+from gateway.dialects.chat.writer import carry_state as carry_state
 from gateway.dialects.chat.writer import make_completion as make_completion
 from gateway.dialects.chat.writer import make_message as make_message
 from gateway.dialects.chat.writer import uses_functions as uses_functions

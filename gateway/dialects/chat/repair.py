@@ -32,6 +32,9 @@ class _Tools:
     started: set[int] = field(default_factory=set)
     latest: int = -1
     by_id: dict[str, int] = field(default_factory=dict)
+    ids: dict[int, str] = field(default_factory=dict)
+    moved: dict[int, int] = field(default_factory=dict)
+    """The latest call at an index of the upstream's that came again for another one."""
 
 
 class ChunkRepair:
@@ -48,6 +51,11 @@ class ChunkRepair:
     def progress(self) -> tuple[int, int]:
         """The number of choices that have begun, and that have finished."""
         return len(self.started), len(self.finished)
+
+    @property
+    def moves(self) -> int:
+        """Grows with each call that comes at the index of another one."""
+        return sum(sum(tools.moved.values()) for tools in self._tools.values())
 
     @property
     def is_open(self) -> bool:
@@ -154,16 +162,22 @@ def _repair_envelope(chunk: Json) -> tuple[Json, bool]:
 
 
 def _repair_tool_call(call: Json, state: _Tools) -> Json:
-    """Add the index of a call.
+    """Add the index of a call, or give one of its own to a call that has another's.
 
     A fragment with a known id continues its call, one without id and name the latest; any other one
     begins the next.
     """
-    index, identity = call.get("index"), get_text(call, "id")
-    if not isinstance(index, int) or isinstance(index, bool):
-        begins = bool(identity or get_text(get_object(call, "function"), "name"))
+    told, identity = call.get("index"), get_text(call, "id")
+    is_named = bool(get_text(get_object(call, "function"), "name"))
+    if isinstance(told, int) and not isinstance(told, bool):
+        index = state.moved.get(told, told)
+        if identity and is_named and state.ids.get(index, identity) != identity:
+            index = state.moved[told] = max(state.started) + 1  # Gemini's and Ollama's are all 0
+    else:
+        begins = bool(identity) or is_named
         following = state.latest + 1 if begins or state.latest < 0 else state.latest
         index = state.by_id.get(identity, following)
+    if index != told:
         call = {"index": index, **{key: value for key, value in call.items() if key != "index"}}
     if index not in state.started and not call.get("type"):
         call = {**call, "type": "function"}
@@ -171,6 +185,7 @@ def _repair_tool_call(call: Json, state: _Tools) -> Json:
     state.latest = index
     if identity:
         state.by_id[identity] = index
+        state.ids.setdefault(index, identity)
     return call
 
 

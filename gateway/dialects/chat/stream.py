@@ -82,8 +82,10 @@ class ChatStream(PassingStream):
 
     def _convert(self, block: bytes, chunk: Json) -> bytes:
         repair = self._reader.repair
-        before = repair.progress
+        before, moves = repair.progress, repair.moves
         chunks = repair.repair(chunk)
+        if repair.moves != moves:
+            self._templates.clear()  # they write arguments to the call that had the index before
         if repair.finished:
             # After its finish a choice may be repeated, empty. Repeats are dropped: read each chunk.
             self._templates.clear()

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.chat.reader import ChatReader, read_completion
+from gateway.dialects.chat.state import write_history
 from gateway.dialects.chat.stream import DONE, ID_PREFIX, ChatStream, render_chunk, shape_id
 from gateway.dialects.chat.usage import (
     carries,
@@ -51,6 +52,9 @@ class ChatUpstream:
         check_fields(body, target)
         check_tools(body, target)
         body = {**body, "model": target.upstream_model}
+        has_tools = bool(body.get("tools"))
+        if "messages" in body:
+            body["messages"] = write_history(body["messages"], target, has_tools=has_tools)
         if not target.ask_usage:
             body.pop("stream_options", None)  # this upstream would refuse it
         elif body.get("stream"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, Literal
 
+from gateway.dialects.chat.state import STATE
 from gateway.dialects.chat.stream import DONE, ID_PREFIX
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import dumps_lenient
+from gateway.dialects.wire import dumps_lenient, seal, seal_id
 from gateway.usage import count_text
 
 NO_ARGUMENTS: Final = "{}"
@@ -41,6 +42,14 @@ def make_message(
     return message
 
 
+def carry_state(message: Json, sealed: str, context: ReplyContext) -> None:
+    """Put a seal into a message: where a translation reads it, or behind the id of the first call."""
+    if context.is_pivot:
+        message[STATE] = {"sealed": sealed}
+    elif calls := message.get("tool_calls"):
+        calls[0]["id"] = seal_id(calls[0]["id"] or "", sealed)
+
+
 def make_completion(message: Json, finish_reason: str, context: ReplyContext, usage: Json) -> Json:
     """Write a reply of one message."""
     return {
@@ -59,7 +68,8 @@ class ChoiceWriter(ABC):
     """The part of a `Writer` that writes the chunks of the one choice."""
 
     __slots__ = (
-        "_chunk_end", "_count", "_functions", "_head", "_out", "_wants_usage", "text_bytes",
+        "_chunk_end", "_context", "_count", "_functions", "_head", "_out", "_state", "_wants_usage",
+        "text_bytes",
     )  # fmt: skip
 
     position: Final = None
@@ -73,6 +83,9 @@ class ChoiceWriter(ABC):
             "model": request.model,
         }
         self.text_bytes = 0
+        self._context = context
+        self._state: list[Json] = []
+        """What the upstream wants back with the next call."""
         self._functions = uses_functions(request.body)
         self._wants_usage = request.wants_usage
         self._head = b"data: " + dumps_lenient(head)[:-1] + b',"choices":['
@@ -118,9 +131,19 @@ class ChoiceWriter(ABC):
         """Write a call's first fragment; return the call's number."""
         number = self._count
         self._count += 1
+        if self._state:
+            sealed = seal(self._state, self._context.provider_tag)
+            identity, self._state = seal_id(str(identity or ""), sealed), []
         tool = {"name": name, ARGUMENTS[kind]: ""}
         self._write_call(number, {"id": identity, "type": kind}, kind, tool)
         return number
+
+    def _note_state(self, held: Json) -> None:
+        """Take something that the upstream wants back: the next call carries it, or a translation."""
+        if self._context.is_pivot:
+            self._write({STATE: {"sealed": seal([held], self._context.provider_tag)}})
+        else:
+            self._state.append(held)
 
     def _write_arguments(self, number: int, fragment: str, kind: ToolKind = "function") -> None:
         self.text_bytes += count_text(fragment)

@@ -9,6 +9,7 @@ from typing import Final
 
 import orjson
 
+from gateway.dialects.chat import get_state
 from gateway.dialects.chat_over_messages.content import (
     ALL_PARTS,
     SPOKEN_PARTS,
@@ -16,6 +17,7 @@ from gateway.dialects.chat_over_messages.content import (
     make_text,
     translate_content,
 )
+from gateway.dialects.messages import maybe_thinking
 from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
 from gateway.errors import BadRequest
@@ -99,7 +101,7 @@ class _Turns:
             self._append("user", blocks)
 
     def add_assistant(self, message: Field) -> None:
-        """Add an assistant turn, without `reasoning_content`: thinking goes back only when signed."""
+        """Add an assistant turn, its thinking only as the upstream signed it."""
         if message.get("audio") is not None:
             raise message["audio"].refuse("This model's provider has no audio.")
         blocks = translate_content(message["content"], SPOKEN_PARTS)
@@ -113,7 +115,7 @@ class _Turns:
             blocks.append(self._read_function(message["function_call"], identity))
             self._function_ids[self.called[-1]] = identity
         self.add_late()
-        self._append("assistant", blocks)
+        self._append("assistant", blocks and _read_thinking(message) + blocks)
         self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
     def add_tool_result(self, message: Field) -> None:
@@ -168,6 +170,13 @@ _ADDERS: Final[dict[str, Callable[[_Turns, Field], None]]] = {
     "tool": _Turns.add_tool_result,
     "function": _Turns.add_function_result,
 }
+
+
+def _read_thinking(message: Field) -> list[Json]:
+    found = (
+        one for state in get_state(message.value).found if isinstance(state, list) for one in state
+    )
+    return [thinking for block in found if (thinking := maybe_thinking(block))]
 
 
 def _read_arguments(arguments: Field) -> Json:

@@ -6,14 +6,15 @@ from typing import Final
 
 from gateway.dialects.chat import (
     NO_ARGUMENTS,
+    carry_state,
     make_completion,
     make_message,
     make_translated_usage,
     uses_functions,
 )
-from gateway.dialects.messages import dump_arguments, read_blocks
+from gateway.dialects.messages import dump_arguments, maybe_thinking, read_blocks
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import get_object, get_text
+from gateway.dialects.wire import get_object, get_text, seal
 
 FINISH_REASONS: Final = {
     "end_turn": "stop",
@@ -32,9 +33,12 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     functions = uses_functions(context.request.body)
     blocks, stop = read_blocks(reply), reply.get("stop_reason")
     calls = [_make_call(block) for block in blocks if block.get("type") == "tool_use"]
+    thinking = [one for block in blocks if (one := maybe_thinking(block))]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
     refusal = read_refusal(stop, reply.get("stop_details"))
     message = make_message(text, refusal, reasoning, calls, functions=functions)
+    if thinking:
+        carry_state(message, seal(thinking, context.provider_tag), context)
     finish = to_finish_reason(stop, called=bool(calls), functions=functions)
     return make_completion(message, finish, context, make_usage(usage))
 

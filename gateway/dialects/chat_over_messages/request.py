@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from gateway.dialects.chat import open_history
 from gateway.dialects.chat_over_messages.conversation import translate_conversation
 from gateway.dialects.chat_over_messages.tools import translate_tools
+from gateway.dialects.messages import may_think
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire import Field
 
@@ -99,7 +101,8 @@ MIN_BUDGET_TOKENS: Final = 1024
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = Field({name: value for name, value in request.body.items() if value is not None})
+    given = {name: value for name, value in request.body.items() if value is not None}
+    body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
     body.check_fields(_KNOWN, REFUSED)
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = translate_conversation(body["messages"], leading_system=target.leading_system)
@@ -111,6 +114,8 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made |= translate_tools(body, conversation.called)
     made |= _translate_sampling(body)
     made |= _translate_output(body, max_tokens, target)
+    if target.reasoning == "budget" and not may_think(conversation.turns):
+        made.pop("thinking", None)
     made |= _translate_labels(body)
     made |= {name: body.value[name] for name in PASSED if name in body.value}
     if request.stream:

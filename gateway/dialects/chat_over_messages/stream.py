@@ -12,8 +12,9 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat import NO_ARGUMENTS, ChoiceWriter
 from gateway.dialects.chat_over_messages.reply import make_usage, read_refusal, to_finish_reason
-from gateway.dialects.messages import dump_arguments
+from gateway.dialects.messages import THINKING, dump_arguments, maybe_thinking
 from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.wire import get_text
 
 _TEXT_KEYS: Final = {"text": "content", "thinking": "reasoning_content"}
 """The chat delta's key by the block's type, which is also the key of the block's text."""
@@ -35,11 +36,13 @@ class _Call:
 class ChunkWriter(ChoiceWriter):
     """A `Writer` of chat chunks."""
 
-    __slots__ = ("_calls", "_stop_details", "_stop_reason")
+    __slots__ = ("_calls", "_stop_details", "_stop_reason", "_thinking")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._calls: dict[int, _Call] = {}
+        self._thinking: dict[int, Json] = {}
+        """The blocks of thinking that are open."""
         self._stop_reason: object = None
         self._stop_details: object = None
 
@@ -72,9 +75,11 @@ class ChunkWriter(ChoiceWriter):
             self._calls[index] = _Call(number, block.get("input"))
         elif isinstance(kind, str) and kind in _TEXT_KEYS:
             self._write_text(_TEXT_KEYS[kind], block.get(kind))
+        if isinstance(kind, str) and kind in THINKING:
+            self._thinking[index] = dict(block)
 
     def _add_delta(self, event: Json) -> None:
-        """Write a fragment; signatures and citations have no place in chat."""
+        """Write a fragment."""
         delta = event.get("delta")
         if not isinstance(delta, dict):
             return
@@ -85,8 +90,14 @@ class ChunkWriter(ChoiceWriter):
         elif isinstance(kind, str) and kind in _FRAGMENTS:
             held = _FRAGMENTS[kind]
             self._write_text(_TEXT_KEYS[held], delta.get(held))
+        if (thinking := self._thinking.get(_read_index(event))) is not None:
+            for key in ("thinking", "signature"):
+                thinking[key] = get_text(thinking, key) + get_text(delta, key)
 
     def _close_block(self, event: Json) -> None:
+        thinking = maybe_thinking(self._thinking.pop(_read_index(event), None))
+        if thinking:
+            self._note_state(thinking)
         call = self._calls.pop(_read_index(event), None)
         if call is None or call.said:
             return

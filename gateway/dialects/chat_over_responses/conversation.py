@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.chat import NO_ARGUMENTS
+from gateway.dialects.chat import NO_ARGUMENTS, get_state
 from gateway.dialects.chat_over_responses.content import (
     ALL_PARTS,
     TEXT_PARTS,
@@ -14,6 +14,7 @@ from gateway.dialects.chat_over_responses.content import (
     translate_spoken,
 )
 from gateway.dialects.records import Json
+from gateway.dialects.responses import maybe_reasoning
 from gateway.dialects.wire import Field
 
 SEPARATOR: Final = "\n\n"
@@ -77,9 +78,10 @@ class _Items:
         self._add_message("user", translate_content(message["content"], ALL_PARTS))
 
     def add_assistant(self, message: Field) -> None:
-        """Add what was said, then the calls. `reasoning_content` is left out: it is not signed."""
+        """Add the reasoning that the upstream encrypted, what was said, then the calls."""
         if message.get("audio") is not None:
             raise message["audio"].refuse("This model's provider has no audio.")
+        begin = len(self.items)
         content = translate_spoken(message["content"])
         if (refusal := message["refusal"]).value is not None:
             content += make_refusal(refusal.read_string())
@@ -90,6 +92,8 @@ class _Items:
                 self._add_call(call)
         if message.get("function_call") is not None:
             self._add_function(message["function_call"])
+        if len(self.items) > begin:  # reasoning alone would be refused
+            self.items[begin:begin] = _read_reasoning(message)
 
     def add_tool_result(self, message: Field) -> None:
         identity = message["tool_call_id"].read_text()
@@ -135,6 +139,12 @@ class _Items:
         elif not isinstance(output, str):
             output = translate_content(message["content"], ALL_PARTS)
         self.items.append({"type": kind, "call_id": identity, "output": output})
+
+
+def _read_reasoning(message: Field) -> list[Json]:
+    states = (state for state in get_state(message.value).found if isinstance(state, list))
+    found = (one for state in states for one in state)
+    return [item for one in found if (item := maybe_reasoning(one))]
 
 
 _ADDERS: Final[dict[str, Callable[[_Items, Field], None]]] = {

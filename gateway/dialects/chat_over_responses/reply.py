@@ -12,14 +12,15 @@ from gateway.dialects.chat import (
     ARGUMENTS,
     NO_ARGUMENTS,
     ToolKind,
+    carry_state,
     make_completion,
     make_message,
     make_translated_usage,
     uses_functions,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.responses import read_items
-from gateway.dialects.wire import get_list, get_object, get_text, read_error
+from gateway.dialects.responses import maybe_reasoning, read_items
+from gateway.dialects.wire import get_list, get_object, get_text, read_error, seal
 from gateway.errors import UpstreamError
 
 SEPARATOR: Final = "\n\n"
@@ -87,6 +88,8 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
     text, refusal, reasoning = said.values()
     message = make_message(text, refusal, reasoning, calls, functions=functions)
+    if encrypted := [one for item in items if (one := maybe_reasoning(item))]:
+        carry_state(message, seal(encrypted, context.provider_tag), context)
     finish = to_finish_reason(reply, called=bool(calls), functions=functions)
     return make_completion(message, finish, context, make_usage(usage))
 

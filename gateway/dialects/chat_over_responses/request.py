@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gateway.dialects.chat import open_history
 from gateway.dialects.chat_over_responses.conversation import (
     lift_instructions,
     translate_conversation,
@@ -72,7 +73,8 @@ DEFAULT_EFFORT: Final = "medium"
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = Field({name: value for name, value in request.body.items() if value is not None})
+    given = {name: value for name, value in request.body.items() if value is not None}
+    body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
     body.check_fields(_KNOWN, REFUSED)
     text = _translate_text(body)
     items = translate_conversation(body["messages"])
@@ -92,7 +94,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made |= {name: value for name, value in body.value.items() if name in _COPIED}
     if request.stream:
         made["stream"] = True
-    return {**made, "store": False}
+    return made
 
 
 def _translate_text(body: Field) -> Json:

@@ -21,6 +21,7 @@ from gateway.dialects.chat_over_responses.reply import (
     to_finish_reason,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.responses import maybe_reasoning
 from gateway.dialects.wire import get_object, get_text
 
 _TEXTS: Final = {
@@ -117,6 +118,8 @@ class ChunkWriter(ChoiceWriter):
         for part in read_parts(item):
             if (where, part.place) not in self._said:
                 self._write_part(part, where)
+        if encrypted := maybe_reasoning(item):
+            self._note_state(encrypted)
 
     def _complete(self, call: _Call, held: Json) -> None:
         """Write the whole arguments, unless fragments of them have come."""

@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gateway.dialects.chat import StateCollector
 from gateway.dialects.messages_over_chat.reply import (
     make_text,
     make_thinking,
@@ -45,16 +46,21 @@ class _Block:
     index: int = -1
     """The block's place in the message, once it is open."""
     closed: bool = False
+    signature: str = ""
+    """What goes out with thinking, if it is known before its end."""
 
 
 class BlockWriter:
     """Takes fragments, writes events. Raises UndeliverableReply for calls that cannot be told apart."""
 
-    __slots__ = ("_context", "_held_chars", "_next_index", "_out", "_queue", "_tools", "text_bytes")
+    __slots__ = (
+        "_context", "_held_chars", "_next_index", "_out", "_queue", "_tools", "state", "text_bytes",
+    )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
         self.text_bytes = 0
         """See `Writer`."""
+        self.state = StateCollector(context.provider_tag)
         self._context = context
         self._held_chars = 0
         self._next_index = 0
@@ -91,15 +97,12 @@ class BlockWriter:
             self._hold(text)
 
     def add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
-        """Add a fragment of the call at `position`; identity, name and arguments may each be empty.
-
-        Some upstreams (Gemini's, Ollama's) give all calls position 0 and tell them apart by id.
-        """
+        """Add a fragment of the call at `position`; identity, name and arguments may each be empty."""
         self.text_bytes += count_text(arguments)  # what waits was made, too
         block = self._tools.get(position)
-        other = block is not None and identity and block.identity and identity != block.identity
-        begins = block is None or bool(other and name)
-        if block is None or begins:
+        begins = block is None
+        if block is None:
+            self._add_state()
             block = self._tools[position] = _Block("tool_use")
             self._queue.append(block)
         block.identity = block.identity or identity
@@ -115,6 +118,7 @@ class BlockWriter:
 
     def flush(self) -> None:
         """Write everything that waits, and close the last block: no fragment is missing."""
+        self._add_state()
         while self._queue:
             block = self._queue[0]
             if block.kind == "tool_use":
@@ -123,6 +127,12 @@ class BlockWriter:
                 block.identity = block.identity or make_tool_use_id(self._context, self._next_index)
             self._write(block, closing=True)
             self._close_head()
+
+    def _add_state(self) -> None:
+        """Let what the upstream wants back go out with the thinking that is open, else by itself."""
+        last = self._queue[-1] if self._queue else None
+        if (last is None or last.kind != "thinking") and (signature := self.state.take()):
+            self._queue.append(_Block("thinking", signature=signature))
 
     def _advance(self, *, begins: bool) -> None:
         """Write what can be written. Only when a block `begins` is the head checked for its end.
@@ -172,6 +182,12 @@ class BlockWriter:
     def _close_head(self) -> None:
         block = self._queue.popleft()
         block.closed = True
+        if block.kind == "thinking":
+            if block.index < 0:
+                self._open(block)
+            if signature := block.signature or self.state.take_any():
+                delta = {"type": "signature_delta", "signature": signature}
+                self._emit("content_block_delta", block, delta=delta)
         self._emit("content_block_stop", block)
 
     def emit(self, event: Json) -> None:

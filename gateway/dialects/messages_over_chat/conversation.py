@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.chat import BLOCK_SEPARATOR, make_result, pack_parts
-from gateway.dialects.messages import MessagesField
+from gateway.dialects.chat import BLOCK_SEPARATOR, STATE, join_states, make_result, pack_parts
+from gateway.dialects.messages import THINKING, MessagesField
 from gateway.dialects.messages_over_chat.content import (
     read_texts,
     translate_block,
@@ -19,16 +19,13 @@ from gateway.dialects.messages_over_chat.content import (
 )
 from gateway.dialects.messages_over_chat.tools import read_tool_name
 from gateway.dialects.records import Json
-from gateway.dialects.wire import dump_request
+from gateway.dialects.wire import dump_request, get_text, join_seals
 
 BILLING_HEADER: Final = "x-anthropic-billing-header:"
 """The beginning of a system block that a coding agent adds for the vendor's own accounting."""
 
 ERROR_PREFIX: Final = "Error: "
 """The beginning of a failed tool's message: chat has no field for the failure."""
-
-DROPPED: Final = frozenset({"thinking", "redacted_thinking"})
-"""Blocks of reasoning in the history: only the vendor that signed them can use them."""
 
 
 def translate_conversation(system: MessagesField, messages: MessagesField) -> list[Json]:
@@ -98,19 +95,26 @@ def _translate_assistant(content: MessagesField) -> Json:
     """Write the text as one string, since its blocks are one flow, and the tool calls behind it."""
     if isinstance(content.value, str):
         return {"role": "assistant", "content": content.value}
-    text = ""
+    text = reasoning = ""
     calls: list[Json] = []
+    seals: list[str] = []
     for block in content.read_items():
         kind = block["type"].read_string()
         if kind == "text":
             text += block["text"].read_string()
         elif kind == "tool_use":
             calls.append(_translate_tool_use(block))
-        elif kind not in DROPPED:
+        elif kind in THINKING:
+            reasoning += get_text(block.value, "thinking")
+            seals.append(get_text(block.value, "signature") or get_text(block.value, "data"))
+        else:
             raise block.refuse_type("in an assistant's turn a content block", kind)
-    if not calls:
-        return {"role": "assistant", "content": text}
-    return {"role": "assistant", "content": text or None, "tool_calls": calls}
+    message: Json = {"role": "assistant", "content": text}
+    if calls:
+        message |= {"content": text or None, "tool_calls": calls}
+    if seals:
+        message[STATE] = {"sealed": join_seals(seals), "reasoning": reasoning}
+    return message
 
 
 def _translate_tool_use(block: MessagesField) -> Json:
@@ -133,6 +137,8 @@ def _append(out: list[Json], message: Json) -> None:
     merged: Json = {"role": "assistant", "content": BLOCK_SEPARATOR.join(texts)}
     if calls:
         merged |= {"content": merged["content"] or None, "tool_calls": calls}
+    if states := [one[STATE] for one in (last, message) if STATE in one]:
+        merged[STATE] = join_states(states)
     out[-1] = merged
 
 

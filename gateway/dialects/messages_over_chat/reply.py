@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.dialects.chat import check_finish, read_choice, read_content, read_reasoning
+from gateway.dialects.chat import (
+    StateCollector,
+    check_finish,
+    read_choice,
+    read_content,
+    read_reasoning,
+)
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire import get_list, get_object, get_text, maybe_loads
 from gateway.errors import UndeliverableReply
@@ -40,9 +46,12 @@ def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[J
     thinking, text = read_content(message.get("content"))
     thinking = read_reasoning(message) or thinking
     text += get_text(message, "refusal")
+    state = StateCollector(context.provider_tag)
+    state.add(message)
+    signature = state.take()
     blocks: list[Json] = []
-    if thinking:
-        blocks.append(make_thinking(thinking))
+    if thinking or signature:
+        blocks.append(make_thinking(thinking, signature or state.take_any()))
     if text:
         blocks.append(make_text(text))
     calls = enumerate(get_list(message, "tool_calls"))
@@ -123,9 +132,8 @@ def make_text(text: str) -> Json:
     return {"type": "text", "text": text, "citations": None}
 
 
-def make_thinking(thinking: str) -> Json:
-    """Make a thinking block without signature: a chat upstream signs nothing."""
-    return {"type": "thinking", "thinking": thinking, "signature": ""}
+def make_thinking(thinking: str, signature: str = "") -> Json:
+    return {"type": "thinking", "thinking": thinking, "signature": signature}
 
 
 def make_tool_use(identity: str, name: str, arguments: Json) -> Json:

@@ -81,6 +81,7 @@ class MessageWriter:
         if choice["index"] != self._index:
             return
         delta = get_object(choice, "delta")
+        self._blocks.state.add(delta)
         thinking, text = read_content(delta.get("content"))
         self._blocks.add_text("thinking", read_reasoning(delta) or thinking)
         self._blocks.add_text("text", text)

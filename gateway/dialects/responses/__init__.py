@@ -15,7 +15,7 @@ from __future__ import annotations
 from gateway.dialects.responses.caller import ID_PREFIX as ID_PREFIX
 from gateway.dialects.responses.caller import ResponsesCaller as ResponsesCaller
 from gateway.dialects.responses.sealed import SUMMARIES as SUMMARIES
+from gateway.dialects.responses.sealed import maybe_reasoning as maybe_reasoning
 from gateway.dialects.responses.sealed import refuse_summary as refuse_summary
-from gateway.dialects.responses.sealed import tag_provider as tag_provider
 from gateway.dialects.responses.upstream import ResponsesUpstream as ResponsesUpstream
 from gateway.dialects.responses.usage import read_items as read_items

@@ -6,28 +6,33 @@ would refuse the whole request.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Any, Final
 
-from gateway.dialects.wire import Field
+from gateway.dialects.records import Json
+from gateway.dialects.wire import ANY_TAG, Field, is_ours
 from gateway.errors import BadRequest
 
 KEY: Final = "encrypted_content"
 _MEMBER: Final = re.compile(rb'("encrypted_content"\s*:\s*")(?!")')
 """A match is always a member with a text: inside a string its quotes would be escaped."""
-_TAG_HEX_CHARS: Final = 8
-"""Hex characters in a tag: they tell a few providers apart, and keep nothing secret."""
-_ANY_TAG: Final = "gw1."
-"""The beginning of all tags."""
 SUMMARIES: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
 """Types of items that stand for a whole conversation, so that none can be left out."""
 
 
-def tag_provider(name: str, base_url: str) -> str:
-    """Make the tag of a provider."""
-    digest = hashlib.sha256(f"{name}\n{base_url}".encode()).hexdigest()
-    return f"{_ANY_TAG}{digest[:_TAG_HEX_CHARS]}."
+def maybe_reasoning(item: Any) -> Json | None:
+    """Return an item of reasoning as its provider takes it back; None for what nobody encrypted.
+
+    Without its id it stands alone: the items behind it need not follow.
+    """
+    match item:
+        case {"type": "reasoning", "encrypted_content": str(sealed)} if sealed:
+            return {name: item[name] for name in _KEPT if name in item}
+        case _:
+            return None
+
+
+_KEPT: Final = ("type", "summary", KEY)
 
 
 def tag_sealed(text: bytes, tag: str) -> bytes:
@@ -40,15 +45,25 @@ def tag_sealed(text: bytes, tag: str) -> bytes:
 def untag_items(items: list[Any], tag: str) -> list[Any]:
     """Return the items of an `input` that the provider of a tag can read, as it sealed them.
 
+    Where reasoning is left out, the items behind it lose their ids, which say that it precedes them.
     Raises BadRequest for another's summary of a conversation.
     """
-    kept = []
+    kept: list[Any] = []
     for item in Field(items, "input").read_items():
         if (opened := _maybe_untag(item.value, tag)) is not None:
             kept.append(opened)
         elif item.get("type") in SUMMARIES:
             raise refuse_summary(item)
-    return kept
+    return kept if len(kept) == len(items) else [_drop_id(item) for item in kept]
+
+
+def _drop_id(item: Any) -> Any:
+    if not isinstance(item, dict) or item.get("type", "message") not in _LINKED:
+        return item
+    return {name: item[name] for name in item if name != "id"}
+
+
+_LINKED: Final = frozenset({"custom_tool_call", "function_call", "message"})
 
 
 def refuse_summary(item: Field) -> BadRequest:
@@ -60,12 +75,15 @@ def refuse_summary(item: Field) -> BadRequest:
 
 
 def _maybe_untag(item: Any, tag: str) -> Any:
-    """Return an item as it was sealed; None if another provider sealed it, or all of its parts."""
+    """Return an item as it was sealed; None if another or nobody sealed it, or all of its parts."""
     if not isinstance(item, dict):
         return item
     sealed, parts = item.get(KEY), item.get("content")
     if isinstance(sealed, str) and sealed:
-        return {**item, KEY: sealed.removeprefix(tag)} if sealed.startswith(tag) else None
+        may_read = sealed.startswith(tag) and not is_ours(sealed, tag)
+        return {**item, KEY: sealed.removeprefix(tag)} if may_read else None
+    if item.get("type") == "reasoning":
+        return None  # the provider kept nothing of it: it would not find it by its id
     if isinstance(parts, list) and any(map(_is_tagged, parts)):
         kept = [_untag_part(part, tag) for part in parts if _may_read(part, tag)]
         return {**item, "content": kept} if kept else None
@@ -74,7 +92,7 @@ def _maybe_untag(item: Any, tag: str) -> Any:
 
 def _is_tagged(part: Any) -> bool:
     """Return whether a part, such as what one agent says to another, was sealed behind this gateway."""
-    return isinstance(part, dict) and str(part.get(KEY)).startswith(_ANY_TAG)
+    return isinstance(part, dict) and str(part.get(KEY)).startswith(ANY_TAG)
 
 
 def _may_read(part: Any, tag: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -24,6 +25,7 @@ from gateway.dialects.responses.usage import (
 from gateway.dialects.wire import (
     check_fields,
     dumps_lenient,
+    get_list,
     hide_bill,
     maybe_splice,
 )
@@ -75,7 +77,9 @@ class ResponsesUpstream:
         if self.is_free:
             return {name: value for name, value in body.items() if name in COUNTED}
         body.pop("client_metadata", None)  # Codex tells OpenAI of itself; others refuse the field
-        return {**body, "store": False}
+        if body.get("store") is not False:  # else the caller knows what it has to send again
+            body |= {"store": False} | _include_reasoning(body, target)
+        return body
 
     def find_usage(self, reply: Json) -> Json | None:
         return find_usage(reply)
@@ -104,3 +108,15 @@ class ResponsesUpstream:
 
     def open_reader(self, context: ReplyContext) -> ResponsesReader:  # noqa: ARG002 - chat's needs it
         return ResponsesReader()
+
+
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+_UNREASONING: Final = re.compile(r"(?:.*/)?(?:gpt-3|gpt-4|chatgpt-|gpt-5[^/]*-chat)")
+"""Matches OpenAI's models that refuse `_ENCRYPTED`: "Encrypted content is not supported"."""
+
+
+def _include_reasoning(body: Json, target: Target) -> Json:
+    """Ask for reasoning in a form that can be sent again, as the provider keeps none of it."""
+    given = get_list(body, "include")
+    cannot = target.reasoning == "none" or _UNREASONING.match(target.upstream_model)
+    return {} if cannot or _ENCRYPTED in given else {"include": [*given, _ENCRYPTED]}

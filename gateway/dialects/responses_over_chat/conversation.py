@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gateway.dialects.chat import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.chat import BLOCK_SEPARATOR, STATE, join_states, make_result, pack_parts
 from gateway.dialects.records import Json
 from gateway.dialects.responses import SUMMARIES, refuse_summary
 from gateway.dialects.responses_over_chat.content import read_texts, translate_content
 from gateway.dialects.responses_over_chat.tools import INPUT_KEY, read_flat_name
-from gateway.dialects.wire import Field, dump_request
+from gateway.dialects.wire import Field, dump_request, get_list, get_text
 
 DROPPED: Final = frozenset(
     {
@@ -38,7 +38,6 @@ DROPPED: Final = frozenset(
         "mcp_list_tools",
         "program",
         "program_output",
-        "reasoning",
         "shell_call",
         "shell_call_output",
         "tool_search_call",
@@ -78,7 +77,7 @@ class _Turn:
 class _Conversation:
     """The turns so far, to which items are added one by one."""
 
-    __slots__ = ("_askers", "_left_out", "system", "turns")
+    __slots__ = ("_askers", "_left_out", "_state", "system", "turns")
 
     def __init__(self) -> None:
         self.system: list[str] = []
@@ -87,6 +86,8 @@ class _Conversation:
         """The turns that called, by the ids of their calls."""
         self._left_out: set[object] = set()
         """The ids of calls that are left out, and their results with them."""
+        self._state: list[Json] = []
+        """The reasoning before the next thing that the assistant says or calls."""
 
     def add(self, item: Field) -> None:
         kind = item.get("type")
@@ -132,6 +133,12 @@ class _Conversation:
         if parts:
             self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
 
+    def _add_reasoning(self, item: Field) -> None:
+        summary = (part for part in get_list(item.value, "summary") if isinstance(part, dict))
+        reasoning = "\n\n".join(get_text(part, "text") for part in summary)
+        sealed = get_text(item.value, "encrypted_content")
+        self._state.append({"sealed": sealed, "reasoning": reasoning})
+
     def _say(self, text: str) -> None:
         message = self._open_assistant().message
         texts = filter(None, (message["content"], text))
@@ -158,6 +165,10 @@ class _Conversation:
         if last is None or last.message["role"] != "assistant" or last.results:
             last = _Turn({"role": "assistant", "content": ""})
             self.turns.append(last)
+        if self._state:
+            before = [last.message[STATE]] if STATE in last.message else []
+            last.message[STATE] = join_states([*before, *self._state])
+            self._state.clear()
         return last
 
     def _add_result(self, item: Field) -> None:
@@ -175,6 +186,7 @@ class _Conversation:
     _ADDERS: ClassVar[dict[str, Callable[[_Conversation, Field], None]]] = {
         "message": _add_message,
         "agent_message": _add_agent_message,
+        "reasoning": _add_reasoning,
         "function_call": _add_call,
         "function_call_output": _add_result,
         "custom_tool_call": _add_custom_call,

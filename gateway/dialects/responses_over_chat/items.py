@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gateway.dialects.chat import StateCollector
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.responses_over_chat.custom import InputDecoder
 from gateway.dialects.responses_over_chat.parts import FORMS, Form, PartKind, make_part
@@ -42,6 +43,8 @@ class _Said:
     """The parts before the last."""
     sources: list[Json] = field(default_factory=list)
     """The annotations of the last part."""
+    sealed: str = ""
+    """What the upstream wants back, once reasoning is over."""
 
     @property
     def names(self) -> Json:
@@ -51,7 +54,7 @@ class _Said:
 
     def render(self, status: Status) -> Json:
         if self.kind == "reasoning":
-            return make_reasoning(self.identity, self.parts)
+            return make_reasoning(self.identity, self.parts, self.sealed)
         return make_message(self.identity, self.parts, status)
 
 
@@ -83,6 +86,7 @@ class ItemWriter:
         "_tools",
         "_unfinished",
         "sequence",
+        "state",
         "text_bytes",
     )
 
@@ -91,6 +95,7 @@ class ItemWriter:
         """See `Writer`."""
         self.sequence = 0
         """The number of the next event."""
+        self.state = StateCollector(context.provider_tag)
         self._context = context
         self._tools: dict[str, ToolName] | None = None
         self._out: list[bytes] = []
@@ -149,15 +154,11 @@ class ItemWriter:
             said.sources.append(source)
 
     def add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
-        """Add a fragment of the call at `position`; identity, name and arguments may each be empty.
-
-        Some upstreams (Gemini's, Ollama's) give all calls position 0 and tell them apart by id.
-        """
+        """Add a fragment of the call at `position`; identity, name and arguments may each be empty."""
         self.text_bytes += count_text(arguments)  # what waits was made, too
         self._hold(arguments)
         call = self._calls.get(position)
-        other = call is not None and identity and call.identity and identity != call.identity
-        if call is None or (other and name):
+        if call is None:
             call = self._calls[position] = _Call()
             self._unfinished.append(call)
         call.identity = call.identity or identity
@@ -186,6 +187,7 @@ class ItemWriter:
             else:
                 self._close_said(status)
         self._unfinished.clear()
+        self._add_state()
 
     def _begin_part(self, kind: PartKind, form: Form) -> _Said:
         """Open a part; in the item that is open if it is one of the same kind."""
@@ -214,10 +216,21 @@ class ItemWriter:
         said, self._said = self._said, None
         if said is not None:
             self._close_part(said)
+            if said.kind == "reasoning":
+                said.sealed = self.state.take_any()
             self._end_item(said.index, said.render(status))
+
+    def _add_state(self) -> None:
+        """Give what the upstream wants back an item of its own, unless reasoning carried it."""
+        if sealed := self.state.take():
+            index = self._next_index
+            item = make_reasoning(make_item_id("rs", self._context, index), [], sealed)
+            self._add_item(index, item)
+            self._end_item(index, item)
 
     def _open_call(self, call: _Call) -> None:
         self._close_said("completed")
+        self._add_state()
         if self._tools is None:
             self._tools = read_tool_names(self._context.request.body)
         tool = self._tools.get(call.name, ToolName(call.name))

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from gateway.dialects.chat import (
     NO_ARGUMENTS,
+    StateCollector,
     check_finish,
     read_arguments,
     read_choice,
@@ -56,10 +57,14 @@ def _read_items(message: Json, context: ReplyContext) -> list[Json]:
     thinking, text = read_content(message.get("content"))
     thinking = read_reasoning(message) or thinking
     refusal = get_text(message, "refusal")
+    state = StateCollector(context.provider_tag)
+    state.add(message)
+    sealed = state.take()
     items: list[Json] = []
-    if thinking:
-        part = make_part("reasoning", thinking)
-        items.append(make_reasoning(make_item_id("rs", context, 0), [part]))
+    if thinking or sealed:
+        parts = [make_part("reasoning", thinking)] if thinking else []
+        identity = make_item_id("rs", context, 0)
+        items.append(make_reasoning(identity, parts, sealed or state.take_any()))
     parts = [make_part("text", text, read_sources(message))] if text else []
     if refusal:
         parts.append(make_part("refusal", refusal))
@@ -149,9 +154,10 @@ def make_item_id(prefix: str, context: ReplyContext, index: int) -> str:
     return f"{prefix}_{context.request_id}_{index}"
 
 
-def make_reasoning(identity: str, parts: list[Json]) -> Json:
-    """Make a reasoning item: what the upstream tells of it is a summary, and never encrypted."""
-    return {"id": identity, "type": "reasoning", "summary": parts, "encrypted_content": None}
+def make_reasoning(identity: str, parts: list[Json], sealed: str = "") -> Json:
+    """Make a reasoning item: what the upstream tells of it is a summary."""
+    item = {"id": identity, "type": "reasoning", "summary": parts}
+    return {**item, "encrypted_content": sealed or None}
 
 
 def make_message(identity: str, parts: list[Json], status: Status) -> Json:

@@ -80,6 +80,7 @@ class ResponseWriter:
         if choice["index"] != self._index:
             return
         delta = get_object(choice, "delta")
+        self._items.state.add(delta)
         thinking, text = read_content(delta.get("content"))
         self._items.add_text("reasoning", read_reasoning(delta) or thinking)
         self._items.add_text("text", text)

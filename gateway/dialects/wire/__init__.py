@@ -8,6 +8,7 @@ collected        replies that are read whole before any of them goes out
 elements         a bound on the values in a JSON text, without parsing it
 jsonbytes        tolerant JSON, and edits that leave all other bytes alone
 billed           what changes the provider's bill
+seals            what a provider wants back, carried by callers of other dialects
 fields           checks of a request's fields, and typed access to them
 openai_caller    what callers of OpenAI's APIs share
 upstream_errors  errors of upstreams, mapped to errors for the caller
@@ -52,6 +53,14 @@ from gateway.dialects.wire.passing import PROBE as PROBE
 from gateway.dialects.wire.passing import PROBE_BYTES as PROBE_BYTES
 from gateway.dialects.wire.passing import PassingStream as PassingStream
 from gateway.dialects.wire.passing import maybe_cut as maybe_cut
+from gateway.dialects.wire.seals import ANY_TAG as ANY_TAG
+from gateway.dialects.wire.seals import is_ours as is_ours
+from gateway.dialects.wire.seals import join_seals as join_seals
+from gateway.dialects.wire.seals import open_seals as open_seals
+from gateway.dialects.wire.seals import seal as seal
+from gateway.dialects.wire.seals import seal_id as seal_id
+from gateway.dialects.wire.seals import split_id as split_id
+from gateway.dialects.wire.seals import tag_provider as tag_provider
 from gateway.dialects.wire.sse import Framer as Framer
 from gateway.dialects.wire.sse import is_canonical as is_canonical
 from gateway.dialects.wire.sse import render_event as render_event

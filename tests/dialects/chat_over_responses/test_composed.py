@@ -131,7 +131,6 @@ def test_a_tool_loop_is_asked_for() -> None:
         "parallel_tool_calls": False,
         "max_output_tokens": 5000,
         "stream": True,
-        "store": False,
     }
 
 

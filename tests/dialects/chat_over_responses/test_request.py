@@ -42,7 +42,6 @@ def test_request_in_full() -> None:
         "input": [say("user", "Hi")],
         "max_output_tokens": 10,
         "stream": True,
-        "store": False,
     }
 
 
@@ -108,7 +107,7 @@ def test_request_in_full() -> None:
 )
 def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
     made = translate(**body)
-    for always in ("model", "input", "store"):
+    for always in ("model", "input"):
         del made[always]
     assert made == expected
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gateway.dialects import CompletionRequest, ReplyContext
-from gateway.dialects.responses import tag_provider
+from gateway.dialects import CompletionRequest, ReplyContext, tag_provider
 from gateway.dialects.wire import render_event
 from gateway.usage import Expected, UsageLimits
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from gateway.dialects.responses.sealed import SUMMARIES, tag_provider, tag_sealed, untag_items
+from gateway.dialects import tag_provider
+from gateway.dialects.responses.sealed import SUMMARIES, tag_sealed, untag_items
 from gateway.errors import BadRequest
 from tests.dialects.responses.kit import OTHER_TAG, TAG, Json
 
@@ -38,7 +39,7 @@ def test_what_is_in_a_text_is_no_sealed_content() -> None:
 
 def test_reasoning_of_another_provider_is_left_out() -> None:
     items = [reason(OTHER_TAG + "x"), reason("x"), reason(TAG + "x"), reason(None), "odd"]
-    assert untag_items(items, TAG) == [reason("x"), reason(None), "odd"]
+    assert untag_items(items, TAG) == [reason("x"), "odd"]
 
 
 def test_parts_of_another_provider_are_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -26,13 +27,14 @@ from tests.dialects.responses.kit import (
 UPSTREAM = ResponsesUpstream()
 EXCHANGE = EXCHANGES["responses"]["responses"]
 TARGET = Target("theirs", provider_tag=TAG)
+ENCRYPTED = "reasoning.encrypted_content"
 USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
 
 
-def write(exchange: Any = EXCHANGE, **fields: Any) -> Json:
+def write(target: Target = TARGET, exchange: Any = EXCHANGE, /, **fields: Any) -> Json:
     data = orjson.dumps({"model": "m", "input": "Hi", **fields})
     written: Json = json.loads(
-        exchange.write_request(exchange.caller.parse_request(data), TARGET).data
+        exchange.write_request(exchange.caller.parse_request(data), target).data
     )
     return written
 
@@ -44,8 +46,44 @@ def test_a_request_passes_but_for_its_model_and_is_never_stored() -> None:
         "prompt_cache_key": "k",
         "new": {"a": 1},
     }
-    assert write(**fields) == {"model": "theirs", "input": "Hi", **fields, "store": False}
+    added = {"store": False, "include": ["reasoning.encrypted_content"]}
+    assert write(**fields) == {"model": "theirs", "input": "Hi", **fields, **added}
     assert "client_metadata" not in write(client_metadata={"x": "y"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "target", "included"),
+    [
+        ({}, TARGET, [ENCRYPTED]),
+        ({"include": ["a"]}, TARGET, ["a", ENCRYPTED]),
+        ({"include": [ENCRYPTED]}, TARGET, [ENCRYPTED]),
+        ({"store": False}, TARGET, None),
+        ({"store": False, "include": ["a"]}, TARGET, ["a"]),
+        ({}, replace(TARGET, reasoning="none"), None),
+        ({}, replace(TARGET, upstream_model="gpt-4.1-mini"), None),
+        ({}, replace(TARGET, upstream_model="openai/gpt-5-chat-latest"), None),
+        ({}, replace(TARGET, upstream_model="gpt-5.5"), [ENCRYPTED]),
+    ],
+)
+def test_reasoning_is_asked_for_where_the_gateway_lets_it_not_be_stored(
+    fields: Json, target: Target, included: object
+) -> None:
+    assert write(target, **fields).get("include") == included
+
+
+def test_items_behind_reasoning_that_is_left_out_lose_their_ids() -> None:
+    """OpenAI would not find the reasoning by its id, nor take what was made with it."""
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "id": "o", "call_id": "c", "output": ""}
+    bare = {"type": "reasoning", "id": "rs_1", "summary": []}
+    said = {"id": "msg_1", "role": "assistant", "content": "Hi"}
+    written = write(input=[bare, said, call, output])["input"]
+    assert written == [
+        {"role": "assistant", "content": "Hi"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        output,
+    ]
+    assert write(input=[said, call, output])["input"] == [said, call, output]
 
 
 def test_reasoning_returns_to_its_provider_alone() -> None:
@@ -58,11 +96,13 @@ def test_reasoning_returns_to_its_provider_alone() -> None:
 
 def test_a_count_is_asked_with_what_counts_alone() -> None:
     [counter] = [one for one in COUNTERS if one.exchange.caller.name == "responses"]
-    asked = write(counter.exchange, stream=True, store=False, include=[], service_tier="priority")
+    asked = write(
+        exchange=counter.exchange, stream=True, store=False, include=[], service_tier="priority"
+    )
     assert asked == {"model": "theirs", "input": "Hi"}
     counted = dict.fromkeys(("instructions", "parallel_tool_calls", "reasoning", "text"))
     counted |= {"tool_choice": None, "tools": None, "truncation": "auto"}
-    assert write(counter.exchange, **counted) == {**asked, **counted}
+    assert write(TARGET, counter.exchange, **counted) == {**asked, **counted}
     assert counter.exchange.upstream.path == counter.path == "/responses/input_tokens"
 
 

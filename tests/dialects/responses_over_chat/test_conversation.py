@@ -164,7 +164,7 @@ def test_a_summary_that_no_chat_provider_can_read_is_refused(kind: str) -> None:
 def test_every_item_of_the_schema_is_known() -> None:
     known = {"message", "function_call", "function_call_output", "item_reference"}
     known |= DROPPED | SUMMARIES
-    known |= {"custom_tool_call", "custom_tool_call_output"}
+    known |= {"custom_tool_call", "custom_tool_call_output", "reasoning"}
     kinds: set[Any] = set()
     for model in get_args(ResponseInputItemParam):
         for one in get_args(get_type_hints(model)["type"]):

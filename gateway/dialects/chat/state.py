@@ -1,0 +1,218 @@
+"""What chat upstreams want back with a turn, and how callers of other dialects carry it.
+
+Gemini signs calls (`extra_content`), OpenRouter gives `reasoning_details`, DeepSeek and Kimi want their
+`reasoning_content` again. A `StateCollector` seals the first two for the caller. On the way back an
+assistant's message has seals behind the ids of its calls, or in a member of its own, where a
+translation puts what its caller carried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.dialects.records import Json, Target
+from gateway.dialects.wire import (
+    get_list,
+    get_object,
+    get_text,
+    join_seals,
+    open_seals,
+    seal,
+    split_id,
+)
+
+STATE: Final = "gateway_state"
+"""The member of an assistant's message, or of a delta, that no upstream and no caller sees: an object
+with `sealed`, and in messages with `reasoning`; a `State` once it is opened."""
+MAX_ID_CHARS: Final = 40
+"""Characters of a call's id: OpenAI's own limit."""
+FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Stands for the signature of a call that Gemini did not make (Google's documentation of them)."""
+NO_REASONING: Final = " "
+"""Stands for the reasoning of a turn that has none: an empty one is refused, like none."""
+
+
+@dataclass(slots=True)
+class State:
+    """What a turn brings back."""
+
+    found: list[Any]
+    """The states that were sealed for the upstream, in order."""
+    reasoning: str = ""
+    """The text of its reasoning, whoever made it."""
+
+
+def join_states(states: Sequence[Json]) -> Json:
+    """Join the members `STATE` of messages that become one."""
+    reasoning = "\n\n".join(filter(None, (one["reasoning"] for one in states)))
+    return {"sealed": join_seals([one["sealed"] for one in states]), "reasoning": reasoning}
+
+
+class StateCollector:
+    """Collects from a reply or its deltas what the upstream wants back."""
+
+    __slots__ = ("_details", "_extras", "_seals", "_tag")
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+        self._seals: list[str] = []
+        self._details: list[Any] = []
+        self._extras: Json = {}
+
+    def add(self, held: Json) -> None:
+        """Read a message or a delta; of calls without an id nothing can be brought back."""
+        if STATE in held:
+            self._seals.append(held[STATE]["sealed"])
+        self._details += get_list(held, "reasoning_details")
+        for call in get_list(held, "tool_calls"):
+            if isinstance(call, dict) and isinstance(call.get("extra_content"), dict):
+                self._extras[get_text(call, "id")] = call["extra_content"]
+
+    def take(self) -> str:
+        """Return the seals of what came since the last call; "" for nothing."""
+        if self._details or self._extras:
+            state = {"details": _merge_details(self._details), "calls": self._extras}
+            self._seals.append(seal(state, self._tag))
+            self._details, self._extras = [], {}
+        sealed = join_seals(self._seals)
+        self._seals.clear()
+        return sealed
+
+    def take_any(self) -> str:
+        """Return the same, or a seal of nothing: SDKs drop reasoning that nobody signed."""
+        return self.take() or seal(None, self._tag)
+
+
+def open_history(messages: list[Json], tag: str) -> list[Json]:
+    """Open the seals of a conversation, and cut the ids of calls back to those of their providers."""
+    return [_open(message, tag) for message in messages]
+
+
+def _open(message: Json, tag: str) -> Json:
+    if message.get("tool_call_id"):
+        identity = str(message["tool_call_id"])
+        own, sealed = split_id(identity)
+        return {**message, "tool_call_id": own} if sealed else message
+    held, calls = message.get(STATE), message.get("tool_calls")
+    if held is None and not calls:
+        return message
+    carried = held if isinstance(held, dict) else {}
+    found = open_seals(carried.get("sealed"), tag)
+    edited = message
+    if isinstance(calls, list):
+        cut = [_cut_id(call, found, tag) for call in calls]
+        if any(ours is not given for ours, given in zip(cut, calls, strict=True)):
+            edited = {**message, "tool_calls": cut}
+    if held is None and not found:
+        return edited
+    return {**edited, STATE: State(found, get_text(carried, "reasoning"))}
+
+
+def _cut_id(call: Any, found: list[Any], tag: str) -> Any:
+    """Return a call with its own id; what is sealed behind that is added to `found`."""
+    identity = call.get("id") if isinstance(call, dict) else None
+    own, sealed = split_id(identity) if isinstance(identity, str) else ("", "")
+    if not sealed:
+        return call
+    found += open_seals(sealed, tag)
+    return {**call, "id": own}
+
+
+def get_state(message: Json) -> State:
+    """Return the state of a message that `open_history` opened."""
+    state = message.get(STATE)
+    return state if isinstance(state, State) else State([])
+
+
+def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> list[Json]:
+    """Return a conversation as a chat upstream takes it back."""
+    wants_reasoning = has_tools and "reasoning_content" in target.takes
+    return [
+        _write(message, target, wants_reasoning=wants_reasoning)
+        for message in open_history(messages, target.provider_tag)
+    ]
+
+
+def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
+    edited: Json = {}
+    if message.get("tool_call_id"):
+        identity = str(message["tool_call_id"])
+        if (shaped := _shape_id(identity, target.call_id_chars)) != identity:
+            edited["tool_call_id"] = shaped
+    elif message.get("role") == "assistant":
+        state = get_state(message)
+        states = [one for one in state.found if isinstance(one, dict)]
+        if details := _merge_details(one for state in states for one in get_list(state, "details")):
+            edited["reasoning_details"] = details
+        if wants_reasoning and not message.get("reasoning_content"):
+            edited["reasoning_content"] = state.reasoning or NO_REASONING
+        calls = message.get("tool_calls")
+        if isinstance(calls, list):
+            written = _write_calls(calls, states, target)
+            if any(ours is not given for ours, given in zip(written, calls, strict=True)):
+                edited["tool_calls"] = written
+    if STATE not in message:
+        return {**message, **edited} if edited else message
+    return {**{name: message[name] for name in message if name != STATE}, **edited}
+
+
+def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[Any]:
+    extras = {name: one for state in states for name, one in get_object(state, "calls").items()}
+    written = []
+    for number, call in enumerate(calls):
+        if not isinstance(call, dict):
+            written.append(call)
+            continue
+        edited: Json = {}
+        identity = call.get("id")
+        if isinstance(identity, str):
+            if isinstance(extra := extras.get(identity), dict):
+                edited["extra_content"] = extra
+            if (shaped := _shape_id(identity, target.call_id_chars)) != identity:
+                edited["id"] = shaped
+        if number == 0 and "thought_signature" in target.takes:
+            extra = edited.get("extra_content") or get_object(call, "extra_content")
+            google = get_object(extra, "google")
+            if not google.get("thought_signature"):
+                signed = {**google, "thought_signature": FOREIGN_SIGNATURE}
+                edited["extra_content"] = {**extra, "google": signed}
+        written.append({**call, **edited} if edited else call)
+    return written
+
+
+def _shape_id(identity: str, chars: int) -> str:
+    """Return an id that the upstream takes: for one call always the same."""
+    if chars == 0 and len(identity) <= MAX_ID_CHARS:
+        return identity
+    if len(identity) == chars and _PLAIN_ID.fullmatch(identity):
+        return identity
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest[: chars or MAX_ID_CHARS]
+
+
+_PLAIN_ID: Final = re.compile("[a-zA-Z0-9]*")
+_FRAGMENTS: Final = ("text", "summary", "data", "signature")
+"""Members of a detail that a stream gives piece by piece."""
+
+
+def _merge_details(details: Iterable[Any]) -> list[Json]:
+    """Join the fragments of the details of one reply: those of one kind and index are one."""
+    whole: dict[object, Json] = {}
+    for number, one in enumerate(details):
+        if not isinstance(one, dict):
+            continue
+        index = one.get("index")
+        place = (str(one.get("type")), index) if isinstance(index, int) else number
+        before = whole.get(place, {})
+        said = {
+            name: before[name] + one[name]
+            for name in _FRAGMENTS
+            if isinstance(before.get(name), str) and isinstance(one.get(name), str)
+        }
+        told = {name: value for name, value in one.items() if value is not None}
+        whole[place] = {**before, **told, **said}
+    return list(whole.values())

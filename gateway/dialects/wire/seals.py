@@ -1,0 +1,83 @@
+"""Seals: what a provider wants back with a turn, in a form that callers of other dialects carry.
+
+A seal travels where SDKs return a text untouched: in the signature of a thinking block, in the encrypted
+content of a reasoning item, behind the id of a tool call. It has the tag of its provider, and goes
+back to that one alone. It keeps nothing secret, and proves nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, Final
+
+from gateway.dialects.wire.elements import has_more_elements
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+
+ANY_TAG: Final = "gw1."
+"""The beginning of all tags."""
+_TAG_HEX_CHARS: Final = 8
+"""Hex characters in a tag: they tell a few providers apart."""
+_OURS: Final = "~"
+"""Stands between a tag and what the gateway sealed itself: no provider's own seal begins with it."""
+_SEPARATOR: Final = ","
+"""Stands between the seals of one text."""
+_LEAST_ELEMENTS: Final = 100
+_BYTES_PER_ELEMENT: Final = 16
+"""A state may have one value for so many bytes, and `_LEAST_ELEMENTS` more: nearly all of it is text."""
+_SEALED_ID: Final = re.compile(r"(.*?)-gw1-([0-9a-f]{8})-([A-Za-z0-9_-]+)", re.DOTALL)
+
+
+def tag_provider(name: str, base_url: str) -> str:
+    """Make the tag of a provider."""
+    digest = hashlib.sha256(f"{name}\n{base_url}".encode()).hexdigest()
+    return f"{ANY_TAG}{digest[:_TAG_HEX_CHARS]}."
+
+
+def is_ours(sealed: str, tag: str) -> bool:
+    """Return whether a text with this tag was sealed by the gateway, not by the provider."""
+    return sealed.startswith(_OURS, len(tag))
+
+
+def seal(state: object, tag: str) -> str:
+    """Seal a state for the provider of a tag; "" for nobody's."""
+    if not tag:
+        return ""
+    packed = urlsafe_b64encode(dumps_lenient(state))
+    return f"{tag}{_OURS}{packed.decode().rstrip('=')}"
+
+
+def join_seals(seals: list[str]) -> str:
+    return _SEPARATOR.join(filter(None, seals))
+
+
+def open_seals(sealed: object, tag: str) -> list[Any]:
+    """Return the states in a text that were sealed for the provider of a tag, in order."""
+    if not isinstance(sealed, str) or not tag:
+        return []
+    begin = tag + _OURS
+    found = (one.removeprefix(begin) for one in sealed.split(_SEPARATOR) if one.startswith(begin))
+    return [state for packed in found if (state := _maybe_unpack(packed)) is not None]
+
+
+def seal_id(identity: str, sealed: str) -> str:
+    """Put a seal behind an id, in characters that ids may have everywhere."""
+    tag, _, packed = sealed.partition(_OURS)
+    return f"{identity}-{tag.replace('.', '-')}{packed}" if packed else identity
+
+
+def split_id(identity: str) -> tuple[str, str]:
+    """Return a provider's own id, and the seal behind it or ""."""
+    found = _SEALED_ID.fullmatch(identity)
+    return (found[1], f"{ANY_TAG}{found[2]}.{_OURS}{found[3]}") if found else (identity, "")
+
+
+def _maybe_unpack(packed: str) -> Any:
+    """Read a state; None for what is none, or has far more values than a state."""
+    try:
+        text = urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    except ValueError:
+        return None
+    dense = has_more_elements(text, _LEAST_ELEMENTS + len(text) // _BYTES_PER_ELEMENT)
+    return None if dense else maybe_loads(text)

@@ -1,0 +1,74 @@
+"""Seals: opened by the provider of their tag alone, whatever else is around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects import tag_provider
+from gateway.dialects.wire import (
+    dumps_lenient,
+    is_ours,
+    join_seals,
+    maybe_loads,
+    open_seals,
+    seal,
+    seal_id,
+    split_id,
+)
+from tests.support.fuzz import fuzz, json_values
+
+TAG = tag_provider("alpha", "https://alpha.example/v1")
+OTHER = tag_provider("beta", "https://alpha.example/v1")
+
+
+@fuzz(80)
+@given(json_values, st.text(max_size=40))
+def test_a_state_comes_back_and_an_id_is_cut_back(state: Any, identity: str) -> None:
+    sealed = seal(state, TAG)
+    again = maybe_loads(dumps_lenient(state))
+    assert open_seals(sealed, TAG) == ([] if again is None else [again])
+    assert is_ours(sealed, TAG)
+    carried = seal_id(identity, sealed)
+    assert carried.startswith(identity)
+    assert set(carried[len(identity) :]) <= set(
+        "-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    )
+    assert split_id(carried) == (identity, sealed)
+
+
+def test_only_the_provider_that_made_it_opens_a_seal() -> None:
+    sealed = join_seals([seal(1, TAG), "", seal(2, OTHER), seal([3], TAG)])
+    assert open_seals(sealed, TAG) == [1, [3]]
+    assert open_seals(sealed, OTHER) == [2]
+    assert open_seals(sealed, "") == []
+    assert (seal(1, ""), seal_id("call_1", "")) == ("", "call_1")
+
+
+@pytest.mark.parametrize(
+    "sealed",
+    [
+        None,
+        7,
+        "",
+        "sig",
+        TAG,
+        TAG + "gAAAAopaque",
+        TAG + "~%%%",
+        TAG + "~é",
+        TAG + "~" + "A",
+        seal([[]] * 5000, TAG),
+        seal("x", TAG)[:-3] + "\ud800",
+    ],
+)
+def test_what_is_no_state_opens_to_nothing(sealed: object) -> None:
+    """Nobody's conversation ends by it, and tiny values in bulk are no state."""
+    assert open_seals(sealed, TAG) == []
+
+
+@pytest.mark.parametrize("identity", ["", "call_1", "functions.get:0", "a-gw1-b", "-gw1-0-", "ö"])
+def test_an_id_without_a_seal_stays(identity: str) -> None:
+    assert split_id(identity) == (identity, "")
