@@ -190,5 +190,6 @@ def _prepare(
         expected,
         call.started_ms // 1000,
         candidate.target.provider_tag,
+        candidate.target.reasoning,
     )
     return Prepared(payload.data, context)

@@ -8,10 +8,14 @@ are those that the upstream reported, or an estimate of what the inner translati
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final, get_args
 
 from gateway.dialects.base import Caller, Translation, Upstream, Writer
-from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target, Usage
+from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Taken, Target, Usage
 from gateway.dialects.wire import TranslatedStream, dump_request
+
+PIVOT_TAKES: Final = frozenset(get_args(Taken)) - {"cache_control"}
+"""What the pivot takes: all that has a field there; the upstream's dialect may refuse it."""
 
 
 def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstream]) -> Translation:
@@ -21,7 +25,9 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
     def translate_request(request: CompletionRequest, target: Target) -> Json:
         # How much the upstream's model reasons is said in its dialect alone; to the pivot, whether.
         reasoning = target.reasoning if target.reasoning == "none" else "effort"
-        asked = outer.translate_request(request, replace(target, reasoning=reasoning))
+        asked = outer.translate_request(
+            request, replace(target, reasoning=reasoning, takes=PIVOT_TAKES, leading_system=False)
+        )
         return inner.translate_request(caller.parse_request(dump_request(asked)), target)
 
     def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:

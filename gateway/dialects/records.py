@@ -122,6 +122,8 @@ class ReplyContext:
     """Epoch seconds that a translated reply carries: when the request came."""
     provider_tag: str = ""
     """See `Target`."""
+    reasoning: Reasoning = "effort"
+    """How the upstream's model took the effort: with "none" it was not sent."""
     is_pivot: bool = False
     """The reply goes to another translation, which reads `STATE`; no caller does."""
 

@@ -204,7 +204,7 @@ def test_the_shipped_file_serves_the_demo_with_no_variable_set() -> None:
 @pytest.mark.parametrize(
     ("variable", "provider", "dialect"),
     [
-        ("OPENAI_API_KEY", "openai", "chat"),
+        ("OPENAI_API_KEY", "openai", "responses"),
         ("ANTHROPIC_API_KEY", "anthropic", "messages"),
         ("DEEPSEEK_API_KEY", "deepseek", "chat"),
     ],

@@ -31,6 +31,6 @@ def pack_parts(parts: list[Json]) -> str | list[Json]:
     """Make a lone text a plain string, which every chat upstream takes."""
     if not parts:
         return ""
-    if len(parts) == 1 and parts[0]["type"] == "text":
+    if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
         return str(parts[0]["text"])
     return parts

@@ -24,6 +24,7 @@ CARRIED: Final = frozenset(
         "messages",
         "model",
         "parallel_tool_calls",
+        "prompt_cache_key",
         "reasoning_effort",
         "response_format",
         "safety_identifier",
@@ -40,7 +41,6 @@ CARRIED: Final = frozenset(
 DROPPED: Final = frozenset(
     {
         "metadata",
-        "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
         "seed",
@@ -117,6 +117,8 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     if target.reasoning == "budget" and not may_think(conversation.turns):
         made.pop("thinking", None)
     made |= _translate_labels(body)
+    if "prompt_cache_key" in body.value:
+        made["cache_control"] = {"type": "ephemeral"}  # the caller's own mark stands instead
     made |= {name: body.value[name] for name in PASSED if name in body.value}
     if request.stream:
         made["stream"] = True

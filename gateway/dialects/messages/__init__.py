@@ -11,6 +11,7 @@ usage     what a reply used, and the text to estimate it from
 
 from __future__ import annotations
 
+from gateway.dialects.messages.caller import MarkedField as MarkedField
 from gateway.dialects.messages.caller import MessagesCaller as MessagesCaller
 from gateway.dialects.messages.caller import MessagesField as MessagesField
 from gateway.dialects.messages.caller import is_default as is_default

@@ -186,6 +186,11 @@ class MessagesField(Field):
 
     __slots__ = ()
 
+    @property
+    def mark(self) -> Json:
+        """The mark of a block or a tool for the upstream's prompt cache, if the upstream takes any."""
+        return {}
+
     def name_item(self, outer: str, index: int) -> str:
         return f"{outer}.{index}"
 
@@ -208,6 +213,17 @@ class MessagesField(Field):
         for name, value in self.read_object().items():
             if name not in known and not is_default(value):
                 raise self[name if _WORD.fullmatch(name) else "(a field)"].refuse_field()
+
+
+class MarkedField(MessagesField):
+    """A field for upstreams that take marks for their prompt cache."""
+
+    __slots__ = ()
+
+    @property
+    def mark(self) -> Json:
+        given = self.get("cache_control")
+        return {} if given is None else {"cache_control": given}
 
 
 def is_default(value: Any) -> bool:

@@ -1,8 +1,8 @@
 """Messages content as chat content: text, pictures, documents.
 
 Pictures become data URLs, PDF documents file parts, text documents text. What only the vendor's own
-servers can resolve (files, search results) is refused. `cache_control` and `citations` are advice to
-the upstream and left out.
+servers can resolve (files, search results) is refused. `citations` are advice to the upstream and left
+out, and so is `cache_control` where it takes none.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_texts(content: MessagesField) -> list[str]:
 
 
 def _translate_text(block: MessagesField) -> list[Json]:
-    return [_make_text(block["text"].read_string())]
+    return [_make_text(block["text"].read_string()) | block.mark]
 
 
 def _translate_tool_reference(block: MessagesField) -> list[Json]:
@@ -63,7 +63,7 @@ def _translate_image(block: MessagesField) -> list[Json]:
             url = source["url"].read_string()
         case kind:
             raise source.refuse_type("an image source", kind)
-    return [{"type": "image_url", "image_url": {"url": url}}]
+    return [{"type": "image_url", "image_url": {"url": url}, **block.mark}]
 
 
 def _translate_document(block: MessagesField) -> list[Json]:

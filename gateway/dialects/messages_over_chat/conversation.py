@@ -48,12 +48,16 @@ def translate_conversation(system: MessagesField, messages: MessagesField) -> li
 
 
 def _translate_system(system: MessagesField) -> list[Json]:
-    """Write one system message of all blocks: some chat upstreams take no parts there."""
+    """Write one system message of all blocks: some chat upstreams take no parts there, but marked ones."""
     if system.value is None:
         return []
     texts = read_texts(system)
     if not isinstance(system.value, str):
         texts = [text for text in texts if not text.startswith(BILLING_HEADER)]
+        if any(block.mark for block in system.read_items()):
+            parts = translate_content(system)
+            kept = [part for part in parts if not part["text"].startswith(BILLING_HEADER)]
+            return [{"role": "system", "content": kept}]
     joined = BLOCK_SEPARATOR.join(texts)
     return [{"role": "system", "content": joined}] if joined else []
 
@@ -88,7 +92,10 @@ def _translate_tool_result(block: MessagesField) -> tuple[Json, list[Json]]:
     content = block["content"]
     parts = [] if content.value is None else translate_content(content)
     prefix = ERROR_PREFIX if block.get("is_error") is True else ""
-    return make_result(identity, parts, prefix)
+    result, files = make_result(identity, parts, prefix)
+    if block.mark:
+        result["content"] = [{"type": "text", "text": result["content"], **block.mark}]
+    return result, files
 
 
 def _translate_assistant(content: MessagesField) -> Json:

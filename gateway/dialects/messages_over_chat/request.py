@@ -7,12 +7,13 @@ refused by name, so that nobody loses a feature silently.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Final
 
-from gateway.dialects.messages import MessagesField, is_default
+from gateway.dialects.messages import MarkedField, MessagesField, is_default
 from gateway.dialects.messages_over_chat.conversation import translate_conversation
 from gateway.dialects.messages_over_chat.tools import translate_tool_choice, translate_tools
-from gateway.dialects.records import CompletionRequest, Json, Target
+from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.errors import BadRequest
 
 MAX_STOP_SEQUENCES: Final = 4
@@ -53,9 +54,10 @@ ADAPTIVE_EFFORT: Final = "medium"
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the chat request. Raises BadRequest, naming the field that cannot be carried over."""
-    given, body = request.body, MessagesField(request.body)
+    marked = "cache_control" in target.takes
+    given, body = request.body, (MarkedField if marked else MessagesField)(request.body)
     for name, what in REFUSED.items():
-        if name in given and not is_default(given[name]):
+        if name in given and name not in target.takes and not is_default(given[name]):
             raise body[name].refuse_field(what)
     body.check_known(_KNOWN)
     _check_thread(body["thread"])
@@ -67,10 +69,13 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         raise body["max_tokens"].refuse_field("a request of 0 tokens, which only warms a cache,")
     if request.max_tokens is not None:
         chat[target.max_tokens_field] = request.max_tokens
-    chat |= {name: given[name] for name in PASSED if given.get(name) is not None}
+    passed = PASSED | (target.takes & TAKEN)
+    chat |= {name: given[name] for name in passed if given.get(name) is not None}
     for name, translate in _TRANSLATORS.items():
         if given.get(name) is not None:
             chat |= translate(body)
+    if "prompt_cache_key" in target.takes:
+        chat |= _make_cache_key(body["metadata"])
     if target.reasoning == "effort":
         chat |= _translate_reasoning(body["thinking"], body["output_config"])
     if request.stream:
@@ -90,6 +95,16 @@ def _translate_metadata(body: MessagesField) -> Json:
     user = body["metadata"].get("user_id")
     fits = isinstance(user, str) and 0 < len(user) <= MAX_USER_CHARS
     return {"user": user} if fits else {}
+
+
+def _make_cache_key(metadata: MessagesField) -> Json:
+    """Make the key of the prompt cache out of the user's id, in which agents name their session."""
+    user = None if metadata.value is None else metadata.get("user_id")
+    if not isinstance(user, str) or not user:
+        return {}
+    if len(user) > MAX_USER_CHARS:
+        user = sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"prompt_cache_key": user}
 
 
 def _translate_output_config(body: MessagesField) -> Json:
@@ -129,6 +144,8 @@ _TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
 }
 
 PASSED: Final = frozenset({"temperature", "top_p"})
+TAKEN: Final[frozenset[Taken]] = frozenset({"cache_control", "top_k"})
+"""Fields of this dialect's own that some chat upstreams take."""
 CARRIED: Final = frozenset({*_TRANSLATORS, "max_tokens", "messages", "model", "stream", "system"})
 _KNOWN: Final = CARRIED | DROPPED | PASSED | set(REFUSED)
 

@@ -72,4 +72,4 @@ def _translate_tool(tool: MessagesField) -> Json:
     function["parameters"] = tool["input_schema"].read_object()
     if (strict := tool.get("strict")) is not None:
         function["strict"] = strict
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": function, **tool.mark}

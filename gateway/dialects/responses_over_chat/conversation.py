@@ -1,6 +1,6 @@
 """Responses input as chat messages.
 
-A chat upstream wants one system message, at the beginning, one message for all that the assistant
+A chat upstream wants one system message at the beginning, one message for all that the assistant
 said and called in a row, and the results right behind it, whatever the order of the items.
 """
 
@@ -48,9 +48,12 @@ DROPPED: Final = frozenset(
 """Items that only the vendor's servers can use, and calls of tools that are left out."""
 
 
-def translate_conversation(body: Field) -> list[Json]:
-    """Write the chat messages of a request. Raises BadRequest, naming the field."""
-    conversation = _Conversation()
+def translate_conversation(body: Field, *, leading_system: bool = False) -> list[Json]:
+    """Write the chat messages of a request. Raises BadRequest, naming the field.
+
+    Later instructions stay where they stand, unless the upstream takes `leading_system` alone.
+    """
+    conversation = _Conversation(leading_system=leading_system)
     if (instructions := body["instructions"]).value:
         conversation.system += read_texts(instructions)
     given = body["input"]
@@ -77,9 +80,10 @@ class _Turn:
 class _Conversation:
     """The turns so far, to which items are added one by one."""
 
-    __slots__ = ("_askers", "_left_out", "_state", "system", "turns")
+    __slots__ = ("_askers", "_leading_system", "_left_out", "_state", "system", "turns")
 
-    def __init__(self) -> None:
+    def __init__(self, *, leading_system: bool) -> None:
+        self._leading_system = leading_system
         self.system: list[str] = []
         self.turns: list[_Turn] = []
         self._askers: dict[str, _Turn] = {}
@@ -118,7 +122,7 @@ class _Conversation:
         content = item["content"]
         match item.get("role"):
             case "system" | "developer":
-                self.system += filter(None, read_texts(content))
+                self._instruct([*filter(None, read_texts(content))])
             case "assistant":
                 self._say("".join(read_texts(content)))
             case "user":
@@ -126,6 +130,13 @@ class _Conversation:
                 self.turns.append(_Turn({"role": "user", "content": parts}))
             case _:
                 raise item["role"].refuse("It must be user, assistant, system or developer.")
+
+    def _instruct(self, texts: list[str]) -> None:
+        if self._leading_system or not self.turns:
+            self.system += texts
+        elif texts:
+            message = {"role": "system", "content": BLOCK_SEPARATOR.join(texts)}
+            self.turns.append(_Turn(message))
 
     def _add_agent_message(self, item: Field) -> None:
         """Add what another agent says to this one: a coding agent's own item, unknown to the schema."""

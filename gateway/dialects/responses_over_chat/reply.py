@@ -131,7 +131,7 @@ def make_response(
         "output": output,
         "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
         "previous_response_id": None,
-        "reasoning": body.get("reasoning") or {"effort": None, "summary": None},
+        "reasoning": _tell_reasoning(body.get("reasoning"), context),
         "service_tier": None,
         "store": False,
         "temperature": _or_default(body.get("temperature")),
@@ -143,6 +143,12 @@ def make_response(
         "usage": None if usage is None else make_usage(usage),
         "user": body.get("user"),
     }
+
+
+def _tell_reasoning(asked: Any, context: ReplyContext) -> Json:
+    if not asked:
+        return {"effort": None, "summary": None}
+    return {**asked, "effort": None} if context.reasoning == "none" else dict(asked)
 
 
 def _or_default(given: object) -> object:

@@ -8,24 +8,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.records import CompletionRequest, Json, Target
+from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.dialects.responses_over_chat.conversation import translate_conversation
 from gateway.dialects.responses_over_chat.tools import translate_tools
 from gateway.dialects.wire import Field
 
+SHARED: Final[frozenset[Taken]] = frozenset(
+    {"metadata", "prompt_cache_key", "safety_identifier", "service_tier", "user"}
+)
+"""Fields that both dialects have and few chat upstreams take."""
 PASSED: Final = frozenset({"temperature", "top_p"})
 CARRIED: Final = frozenset(
     {
         "input",
         "instructions",
         "max_output_tokens",
+        "metadata",
         "model",
         "parallel_tool_calls",
+        "prompt_cache_key",
         "reasoning",
+        "safety_identifier",
+        "service_tier",
         "stream",
         "text",
         "tool_choice",
         "tools",
+        "user",
     }
 )
 DROPPED: Final = frozenset(
@@ -37,15 +46,10 @@ DROPPED: Final = frozenset(
         "image",
         "include",
         "max_tool_calls",
-        "metadata",
-        "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
-        "safety_identifier",
-        "service_tier",
         "stream_options",
         "truncation",
-        "user",
     }
 )
 """Advice to the upstream, accepted and left out: coding agents and SDKs send it unasked."""
@@ -71,12 +75,16 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     for name, value in given.items():
         if name not in _KNOWN and value:
             raise body[name].refuse_field()
-    chat: Json = {"model": request.model, "messages": translate_conversation(body)}
+    chat: Json = {
+        "model": request.model,
+        "messages": translate_conversation(body, leading_system=target.leading_system),
+    }
     if request.max_tokens is not None:
         chat[target.max_tokens_field] = request.max_tokens
     chat |= {name: given[name] for name in PASSED if given.get(name) is not None}
+    chat |= {name: given[name] for name in SHARED & target.takes if given.get(name) is not None}
     chat |= translate_tools(body)
-    chat |= _translate_text(body["text"])
+    chat |= _translate_text(body["text"], target)
     if target.reasoning == "effort":
         chat |= _translate_reasoning(body["reasoning"])
     if request.stream:
@@ -84,10 +92,17 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     return chat
 
 
-def _translate_text(text: Field) -> Json:
-    """Write the form of the reply. Its verbosity is left out: few chat upstreams know the field."""
-    form = None if text.value is None else text["format"]
-    if form is None or form.value is None:
+def _translate_text(text: Field, target: Target) -> Json:
+    """Write the form of the reply, and its verbosity where the upstream takes that."""
+    if text.value is None:
+        return {}
+    verbosity = text.get("verbosity") if "verbosity" in target.takes else None
+    said = {} if verbosity is None else {"verbosity": verbosity}
+    return said | _translate_format(text["format"])
+
+
+def _translate_format(form: Field) -> Json:
+    if form.value is None:
         return {}
     match form.get("type"):
         case "text":

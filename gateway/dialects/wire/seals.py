@@ -24,8 +24,9 @@ _OURS: Final = "~"
 _SEPARATOR: Final = ","
 """Stands between the seals of one text."""
 _LEAST_ELEMENTS: Final = 100
+"""Values that a state of any length may have."""
 _BYTES_PER_ELEMENT: Final = 16
-"""A state may have one value for so many bytes, and `_LEAST_ELEMENTS` more: nearly all of it is text."""
+"""Bytes of a state for each further value, as nearly all of it is text."""
 _SEALED_ID: Final = re.compile(r"(.*?)-gw1-([0-9a-f]{8})-([A-Za-z0-9_-]+)", re.DOTALL)
 
 

@@ -186,7 +186,6 @@ def test_fields_at_their_default_are_no_error(name: str) -> None:
     ("name", "value"),
     [
         ("metadata", {"a": "b"}),
-        ("prompt_cache_key", "k"),
         ("prompt_cache_options", {"mode": "explicit"}),
         ("prompt_cache_retention", "24h"),
         ("stream_options", {"include_usage": True, "include_obfuscation": False}),
@@ -196,6 +195,13 @@ def test_fields_at_their_default_are_no_error(name: str) -> None:
 def test_harmless_fields_are_left_out(name: str, value: Any) -> None:
     assert name in DROPPED
     assert translate(**{name: value}) == translate()
+
+
+def test_a_cache_key_asks_for_a_mark_unless_the_caller_made_its_own() -> None:
+    """Without a mark each turn of an agent would pay for the whole conversation again."""
+    assert translate(prompt_cache_key="k") == translate(cache_control={"type": "ephemeral"})
+    own = {"type": "ephemeral", "ttl": "1h"}
+    assert translate(prompt_cache_key="k", cache_control=own)["cache_control"] == own
 
 
 def test_every_field_of_the_chat_schema_is_in_one_table() -> None:

@@ -96,9 +96,8 @@ def test_reasoning_returns_to_its_provider_alone() -> None:
 
 def test_a_count_is_asked_with_what_counts_alone() -> None:
     [counter] = [one for one in COUNTERS if one.exchange.caller.name == "responses"]
-    asked = write(
-        exchange=counter.exchange, stream=True, store=False, include=[], service_tier="priority"
-    )
+    extra = {"stream": True, "store": False, "include": [], "service_tier": "priority"}
+    asked = write(TARGET, counter.exchange, **extra)
     assert asked == {"model": "theirs", "input": "Hi"}
     counted = dict.fromkeys(("instructions", "parallel_tool_calls", "reasoning", "text"))
     counted |= {"tool_choice": None, "tools": None, "truncation": "auto"}

@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from openai.types.responses import ResponseInputItemParam
 
+from gateway.dialects import Target
 from gateway.dialects.chat.results import FILES_NOTE
 from gateway.dialects.responses import SUMMARIES
 from gateway.dialects.responses_over_chat.conversation import DROPPED
@@ -36,14 +37,17 @@ def assistant(content: str | None) -> Json:
     return {"role": "assistant", "content": content}
 
 
-def test_all_instructions_become_one_system_message() -> None:
+def test_leading_instructions_become_one_system_message_and_later_ones_stay() -> None:
     items = (
         message("developer", [text("b"), text("c")]),
         message("user", "hi"),
         {"role": "system", "content": "d"},
     )
-    system = {"role": "system", "content": "a\n\nb\n\nc\n\nd"}
-    assert write_messages(*items, instructions="a") == [system, HI]
+    system = {"role": "system", "content": "a\n\nb\n\nc"}
+    late = {"role": "system", "content": "d"}
+    assert write_messages(*items, instructions="a") == [system, HI, late]
+    leading = write(Target("theirs", leading_system=True), input=[*items], instructions="a")
+    assert leading["messages"] == [{"role": "system", "content": "a\n\nb\n\nc\n\nd"}, HI]
     assert write(instructions="a")["messages"] == [{"role": "system", "content": "a"}, HI]
     assert write(instructions="")["messages"] == [HI]
 

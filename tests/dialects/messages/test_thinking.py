@@ -1,0 +1,82 @@
+"""Thinking of earlier turns goes back to whoever signed it, and to nobody else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.dialects import CALLERS, EXCHANGES, Target, tag_provider
+from gateway.dialects.messages import may_think, maybe_thinking
+from gateway.dialects.wire import seal
+from tests.dialects.billed import Json
+
+TAG = tag_provider("alpha", "https://alpha.example/v1")
+SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "sig"}
+REDACTED = {"type": "redacted_thinking", "data": "x"}
+CALL = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+ENABLED = {"type": "enabled", "budget_tokens": 1024}
+
+
+def write(content: list[Any], **fields: Any) -> Json:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
+    body = {"model": "m", "max_tokens": 9, "messages": turns, **fields}
+    request = CALLERS["messages"].parse_request(json.dumps(body).encode())
+    target = Target("theirs", provider_tag=TAG)
+    written: Json = json.loads(
+        EXCHANGES["messages"]["messages"].write_request(request, target).data
+    )
+    return written
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"type": "thinking", "thinking": "Hm.", "signature": seal(None, TAG)},
+        {"type": "thinking", "thinking": "Hm.", "signature": ""},
+        {"type": "thinking", "thinking": "Hm."},
+        {"type": "redacted_thinking", "data": seal([], TAG)},
+    ],
+)
+def test_what_another_provider_made_is_left_out(foreign: Json) -> None:
+    """Anthropic would refuse it at every further turn; thinking with a budget needs its own."""
+    written = write([foreign, CALL], thinking=ENABLED)
+    assert written["messages"][1]["content"] == [CALL]
+    assert "thinking" not in written
+    assert len(write([foreign])["messages"]) == 1
+    text = {"type": "text", "text": "Hi"}
+    assert write([foreign, text], thinking=ENABLED)["thinking"] == ENABLED
+
+
+@pytest.mark.parametrize("content", [[SIGNED, CALL], [REDACTED, CALL], [CALL], []])
+def test_all_else_passes_as_it_came(content: list[Any]) -> None:
+    written = write(content, thinking=ENABLED)
+    assert (written["messages"][1]["content"], written["thinking"]) == (content, ENABLED)
+
+
+def test_only_a_last_turn_with_calls_has_to_begin_with_thinking() -> None:
+    def turns(*contents: Any) -> list[Json]:
+        said = [{"role": "assistant", "content": one} for one in contents]
+        return [*said, {"role": "user", "content": "Hi"}]
+
+    assert may_think([])
+    assert may_think(turns("Hi"))
+    assert may_think(turns([CALL], [SIGNED, CALL]))
+    assert may_think(turns([REDACTED, CALL]))
+    assert not may_think(turns([SIGNED, CALL], [CALL]))
+
+
+@pytest.mark.parametrize(
+    ("block", "kept"),
+    [
+        (SIGNED | {"extra": 1}, SIGNED),
+        (REDACTED, REDACTED),
+        (SIGNED | {"signature": ""}, None),
+        ({"type": "redacted_thinking"}, None),
+        (CALL, None),
+        (None, None),
+    ],
+)
+def test_signed_thinking_is_kept_as_it_was_signed(block: object, kept: object) -> None:
+    assert maybe_thinking(block) == kept
