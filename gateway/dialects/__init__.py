@@ -4,6 +4,7 @@
     records     what crosses them: requests, payloads, replies
     exchanges   the tables of dialects and translations, and their product
     composed    two translations in a row, where there is no direct one
+    refused     the caller's name of what the second of them refuses
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
     chat/  messages/  responses/                a folder per dialect
     chat_over_messages/  chat_over_responses/   a folder per translation, caller over upstream

@@ -11,7 +11,7 @@ An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.dialects.records import (
@@ -282,3 +282,7 @@ class Translation:
     translate_reply: Callable[[Json, ReplyContext, Usage], Json]
     """Writes the caller's reply. Raises UpstreamError for what no reply can hold."""
     open_writer: Callable[[ReplyContext], Writer]
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The caller's names of the upstream's fields, where they differ: of several the first that is there."""
+    item_name: str = "[{}]"
+    """How the caller's errors name an item of an array."""

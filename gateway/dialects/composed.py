@@ -12,7 +12,9 @@ from typing import Final, get_args
 
 from gateway.dialects.base import Caller, Translation, Upstream, Writer
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Taken, Target, Usage
+from gateway.dialects.refused import rename
 from gateway.dialects.wire import TranslatedStream, dump_request
+from gateway.errors import BadRequest
 
 PIVOT_TAKES: Final = frozenset(get_args(Taken)) - {"cache_control"}
 """What the pivot takes: all that has a field there; the upstream's dialect may refuse it."""
@@ -25,10 +27,21 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
     def translate_request(request: CompletionRequest, target: Target) -> Json:
         # How much the upstream's model reasons is said in its dialect alone; to the pivot, whether.
         reasoning = target.reasoning if target.reasoning == "none" else "effort"
-        asked = outer.translate_request(
-            request, replace(target, reasoning=reasoning, takes=PIVOT_TAKES, leading_system=False)
+        outer_target = replace(
+            target, reasoning=reasoning, takes=PIVOT_TAKES, leading_system=False
         )
-        return inner.translate_request(caller.parse_request(dump_request(asked)), target)
+
+        def ask_upstream(asked: Json) -> Json:
+            return inner.translate_request(caller.parse_request(dump_request(asked)), target)
+
+        def ask(body: Json) -> Json:
+            return ask_upstream(outer.translate_request(replace(request, body=body), outer_target))
+
+        asked = outer.translate_request(request, outer_target)
+        try:
+            return ask_upstream(asked)
+        except BadRequest as error:
+            raise rename(error, request.body, outer, ask) from error
 
     def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
         said = inner.translate_reply(reply, _ask_plainly(context), usage)

@@ -44,6 +44,15 @@ REFUSED: Final = {
 }
 """Fields without a counterpart. Null, or an empty list of servers, asks for nothing."""
 
+NAMES: Final = {
+    "max_completion_tokens": ("max_tokens",),
+    "reasoning_effort": ("thinking", "output_config.effort"),
+    "response_format": ("output_config.format",),
+    "stop": ("stop_sequences",),
+    "user": ("metadata.user_id",),
+}
+"""This dialect's names of chat's fields, where they differ: what a refusal of chat's field is about."""
+
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))
 """The least tokens of a budget for each effort; Anthropic's smallest budget is 1,024."""

@@ -65,6 +65,14 @@ REFUSED: Final = frozenset(
     }
 )
 """Fields without a counterpart. Null, false, 0 and what is empty ask for nothing."""
+NAMES: Final = {
+    "max_completion_tokens": ("max_output_tokens",),
+    "max_tokens": ("max_output_tokens",),
+    "messages": ("input",),
+    "reasoning_effort": ("reasoning.effort",),
+    "response_format": ("text.format",),
+}
+"""This dialect's names of chat's fields, where they differ: what a refusal of chat's field is about."""
 _KNOWN: Final = CARRIED | DROPPED | PASSED
 _FORMAT_KEYS: Final = ("name", "description", "schema", "strict")
 

@@ -100,7 +100,6 @@ def test_a_malformed_request_is_the_callers_fault(caller: str) -> None:
 
 @pytest.mark.parametrize("caller", ["chat", "messages"])
 def test_what_the_last_upstream_cannot_do_is_refused_by_name(caller: str) -> None:
-    """The field is named as in the pivot dialect, even through the pivot."""
     exchange = EXCHANGES[caller]["tiny"]
     request = exchange.caller.parse_request(json.dumps({**ASK[caller], "top_p": 0.5}).encode())
     with pytest.raises(BadRequest) as caught:
