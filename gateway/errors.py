@@ -29,6 +29,8 @@ class GatewayError(Exception):
     """False sends `x-should-retry: false`."""
     next_route: bool = False
     """Whether another route may be tried, as the provider has done no work."""
+    provider_code: str | None = None
+    """The code of a provider's error within its reply: a plain word, and none of its account with us."""
     upstream_status: int | None = None
     """The status of the provider's error reply, if there was one."""
     cause: str = ""

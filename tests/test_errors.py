@@ -125,7 +125,7 @@ def test_chat_envelope(row: Row) -> None:
             "code": row.code,
         }
     }
-    assert read_event(CHAT.render_error_event(error, REQUEST_ID, None), b"") == body
+    assert read_event(CHAT.render_error_event(error, REQUEST_ID, None, {}), b"") == body
     assert error.message
 
 
@@ -138,7 +138,7 @@ def test_messages_envelope(row: Row) -> None:
         "error": {"type": row.messages_type, "message": error.message},
         "request_id": REQUEST_ID,
     }
-    event = MESSAGES.render_error_event(error, REQUEST_ID, None)
+    event = MESSAGES.render_error_event(error, REQUEST_ID, None, {})
     assert read_event(event, b"event: error\n") == body
 
 
@@ -146,7 +146,7 @@ def test_messages_envelope(row: Row) -> None:
 def test_openai_sdk_raises_on_the_event(row: Row, openai_client: openai.OpenAI) -> None:
     stream = openai.Stream(
         cast_to=ChatCompletionChunk,
-        response=respond(CHAT.render_error_event(row.make(), REQUEST_ID, None)),
+        response=respond(CHAT.render_error_event(row.make(), REQUEST_ID, None, {})),
         client=openai_client,
     )
     with pytest.raises(openai.APIError) as raised:
@@ -163,7 +163,7 @@ def test_openai_sdk_raises_on_the_event(row: Row, openai_client: openai.OpenAI) 
 def test_anthropic_sdk_raises_on_the_event(row: Row, anthropic_client: anthropic.Anthropic) -> None:
     stream = anthropic.Stream(
         cast_to=cast("type[RawMessageStreamEvent]", RawMessageStreamEvent),
-        response=respond(MESSAGES.render_error_event(row.make(), REQUEST_ID, None)),
+        response=respond(MESSAGES.render_error_event(row.make(), REQUEST_ID, None, {})),
         client=anthropic_client,
     )
     with pytest.raises(anthropic.APIStatusError) as raised:
@@ -247,8 +247,8 @@ def test_a_long_model_name_is_not_echoed_whole(make: Callable[[str], e.GatewayEr
 
 def test_a_text_with_quotes_and_newlines_stays_one_event() -> None:
     error = e.BadRequest('a "quoted"\n\ndata: [DONE]\r\n\r\ntext')
-    assert read_event(CHAT.render_error_event(error, REQUEST_ID, None), b"")
-    assert read_event(MESSAGES.render_error_event(error, REQUEST_ID, None), b"event: error\n")
+    assert read_event(CHAT.render_error_event(error, REQUEST_ID, None, {}), b"")
+    assert read_event(MESSAGES.render_error_event(error, REQUEST_ID, None, {}), b"event: error\n")
 
 
 def test_a_method_not_allowed_names_what_is() -> None:

@@ -102,4 +102,5 @@ def _send_error(
 
 def _render(work: Completion, pipeline: Pipeline | None, error: GatewayError) -> bytes:
     position = None if pipeline is None else pipeline.position
-    return work.call.dialect.render_error_event(error, work.call.request_id, position)
+    call = work.call
+    return call.dialect.render_error_event(error, call.request_id, position, work.headers)

@@ -63,7 +63,10 @@ class Pipeline(Protocol):
 
     @property
     def position(self) -> Json | None:
-        """Where the stream stands, for a dialect whose error event continues it; None for others."""
+        """Where the stream stands, for a dialect whose error event continues it; None for others.
+
+        A translated one that has delivered something says in `usage` what that is charged for.
+        """
 
     @property
     def held_bytes(self) -> int:
@@ -107,9 +110,16 @@ class Caller(Protocol):
         """Write the JSON body of an error reply."""
 
     def render_error_event(
-        self, error: GatewayError, request_id: str, position: Json | None
+        self,
+        error: GatewayError,
+        request_id: str,
+        position: Json | None,
+        headers: Mapping[str, str],
     ) -> bytes:
-        """Write the event that ends a stream which cannot go on; see `Pipeline.position`."""
+        """Write the event that ends a stream which cannot go on; see `Pipeline.position`.
+
+        `headers` are the request's.
+        """
 
     def reply_headers(self, request_id: str) -> Mapping[str, str]:
         """Return the headers of every reply."""

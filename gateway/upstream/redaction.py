@@ -42,3 +42,4 @@ def _replace(error: GatewayError, pattern: str, new: str) -> None:
     error.cause = edit(error.cause)
     error.param = error.param and edit(error.param)
     error.code = error.code and edit(error.code)
+    error.provider_code = error.provider_code and edit(error.provider_code)

@@ -64,7 +64,7 @@ class Scene:
         """Return the completion, the sink and the pipeline."""
         call = make_call()
         request = SimpleNamespace(stream=self.stream)
-        work = SimpleNamespace(call=call, bill=self, request=request)
+        work = SimpleNamespace(call=call, bill=self, request=request, headers={})
         pipeline = SimpleNamespace(
             measure=lambda: "metered",
             finish=lambda: b"last",

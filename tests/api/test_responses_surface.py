@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.dialects.chat.kit import chunk, events, role, text
 from tests.dialects.responses.kit import (
     call,
     delta,
@@ -60,17 +61,54 @@ async def test_a_stream_passes_and_is_charged_as_its_last_event_says(stage: Stag
     assert (row.input, row.output, row.outcome) == (11, 7, "complete")
 
 
-@pytest.mark.parametrize("last", [b"", frame({"type": "error", "code": "x", "message": "crashed"})])
-async def test_a_failure_continues_the_stream(stage: Stage, last: bytes) -> None:
-    """A client that got no `response.failed`, or `server_error`, would send the whole turn again."""
+CRASHED: Final = frame({"type": "error", "code": "rate_limit_exceeded", "message": "crashed"})
+CODEX: Final = {"user-agent": "codex_cli_rs/0.149.0"}
+
+
+@pytest.mark.parametrize(
+    ("last", "headers", "code"),
+    [
+        (b"", {}, "server_error"),
+        (CRASHED, {}, "rate_limit_exceeded"),
+        (b"", CODEX, "invalid_prompt"),
+        (CRASHED, CODEX, "invalid_prompt"),
+        (CRASHED, {"Originator": "codex_vscode"}, "invalid_prompt"),
+    ],
+)
+async def test_a_failure_continues_the_stream(
+    stage: Stage, last: bytes, headers: dict[str, str], code: str
+) -> None:
+    """Codex would send the whole turn again; other clients are told what the provider says."""
     model = stage.fresh("responses")
     begun = [stream_head(), chunked(frame(CREATED, *WORDS) + last)]
     stage.alpha.play([*begun, End.FIN])
-    reply = await stage.gateway.post(RESPONSES, stage.key, ask(model, stream=True))
+    body = ask(model, stream=True)
+    reply = await stage.gateway.post(RESPONSES, stage.key, body, headers=headers)
     failed = read_events(reply.body)[-1]
     assert failed["type"] == "response.failed"
     assert (failed["response"]["id"], failed["response"]["model"]) == ("resp_1", model)
-    assert failed["response"]["error"]["code"] == "invalid_prompt"
+    assert failed["response"]["error"]["code"] == code
+
+
+async def test_a_failed_response_keeps_its_usage_but_not_its_bill(stage: Stage) -> None:
+    model = stage.fresh("responses")
+    response = make_response(status="failed", usage={**USAGE, "cost": 0.1}, error={"code": "x"})
+    last = frame({"type": "response.failed", "response": response})
+    stage.alpha.play([stream_head(), chunked(frame(CREATED, *WORDS) + last), End.FIN])
+    reply = await stage.gateway.post(RESPONSES, stage.key, ask(model, stream=True))
+    assert read_events(reply.body)[-1]["response"]["usage"] == USAGE
+
+
+async def test_a_translated_stream_that_fails_tells_what_is_charged(stage: Stage) -> None:
+    model = stage.fresh("plain")
+    usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}
+    told = [chunk(role()), chunk(text("Hello"), usage=usage)]
+    stage.alpha.play([stream_head(), chunked(events(*told)), End.FIN])
+    reply = await stage.gateway.post(RESPONSES, stage.key, ask(model, stream=True))
+    charged = read_events(reply.body)[-1]["response"]["usage"]
+    row = stage.books.request(reply.request_id)
+    assert row is not None
+    assert (charged["input_tokens"], charged["output_tokens"]) == (row.input, row.output) == (5, 7)
 
 
 async def test_a_failure_before_the_output_may_be_tried_again(stage: Stage) -> None:

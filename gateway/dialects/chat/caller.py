@@ -7,6 +7,7 @@ passes through, known or not. Texts and codes are OpenAI's own where those are k
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.records import CompletionRequest, Json
@@ -56,6 +57,7 @@ class ChatCaller(OpenAICaller):
         error: GatewayError,
         request_id: str,
         position: Json | None,  # noqa: ARG002 - it stands alone
+        headers: Mapping[str, str],  # noqa: ARG002 - every caller gets the same
     ) -> bytes:
         return b"data: " + self.render_error(error, request_id) + b"\n\n"
 

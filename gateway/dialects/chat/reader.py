@@ -12,8 +12,8 @@ from gateway.dialects.wire import (
     dumps_lenient,
     get_object,
     get_text,
+    make_failure,
     maybe_loads,
-    read_error,
     read_object,
     read_openai_usage,
 )
@@ -44,7 +44,7 @@ def read_completion(text: bytes) -> Json:
 def _check_error(body: Json, name: str = "") -> None:
     """Raise UpstreamError for an error, in any envelope, where a reply or a chunk should be."""
     if name == "error" or body.get("error") or body.get("object") == "error":
-        raise UpstreamError(read_error(body).message or "The upstream answered with an error.")
+        raise make_failure(body)
 
 
 def check_finish(finish: object) -> None:

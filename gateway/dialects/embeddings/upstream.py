@@ -16,9 +16,9 @@ from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire import (
     dumps_lenient,
     hide_bill,
+    make_failure,
     maybe_loads,
     maybe_splice,
-    read_error,
     read_openai_usage,
 )
 from gateway.errors import UpstreamError
@@ -55,9 +55,7 @@ class EmbeddingsUpstream:
         reply = maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
         if type(reply) is dict:
             if reply.get("error") or reply.get("object") == "error":
-                raise UpstreamError(
-                    read_error(reply).message or "The upstream answered with an error."
-                )
+                raise make_failure(reply)
             match reply.get("data"):
                 case [{"embedding": 0}] if found is not None:
                     return reply

@@ -69,6 +69,7 @@ class MessagesCaller:
         error: GatewayError,
         request_id: str,
         position: Json | None,  # noqa: ARG002 - it stands alone
+        headers: Mapping[str, str],  # noqa: ARG002 - every caller gets the same
     ) -> bytes:
         return b"event: error\ndata: " + self.render_error(error, request_id) + b"\n\n"
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from gateway.dialects.messages.usage import find_tool, read_messages_usage
 from gateway.dialects.records import Event, Json
-from gateway.dialects.wire import get_object, maybe_loads, read_error, read_object
-from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.dialects.wire import get_object, make_failure, maybe_loads, read_object
+from gateway.errors import UpstreamError
 from gateway.usage import Expected, Reported, merge_reports
 
 _UNAVAILABLE: Final = frozenset({"overloaded_error", "rate_limit_error"})
@@ -30,12 +30,8 @@ def read_message(text: bytes) -> Json:
 
 def _check_error(body: Json, name: str = "") -> None:
     """Raise UpstreamError for an error, in any envelope, where a reply or an event should be."""
-    error = body.get("error")
-    if name != "error" and body.get("type") != "error" and not error:
-        return
-    kind = get_object(body, "error").get("type")
-    message = read_error(body).message or "The upstream answered with an error."
-    raise (UpstreamUnavailable if kind in _UNAVAILABLE else UpstreamError)(message)
+    if name == "error" or body.get("type") == "error" or body.get("error"):
+        raise make_failure(body, _UNAVAILABLE)
 
 
 class MessagesReader:

@@ -18,4 +18,5 @@ from gateway.dialects.responses.sealed import SUMMARIES as SUMMARIES
 from gateway.dialects.responses.sealed import maybe_reasoning as maybe_reasoning
 from gateway.dialects.responses.sealed import refuse_summary as refuse_summary
 from gateway.dialects.responses.upstream import ResponsesUpstream as ResponsesUpstream
+from gateway.dialects.responses.usage import make_usage as make_usage
 from gateway.dialects.responses.usage import read_items as read_items

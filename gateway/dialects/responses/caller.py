@@ -6,9 +6,11 @@ through, known or not. The gateway keeps no state, so whatever refers to some is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.records import CompletionRequest, Json
+from gateway.dialects.responses.usage import make_usage
 from gateway.dialects.wire import OpenAICaller, fields, get_object, render_event
 from gateway.errors import (
     BadRequest,
@@ -61,7 +63,11 @@ class ResponsesCaller(OpenAICaller):
         )
 
     def render_error_event(
-        self, error: GatewayError, request_id: str, position: Json | None
+        self,
+        error: GatewayError,
+        request_id: str,
+        position: Json | None,
+        headers: Mapping[str, str],
     ) -> bytes:
         """Write `response.failed`, which continues the stream, behind a `response.created` if need be."""
         out = b""
@@ -73,9 +79,9 @@ class ResponsesCaller(OpenAICaller):
         else:
             response = {**_make_response(request_id), **get_object(position, "response")}
             number = position["sequence_number"]
-        code = choose_code(error)
-        if number > LIFECYCLE_EVENTS and code not in FINAL_CODES:
-            code = "invalid_prompt"
+            if (usage := position.get("usage")) is not None:
+                response["usage"] = make_usage(usage)
+        code = choose_code(error, number, replays=_is_codex(headers))
         said = {"code": code, "message": error.message}
         failed = {**response, "status": "failed", "error": said}
         return out + render_event(
@@ -101,21 +107,30 @@ def _make_response(request_id: str) -> Json:
     }
 
 
-def choose_code(error: GatewayError) -> str:
-    """Choose the code by which a client decides whether to send the request again.
+def choose_code(error: GatewayError, number: int, *, replays: bool) -> str:
+    """Choose the code of a failure: a word of the provider's, or one that says whose fault it is.
 
-    Codex does so on `server_error`, and on any word that it does not know.
+    A client that `replays` sends the whole turn again on nearly any code. So it gets a final one
+    where that turn is charged: `number` events went out, or the reply was made.
     """
-    said = error.code if error.code != error.chat_code else None
-    if said is not None and isinstance(error, UpstreamError):
-        return said  # a word of the provider's that the reader let through
-    if isinstance(error, UndeliverableReply):
-        return "invalid_prompt"  # it was made and is charged: the next one would be, too
-    if isinstance(error, UpstreamError | InternalError):
-        return "server_error"
-    if isinstance(error, CallerError):
-        return error.code or "invalid_prompt"
-    return error.code or "server_error"
+    match error:
+        case UpstreamError() if error.code == error.chat_code:
+            code = None if replays else error.provider_code
+        case InternalError():
+            code = None
+        case CallerError():
+            code = error.code or "invalid_prompt"
+        case _:
+            code = error.code
+    code = code or "server_error"
+    is_charged = number > LIFECYCLE_EVENTS or isinstance(error, UndeliverableReply)
+    return "invalid_prompt" if replays and is_charged and code not in FINAL_CODES else code
+
+
+def _is_codex(headers: Mapping[str, str]) -> bool:
+    """Return whether a request is Codex's, of which each program has a name such as `codex_cli_rs`."""
+    names = (headers.get("originator", ""), headers.get("user-agent", ""))
+    return any(name.lower().startswith("codex") for name in names)
 
 
 def _check_input(held: Any, files: fields.Files) -> None:

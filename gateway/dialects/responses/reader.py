@@ -13,8 +13,8 @@ from gateway.dialects.responses.usage import (
     read_items,
     read_responses_usage,
 )
-from gateway.dialects.wire import get_object, maybe_loads, read_error, read_object
-from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.dialects.wire import get_object, make_failure, maybe_loads, read_object
+from gateway.errors import UpstreamError
 from gateway.usage import Expected, Reported, merge_reports
 
 ENDS: Final = frozenset({"response.completed", "response.incomplete"})
@@ -44,13 +44,9 @@ def read_response(text: bytes) -> Json:
 
 def _make_error(body: Json) -> UpstreamError:
     """Make the error of what failed: the message of any envelope, and a code that may pass."""
-    said = read_error(body if body.get("error") else {**body, "error": None})
-    message = said.message or "The upstream answered with an error."
-    if said.code in _UNAVAILABLE:
-        return UpstreamUnavailable(message)
-    error = UpstreamError(message)
-    if said.code in _PASSED:
-        error.code = said.code
+    error = make_failure(body if body.get("error") else {**body, "error": None}, _UNAVAILABLE)
+    if error.provider_code in _PASSED:
+        error.code = error.provider_code
     return error
 
 

@@ -18,6 +18,7 @@ from gateway.dialects.wire import (
     Framer,
     NumberedTemplate,
     PassingStream,
+    dumps_lenient,
     hide_bill,
     is_canonical,
     maybe_learn_numbered,
@@ -57,7 +58,10 @@ class ResponsesStream(PassingStream):
             return None
         numbers = (one.read_number() for one in self._templates if type(one) is NumberedTemplate)
         number = max(self._number, *numbers, -1)
-        return {"response": self._response, "sequence_number": number + 1}
+        response = self._response
+        if (usage := self._reader.usage) is not None:
+            response = hide_bill({**response, "usage": usage}, dumps_lenient(usage))
+        return {"response": response, "sequence_number": number + 1}
 
     def finish(self) -> bytes:
         return self._last

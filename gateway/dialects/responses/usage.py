@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gateway.dialects.records import Json
+from gateway.dialects.records import Json, Usage
 from gateway.dialects.wire import (
     PICTURE_BYTES,
     get_list,
@@ -15,7 +15,7 @@ from gateway.dialects.wire import (
     read_openai_usage,
 )
 from gateway.money import name_tool
-from gateway.usage import Expected, Reported, count_text
+from gateway.usage import Expected, Reported, count_text, read_count
 
 _CALLERS_CALLS: Final = frozenset(
     {f"{name}_call" for name in ("apply_patch", "computer", "custom_tool", "function")}
@@ -90,3 +90,21 @@ def count_item_text(item: Json) -> int:
             if type(part) is dict:
                 total += count_text(part.get("text"), part.get("refusal"))
     return total
+
+
+def make_usage(usage: Usage) -> Json:
+    """Write a response's usage: the caller is told what is charged."""
+    tokens = usage.tokens
+    details = get_object(usage.reported or {}, "completion_tokens_details")
+    return {
+        "input_tokens": tokens.all_input,
+        "input_tokens_details": {
+            "cached_tokens": tokens.cached_input,
+            "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
+        },
+        "output_tokens": tokens.output,
+        "output_tokens_details": {
+            "reasoning_tokens": read_count(details.get("reasoning_tokens")) or 0
+        },
+        "total_tokens": tokens.total,
+    }

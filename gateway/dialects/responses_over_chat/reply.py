@@ -15,12 +15,12 @@ from gateway.dialects.chat import (
     read_reasoning,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.responses import make_usage
 from gateway.dialects.responses_over_chat.custom import read_input
 from gateway.dialects.responses_over_chat.parts import make_part
 from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
 from gateway.dialects.wire import get_list, get_object, get_text
 from gateway.errors import UndeliverableReply
-from gateway.usage import read_count
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
@@ -186,21 +186,3 @@ def make_call(tool: ToolName, index: int, call_id: str, context: ReplyContext) -
         "name": tool.name,
     }
     return item | {"namespace": tool.namespace} if tool.namespace else item
-
-
-def make_usage(usage: Usage) -> Json:
-    """Write a response's usage: the caller is told what is charged."""
-    tokens = usage.tokens
-    details = get_object(usage.reported or {}, "completion_tokens_details")
-    return {
-        "input_tokens": tokens.all_input,
-        "input_tokens_details": {
-            "cached_tokens": tokens.cached_input,
-            "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
-        },
-        "output_tokens": tokens.output,
-        "output_tokens_details": {
-            "reasoning_tokens": read_count(details.get("reasoning_tokens")) or 0
-        },
-        "total_tokens": tokens.total,
-    }

@@ -68,6 +68,7 @@ from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES as MAX_TRANS
 from gateway.dialects.wire.stream import PICTURE_BYTES as PICTURE_BYTES
 from gateway.dialects.wire.stream import TranslatedStream as TranslatedStream
 from gateway.dialects.wire.stream import read_object as read_object
+from gateway.dialects.wire.upstream_errors import make_failure as make_failure
 from gateway.dialects.wire.upstream_errors import map_status as map_status
 from gateway.dialects.wire.upstream_errors import read_error as read_error
 from gateway.dialects.wire.usage import hide_bill as hide_bill

@@ -177,7 +177,12 @@ class TranslatedStream(EventStream):
 
     @property
     def position(self) -> Json | None:
-        return self._writer.position
+        position = self._writer.position
+        if position is None or not self.delivered:
+            return position
+        metered = self.measure()
+        usage = Usage(metered.tokens, metered.estimated, self._reader.usage)
+        return {**position, "usage": usage}
 
     @property
     def _text_bytes(self) -> int:

@@ -8,6 +8,7 @@ our key or speak of our account there.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,6 +62,16 @@ def read_error(body: object) -> ErrorText:
         _maybe_text(body.get("param")),
         _read_details(body),
     )
+
+
+def make_failure(body: object, unavailable: Collection[str] = ()) -> UpstreamError:
+    """Make the error for one within a reply, in any envelope; `unavailable` are codes of a rush."""
+    said = read_error(body)
+    kind = UpstreamUnavailable if said.code in unavailable else UpstreamError
+    error = kind(said.message or "The upstream answered with an error.")
+    if said.code and _CODE.fullmatch(said.code) and said.code not in _QUOTA_CODES:
+        error.provider_code = said.code
+    return error
 
 
 def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
 from openai.types.responses import ResponseFailedEvent
 
-from gateway.dialects.responses.caller import ResponsesCaller, choose_code
+from gateway.dialects.records import Usage
+from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.wire.fields import MAX_TOKENS_BOUND
 from gateway.errors import (
     BadRequest,
@@ -22,6 +23,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from gateway.money import Tokens
 from tests.dialects.responses.kit import Json, read_events
 
 CALLER = ResponsesCaller()
@@ -149,32 +151,88 @@ def test_pictures_made_earlier_are_counted() -> None:
     assert (request.base64_chars, request.file_tokens) == (8, 3200)
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (InsufficientBalance("m"), "insufficient_quota"),
-        (Overloaded("m"), "server_is_overloaded"),
-        (UpstreamError("m"), "server_error"),
-        (UpstreamTimeout("m"), "server_error"),
-        (UpstreamUnavailable("m"), "server_error"),
-        (InternalError(), "server_error"),
-        (UndeliverableReply("m"), "invalid_prompt"),
-        (BadRequest("m"), "invalid_prompt"),
-        (BadRequest("m", code="context_length_exceeded"), "context_length_exceeded"),
-    ],
+def name_code(error: UpstreamError, code: str) -> UpstreamError:
+    """Add the code of a provider's error in its stream."""
+    error.provider_code = code
+    return error
+
+
+def find_fault(code: str) -> UpstreamError:
+    """Make the error for a code that the reader lets through, as it finds fault with the request."""
+    error = name_code(UpstreamError("m"), code)
+    error.code = code
+    return error
+
+
+CODEX: Final = (
+    {"user-agent": "codex_exec/0.149.0 (Debian 13; x86_64)"},
+    {"originator": "Codex Desktop"},
 )
-def test_the_code_of_a_failure_steers_the_client(error: GatewayError, code: str) -> None:
-    assert choose_code(error) == code
+OTHERS: Final[tuple[Json, ...]] = (
+    {},
+    {"user-agent": "OpenAI/Python 3.54.0", "originator": "not codex"},
+)
+FAILURES: Final[list[tuple[GatewayError, str, str, str]]] = [
+    # error, the code for others, for Codex before the output, and for Codex after it
+    (InsufficientBalance("m"), "insufficient_quota", "insufficient_quota", "insufficient_quota"),
+    (Overloaded("m"), "server_is_overloaded", "server_is_overloaded", "server_is_overloaded"),
+    (UpstreamError("m"), "server_error", "server_error", "invalid_prompt"),
+    (UpstreamTimeout("m"), "server_error", "server_error", "invalid_prompt"),
+    (UpstreamUnavailable("m"), "server_error", "server_error", "invalid_prompt"),
+    (InternalError(), "server_error", "server_error", "invalid_prompt"),
+    (UndeliverableReply("m"), "server_error", "invalid_prompt", "invalid_prompt"),
+    (BadRequest("m"), "invalid_prompt", "invalid_prompt", "invalid_prompt"),
+    (BadRequest("m", code="x"), "x", "x", "invalid_prompt"),
+    (
+        find_fault("context_length_exceeded"),
+        "context_length_exceeded",
+        "context_length_exceeded",
+        "context_length_exceeded",
+    ),
+    (
+        name_code(UpstreamUnavailable("m"), "rate_limit_exceeded"),
+        "rate_limit_exceeded",
+        "server_error",
+        "invalid_prompt",
+    ),
+]
 
 
-def test_a_word_that_the_reader_let_through_is_passed_on() -> None:
-    error = UpstreamError("m")
-    error.code = "context_length_exceeded"
-    assert choose_code(error) == "context_length_exceeded"
+@pytest.mark.parametrize(("error", "other", "before", "after"), FAILURES)
+def test_the_code_of_a_failure_steers_the_client(
+    error: GatewayError, other: str, before: str, after: str
+) -> None:
+    """Codex sends the whole turn again on nearly any code; once it is charged, it must not."""
+    for number, codex in ((2, before), (3, after)):
+        for clients, code in ((OTHERS, other), (CODEX, codex)):
+            for headers in clients:
+                assert fail(error, {"sequence_number": number}, headers)["error"]["code"] == code
+
+
+def fail(error: GatewayError, position: Json, headers: Json | None = None) -> Json:
+    """Return the response that failed where a stream stands."""
+    where = {"response": {"id": "resp_7"}, **position}
+    data = CALLER.render_error_event(error, "request-1", where, headers or {})
+    event = json.loads(data.partition(b"data: ")[2])
+    assert event["sequence_number"] == where["sequence_number"]
+    response: Json = event["response"]
+    return response
+
+
+def test_a_failed_response_has_the_usage_that_is_known() -> None:
+    """The provider's own as it stands in the stream, or what a translated one is charged for."""
+    told = {"input_tokens": 5, "output_tokens": 3}
+    told_in = {"response": {"id": "resp_7", "usage": told}, "sequence_number": 4}
+    assert fail(UpstreamError("m"), told_in)["usage"] == told
+    charged = Usage(Tokens(5, 4, 1, 3), estimated=True, reported=None)
+    usage = fail(UpstreamError("m"), {"sequence_number": 4, "usage": charged})["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (10, 3, 13)
+    assert "usage" not in fail(UpstreamError("m"), {"sequence_number": 4})
 
 
 def test_an_error_before_any_event_is_a_stream_of_its_own() -> None:
-    created, failed = read_events(CALLER.render_error_event(UpstreamError("m"), "request-1", None))
+    data = CALLER.render_error_event(UpstreamError("m"), "request-1", None, {})
+    created, failed = read_events(data)
     assert (created["type"], failed["type"]) == ("response.created", "response.failed")
     assert created["response"]["id"] == failed["response"]["id"] == "resp_request-1"
     assert failed["response"]["error"] == {"code": "server_error", "message": "m"}
@@ -184,28 +242,9 @@ def test_an_error_before_any_event_is_a_stream_of_its_own() -> None:
 
 def test_an_error_continues_the_stream_where_it_stands() -> None:
     position = {"response": {"id": "resp_7", "model": "our/model"}, "sequence_number": 0}
-    [failed] = read_events(CALLER.render_error_event(UpstreamError("m"), "request-1", position))
-    response = failed["response"]
+    response = fail(UpstreamError("m"), position)
     assert (response["id"], response["model"], response["status"]) == (
         "resp_7",
         "our/model",
         "failed",
     )
-
-
-@pytest.mark.parametrize(
-    ("error", "number", "code"),
-    [
-        (UpstreamError("m"), 2, "server_error"),
-        (UpstreamError("m"), 3, "invalid_prompt"),
-        (Overloaded("m"), 3, "server_is_overloaded"),
-        (InsufficientBalance("m"), 3, "insufficient_quota"),
-    ],
-)
-def test_no_turn_is_sent_again_once_output_was_delivered(
-    error: GatewayError, number: int, code: str
-) -> None:
-    position = {"response": {"id": "resp_7"}, "sequence_number": number}
-    data = CALLER.render_error_event(error, "request-1", position)
-    failed = json.loads(data.partition(b"data: ")[2])
-    assert (failed["sequence_number"], failed["response"]["error"]["code"]) == (number, code)

@@ -38,6 +38,7 @@ class TinyCaller:
         error: GatewayError,
         request_id: str,
         position: Json | None,  # noqa: ARG002 - the protocol's
+        headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
     ) -> bytes:
         return b"data: " + self.render_error(error, request_id) + b"\n\n"
 

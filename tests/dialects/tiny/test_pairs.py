@@ -208,7 +208,7 @@ def test_an_error_upstream_is_a_failure_in_the_callers_words(caller: str, upstre
     assert (played.complete, played.failure) == (False, "said upstream")
     before = play(exchange.open_stream(make_context()), [begun])
     assert played.out == before.out
-    event = exchange.caller.render_error_event(UpstreamError("m"), "request-1", None)
+    event = exchange.caller.render_error_event(UpstreamError("m"), "request-1", None, {})
     assert event.endswith(b"\n\n")
     assert exchange.caller.render_error(UpstreamError("m"), "request-1") in event
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.dialects.wire.upstream_errors import (
     MAX_MESSAGE_CHARS,
     ErrorText,
+    make_failure,
     map_status,
     read_error,
 )
@@ -159,3 +160,23 @@ def test_a_conversation_that_is_not_held_is_the_callers_to_send(status: int) -> 
     error = map_status(status, body, None)
     assert isinstance(error, ThreadNotFound)
     assert (error.message, error.detail_code) == ("no such thread", "thread_not_found")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "told"),
+    [
+        ("rate_limit_exceeded", UpstreamUnavailable, "rate_limit_exceeded"),
+        ("server_error", UpstreamError, "server_error"),
+        ("insufficient_quota", UpstreamError, None),
+        ("Bearer sk-1 is no key", UpstreamError, None),
+        (None, UpstreamError, None),
+    ],
+)
+def test_a_failure_within_a_reply_has_the_providers_word(
+    code: str | None, kind: type[UpstreamError], told: str | None
+) -> None:
+    """But neither a text nor how our account there stands."""
+    body = {"error": {"message": "m", "code": code}}
+    failure = make_failure(body, {"rate_limit_exceeded"})
+    assert (type(failure), failure.message, failure.provider_code) == (kind, "m", told)
+    assert failure.code == kind.chat_code
