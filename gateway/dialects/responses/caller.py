@@ -149,7 +149,7 @@ def _check_input(held: Any, files: fields.Files) -> None:
 def _check_item(where: str, item: Json, files: fields.Files) -> None:
     kind, role = item.get("type"), item.get("role")
     if kind == "item_reference" or (kind is None and role is None and "id" in item):
-        raise _refuse_state(where, "an item of an earlier response")
+        raise _refuse_reference(where)
     if kind is None or kind == "message":
         _check_message(where, item)
     elif type(kind) is not str:
@@ -199,6 +199,17 @@ def _refuse_state(name: str, what: str) -> BadRequest:
     return BadRequest(
         f"Unsupported parameter: '{name}' asks for {what}, and this gateway keeps no state: send "
         "the whole conversation as 'input', with 'store: false'.",
+        param=name,
+        code="unsupported_parameter",
+    )
+
+
+def _refuse_reference(name: str) -> BadRequest:
+    """Make the error for an item that is named by its id: one SDK does so unless it is told not to."""
+    return BadRequest(
+        f"Unsupported parameter: '{name}' refers to an item of an earlier response, and this gateway "
+        "keeps none: send the item itself. Vercel's AI SDK does so with `providerOptions.openai."
+        "store: false`; without it, each step of a tool loop sends ids in place of earlier items.",
         param=name,
         code="unsupported_parameter",
     )

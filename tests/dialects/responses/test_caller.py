@@ -77,14 +77,20 @@ def test_what_clients_send_is_taken(fields: Json) -> None:
         ({"conversation": "conv_1"}, "conversation"),
         ({"background": True}, "background"),
         ({"prompt": {"id": "p"}}, "prompt"),
-        ({"input": [USER, {"type": "item_reference", "id": "msg_1"}]}, "input[1]"),
-        ({"input": [{"id": "msg_1"}]}, "input[0]"),
     ],
 )
 def test_what_refers_to_state_is_refused_and_told_what_to_send(fields: Json, param: str) -> None:
     refusal = refuse(**fields)
     assert (refusal.status, refusal.param, refusal.code) == (400, param, "unsupported_parameter")
     assert STATE in refusal.message
+
+
+@pytest.mark.parametrize("kind", [{"type": "item_reference"}, {}])
+def test_a_reference_is_refused_and_the_setting_named_that_sends_items(kind: Json) -> None:
+    refusal = refuse(input=[USER, {"id": "msg_1", **kind}])
+    assert (refusal.param, refusal.code) == ("input[1]", "unsupported_parameter")
+    assert "`providerOptions.openai.store: false`" in refusal.message
+    assert refusal.message.startswith("Unsupported parameter: 'input[1]' refers to an item")
 
 
 @pytest.mark.parametrize(
