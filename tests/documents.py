@@ -138,19 +138,55 @@ def describe_fields() -> str:
         "| fields | carried over | accepted and left out | refused unless at their default |",
         "|---|---|---|---|",
     ]
-    for direction, module in _TRANSLATORS.items():
-        columns = (module.CARRIED | module.PASSED, module.DROPPED, set(module.REFUSED))
+    for (caller, upstream), columns in FIELDS.items():
         cells = (", ".join(f"`{name}`" for name in sorted(column)) for column in columns)
-        lines.append(f"| {direction} | {' | '.join(cells)} |")
+        lines.append(f"| {caller} → {upstream} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-_TRANSLATORS: Final[Mapping[str, ModuleType]] = {
-    "chat → messages": to_messages_request,
-    "chat → responses": to_responses_request,
-    "messages → chat": to_chat_request,
-    "responses → chat": from_responses_request,
+Columns = tuple[frozenset[str], ...]
+"""Fields that are carried over, that are left out, and that are refused."""
+
+
+def _read_columns(module: ModuleType) -> Columns:
+    return module.CARRIED | module.PASSED, module.DROPPED, frozenset(module.REFUSED)
+
+
+def _join_columns(outer: ModuleType, inner: Columns) -> Columns:
+    """Join the columns of a translation to chat with those of one from chat, which may end a way."""
+    carried, *ends = _read_columns(outer)
+    for at, column in enumerate(inner[1:]):
+        ended = {name for name in carried if _name_in_chat(outer, name) <= column}
+        carried, ends[at] = carried - ended, ends[at] | ended
+    return carried, *ends
+
+
+def _name_in_chat(module: ModuleType, field: str) -> set[str]:
+    """Return the fields of chat that a caller's field becomes."""
+    made = {
+        name
+        for name, theirs in module.NAMES.items()
+        if field in {one.partition(".")[0] for one in theirs}
+    }
+    return made or {field}
+
+
+_FROM_CHAT: Final = {
+    "messages": _read_columns(to_messages_request),
+    "responses": _read_columns(to_responses_request),
 }
+_TO_CHAT: Final = {"messages": to_chat_request, "responses": from_responses_request}
+FIELDS: Final[Mapping[tuple[str, str], Columns]] = {
+    **{("chat", upstream): columns for upstream, columns in _FROM_CHAT.items()},
+    **{(caller, "chat"): _read_columns(module) for caller, module in _TO_CHAT.items()},
+    **{
+        (caller, upstream): _join_columns(module, _FROM_CHAT[upstream])
+        for caller, module in _TO_CHAT.items()
+        for upstream in _FROM_CHAT
+        if caller != upstream
+    },
+}
+"""Keys are the caller's dialect and the provider's."""
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "configuration": describe_settings,
     "endings": describe_endings,

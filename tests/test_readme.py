@@ -19,6 +19,7 @@ import pytest
 from gateway.cli.grammar import GROUPS, VERBS
 from gateway.cli.parser import make_parser
 from gateway.config import load_config
+from gateway.dialects import UPSTREAMS
 from gateway.errors import GatewayError
 from gateway.ledger import Receipt, describe_receipt
 from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
@@ -46,6 +47,15 @@ def test_readme_links_every_document_and_the_package_has_them() -> None:
         assert f"({path.relative_to(ROOT).as_posix()})" in TEXT
         inside = path.relative_to(ROOT / "gateway").as_posix()
         assert any(fnmatch(inside, pattern) for pattern in patterns)
+
+
+def test_the_headers_that_pass_are_named() -> None:
+    """And no other one is said to pass."""
+    text = (FOLDER / "formats.md").read_text(encoding="utf-8")
+    named = re.search(r"Of the caller's headers (.*?) go to the provider", text, re.DOTALL)
+    assert named is not None
+    passed = {name for one in UPSTREAMS.values() for name in one.passed_headers}
+    assert set(re.findall(r"`([^`]+)`", named[1])) == passed
 
 
 def test_the_command_that_tests_is_near_the_one_that_runs() -> None:

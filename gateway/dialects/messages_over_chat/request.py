@@ -38,11 +38,13 @@ DROPPED: Final = frozenset(
 """Advice to the upstream, accepted and left out. Of `thread` only the wish for a new one is."""
 
 REFUSED: Final = {
-    "container": "a container",
-    "mcp_servers": "a server that the vendor calls itself",
-    "top_k": "this sampling field",
+    "container": ("a container", None),
+    "mcp_servers": ("a server that the vendor calls itself", None),
+    "speed": ("a speed other than 'standard'", "standard"),
+    "top_k": ("this sampling field", None),
 }
-"""Fields without a counterpart. Null, or an empty list of servers, asks for nothing."""
+"""Fields without a counterpart: what they are, and the value that asks for nothing, as null and what
+is empty always do."""
 
 NAMES: Final = {
     "max_completion_tokens": ("max_tokens",),
@@ -65,8 +67,9 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the chat request. Raises BadRequest, naming the field that cannot be carried over."""
     marked = "cache_control" in target.takes
     given, body = request.body, (MarkedField if marked else MessagesField)(request.body)
-    for name, what in REFUSED.items():
-        if name in given and name not in target.takes and not is_default(given[name]):
+    for name, (what, default) in REFUSED.items():
+        asks = not is_default(given.get(name)) and given[name] != default
+        if asks and name not in target.takes:
             raise body[name].refuse_field(what)
     body.check_known(_KNOWN)
     _check_thread(body["thread"])
@@ -136,12 +139,6 @@ def _check_thinking(body: MessagesField) -> Json:
     return {}
 
 
-def _check_speed(body: MessagesField) -> Json:
-    if body.get("speed") != "standard":
-        raise body["speed"].refuse_field("a speed other than 'standard'")
-    return {}
-
-
 _TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
     "stop_sequences": _translate_stop,
     "tools": translate_tools,
@@ -149,7 +146,6 @@ _TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
     "metadata": _translate_metadata,
     "output_config": _translate_output_config,
     "thinking": _check_thinking,
-    "speed": _check_speed,
 }
 
 PASSED: Final = frozenset({"temperature", "top_p"})
