@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from gateway.dialects import CALLERS, EXCHANGES, Target
+from gateway.dialects.responses_over_chat.request import SHARED
 from gateway.errors import BadRequest
 from tests.documents import FIELDS
 
@@ -53,7 +54,7 @@ SAMPLES: Final[Json] = {
     "tools": [],
 }
 """A value of each field that asks for something; any object where none is listed."""
-TARGET: Final = Target("theirs")
+TARGET: Final = Target("theirs", takes=SHARED)
 CASES: Final = [
     (*pair, fate, name)
     for pair, columns in FIELDS.items()
