@@ -129,11 +129,14 @@ def _make_item_events(item: Json, place: Json) -> list[Json]:
             place = place | {"content_index": 0}
             inner = _make_part_events("response.content_part", "response.output_text", part, place)
         case "reasoning":
-            (part,) = item["summary"]
             opened = item | {"summary": []}
             place = place | {"summary_index": 0}
             kinds = ("response.reasoning_summary_part", "response.reasoning_summary_text")
-            inner = _make_part_events(*kinds, part, place)
+            inner = [
+                event
+                for part in item["summary"]
+                for event in _make_part_events(*kinds, part, place)
+            ]
         case _:
             opened = item | {"arguments": "", "status": "in_progress"}
             name = "response.function_call_arguments"

@@ -1,0 +1,253 @@
+"""Agents: callers that keep a conversation as their SDK keeps it, and answer the calls of a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.agents.vendors.base import TOOL, Thinking
+from tests.support.chat import split_events
+from tests.support.client import Reply
+from tests.support.messages import read_events
+from tests.support.process import CHAT, MESSAGES, RESPONSES, GatewayProcess
+from tests.support.replies import Json
+from tests.support.told import ToolCall
+
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+DESCRIPTION: Final = "Tell the weather in a city."
+QUESTIONS: Final = ("How is the weather in Köln, Oslo and Bergen?", "And what did you learn?")
+MAX_TOKENS: Final = 8000
+EFFORT: Final = "high"
+
+
+def run_tool(call: ToolCall) -> str:
+    assert call.name == TOOL
+    return f"sunny in {call.arguments['city']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the model said in a turn, as the caller reads it."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+class Agent:
+    """A caller of one dialect by raw JSON. Its SDK overrides `send`."""
+
+    dialect: str
+    keeps = True
+    """Whether it returns all that it got: if not, only an id can carry what a vendor wants back."""
+
+    def __init__(self, gateway: GatewayProcess, key: str, *, stream: bool) -> None:
+        self.gateway = gateway
+        self.key = key
+        self.stream = stream
+        self.history: list[Any] = []
+
+    def ask(self, text: str) -> None:
+        self.history.append({"role": "user", "content": text})
+
+    def answer(self, said: Said) -> None:
+        """Append the results of all calls."""
+        raise NotImplementedError
+
+    def write(self, model: str, thinking: Thinking) -> Json:
+        """Write a request; `thinking` is how a caller who knows the model makes it think."""
+        raise NotImplementedError
+
+    async def send(self, body: Json) -> Any:
+        """Return the whole reply."""
+        raise NotImplementedError
+
+    def keep(self, whole: Any) -> Said:
+        """Append a reply to the history."""
+        raise NotImplementedError
+
+    async def post(self, path: str, body: Json) -> Reply:
+        reply = await self.gateway.post(path, self.key, body | {"stream": self.stream})
+        assert (reply.status, reply.body) == (200, reply.body)
+        return reply
+
+    async def close(self) -> None: ...
+
+
+class ChatAgent(Agent):
+    """It writes the assistant's turn anew, as most users do: role, content and calls."""
+
+    dialect = "chat"
+    keeps = False
+
+    def answer(self, said: Said) -> None:
+        self.history += [
+            {"role": "tool", "tool_call_id": call.id, "content": run_tool(call)}
+            for call in said.calls
+        ]
+
+    def write(self, model: str, thinking: Thinking) -> Json:
+        function = {"name": TOOL, "description": DESCRIPTION, "parameters": SCHEMA}
+        tools = [{"type": "function", "function": function}]
+        body: Json = {"model": model, "messages": self.history, "tools": tools}
+        return body | ({"reasoning_effort": EFFORT} if thinking else {})
+
+    async def send(self, body: Json) -> Any:
+        reply = await self.post(CHAT, body)
+        if not self.stream:
+            return reply.json["choices"][0]["message"]
+        *chunks, done = split_events(reply.body)
+        assert done == b"[DONE]"
+        return gather(json.loads(one) for one in chunks)
+
+    def keep(self, whole: Any) -> Said:
+        calls = [
+            {name: call[name] for name in ("id", "type", "function")}
+            for call in whole.get("tool_calls") or []
+        ]
+        message = {"role": "assistant", "content": whole["content"]}
+        self.history.append(message | ({"tool_calls": calls} if calls else {}))
+        return read_message(whole)
+
+
+def gather(chunks: Any) -> Json:
+    """Put a message together as users of OpenAI's SDK do: text, and calls by their index."""
+    text, calls = "", dict[int, Json]()
+    for choice in (choice for chunk in chunks for choice in chunk["choices"]):
+        text += choice["delta"].get("content") or ""
+        for part in choice["delta"].get("tool_calls") or []:
+            function = part.get("function") or {}
+            call = calls.setdefault(
+                part["index"],
+                {"id": "", "type": "function", "function": {"name": "", "arguments": ""}},
+            )
+            call["id"] = part.get("id") or call["id"]
+            call["function"]["name"] += function.get("name") or ""
+            call["function"]["arguments"] += function.get("arguments") or ""
+    message = {"role": "assistant", "content": text or None}
+    return message | ({"tool_calls": [*calls.values()]} if calls else {})
+
+
+def read_message(message: Json) -> Said:
+    calls = tuple(
+        ToolCall(one["id"], one["function"]["name"], json.loads(one["function"]["arguments"]))
+        for one in message.get("tool_calls") or []
+    )
+    return Said(message["content"] or "", calls)
+
+
+class WholeChatAgent(ChatAgent):
+    """It returns the message as it came, vendors' members and all."""
+
+    keeps = True
+
+    def keep(self, whole: Any) -> Said:
+        self.history.append(whole)
+        return read_message(whole)
+
+
+class MessagesAgent(Agent):
+    dialect = "messages"
+
+    def answer(self, said: Said) -> None:
+        results = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": run_tool(call)}
+            for call in said.calls
+        ]
+        self.history.append({"role": "user", "content": results})
+
+    def write(self, model: str, thinking: Thinking) -> Json:
+        tools = [{"name": TOOL, "description": DESCRIPTION, "input_schema": SCHEMA}]
+        body = {"model": model, "messages": self.history, "max_tokens": MAX_TOKENS, "tools": tools}
+        if thinking == "enabled":
+            return body | {"thinking": {"type": "enabled", "budget_tokens": MAX_TOKENS // 2}}
+        return body | {"thinking": {"type": "adaptive"}, "output_config": {"effort": EFFORT}}
+
+    async def send(self, body: Json) -> Any:
+        reply = await self.post(MESSAGES, body)
+        return gather_blocks(read_events(reply.body)) if self.stream else reply.json["content"]
+
+    def keep(self, whole: Any) -> Said:
+        self.history.append({"role": "assistant", "content": whole})
+        return read_blocks(whole)
+
+
+def gather_blocks(events: Sequence[Json]) -> list[Json]:
+    """Put the blocks of a stream together as Anthropic's SDK does."""
+    blocks: list[Json] = []
+    for event in events:
+        match event:
+            case {"type": "content_block_start", "content_block": block}:
+                blocks.append(block)
+            case {"delta": {"type": "input_json_delta", "partial_json": part}}:
+                blocks[-1]["json"] = blocks[-1].get("json", "") + part
+            case {"delta": {"type": "signature_delta", "signature": signature}}:
+                blocks[-1]["signature"] = signature
+            case {"type": "content_block_delta", "delta": {"type": kind, **rest}}:
+                name = kind.removesuffix("_delta")
+                blocks[-1][name] += rest[name]
+            case _:
+                pass
+    assert events[-1]["type"] == "message_stop"
+    for block in blocks:
+        if arguments := block.pop("json", None):
+            block["input"] = json.loads(arguments)
+    return blocks
+
+
+def read_blocks(blocks: Sequence[Json]) -> Said:
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    calls = (block for block in blocks if block["type"] == "tool_use")
+    return Said(text, tuple(ToolCall(one["id"], one["name"], one["input"]) for one in calls))
+
+
+class ResponsesAgent(Agent):
+    """It returns all items of the output, and asks for nothing beside the effort."""
+
+    dialect = "responses"
+
+    def answer(self, said: Said) -> None:
+        self.history += [
+            {"type": "function_call_output", "call_id": call.id, "output": run_tool(call)}
+            for call in said.calls
+        ]
+
+    def write(self, model: str, thinking: Thinking) -> Json:
+        del thinking
+        function = {"name": TOOL, "description": DESCRIPTION, "parameters": SCHEMA}
+        return {
+            "model": model,
+            "input": self.history,
+            "max_output_tokens": MAX_TOKENS,
+            "reasoning": {"effort": EFFORT, "summary": "auto"},
+            "tools": [{"type": "function", "strict": True, **function}],
+        }
+
+    async def send(self, body: Json) -> Any:
+        reply = await self.post(RESPONSES, body)
+        if not self.stream:
+            return reply.json["output"]
+        events = read_events(reply.body)
+        items = [one["item"] for one in events if one["type"] == "response.output_item.done"]
+        assert events[-1]["type"] == "response.completed"
+        assert items == events[-1]["response"]["output"]
+        return items
+
+    def keep(self, whole: Any) -> Said:
+        self.history += whole
+        return read_items(whole)
+
+
+def read_items(items: Sequence[Json]) -> Said:
+    texts = (part["text"] for one in items if one["type"] == "message" for part in one["content"])
+    calls = (one for one in items if one["type"] == "function_call")
+    return Said(
+        "".join(texts),
+        tuple(ToolCall(one["call_id"], one["name"], json.loads(one["arguments"])) for one in calls),
+    )

@@ -1,0 +1,105 @@
+"""What all scripted vendors have in common: the conversation that they play, and how they refuse.
+
+A vendor keeps nothing between two requests. What it wants back is computed from the ids of its own
+calls, so it knows its turns in any history.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from tests.support.config import Dialect
+from tests.support.replies import Json, json_reply
+from tests.support.upstream import Script
+
+STEPS: Final = (("Köln", "Oslo"), ("Bergen",))
+"""The cities that a vendor asks for in each turn with calls; then it tells what it has learned."""
+TOOL: Final = "weather"
+OPENING: Final = "I look."
+"""The words beside the first calls."""
+
+Thinking = Literal["", "adaptive", "enabled"]
+
+
+class Refused(Exception):
+    """A vendor's refusal, as it goes over the wire."""
+
+    def __init__(self, message: str, script: Script) -> None:
+        super().__init__(message)
+        self.script = script
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    script: Script
+    recalled: int = 0
+    """How many turns with calls came back with all that the vendor gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """A vendor's habit, and the settings by which an operator serves it."""
+
+    name: str
+    dialect: Dialect
+    answer: Callable[[Json], Answer]
+    """Raises Refused."""
+    provider: str = ""
+    model: str = ""
+    thinking: Thinking = ""
+    """How callers who know the model ask it to think; it does so by itself where this is empty."""
+
+
+def refuse(message: str, *, param: str | None = None, code: str | None = None) -> Refused:
+    """Refuse in the envelope of OpenAI and of those that imitate it."""
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return Refused(message, json_reply({"error": error}, 400))
+
+
+def seal(vendor: str, *parts: object) -> str:
+    """Make what only this vendor can have made: base64 of the length that vendors send."""
+    name = " ".join(map(str, (vendor, *parts)))
+    digests = [hashlib.sha512(f"{name} {number}".encode()).digest() for number in range(5)]
+    return base64.b64encode(b"".join(digests)).decode()
+
+
+def digest(vendor: str, *parts: object, length: int = 24) -> str:
+    return hashlib.sha256(seal(vendor, *parts).encode()).hexdigest()[:length]
+
+
+def think(step: int) -> str:
+    return f"Which cities are left in step {step}?"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An assistant's turn with calls, and the results that came back for them."""
+
+    ids: tuple[str, ...]
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    whole: Any
+    """What the caller returned of it: a message, or a list of blocks or items."""
+
+    def tell(self) -> list[str]:
+        cities = [json.loads(one)["city"] for one in self.arguments]
+        return [f"{city}: {result}" for city, result in zip(cities, self.results, strict=True)]
+
+
+def summarise(turns: Sequence[Turn]) -> str:
+    """Make the last words from all results, so that a lost or swapped one shows."""
+    return "; ".join(line for turn in turns for line in turn.tell())
+
+
+def arguments_of(city: str) -> Json:
+    return {"city": city}
+
+
+def find_steps(make_id: Callable[[int, int], str]) -> Mapping[str, int]:
+    """Map the first call's id of each of the vendor's turns to the turn's number."""
+    return {make_id(step, 0): step for step in range(len(STEPS))}

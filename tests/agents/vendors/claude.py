@@ -1,0 +1,220 @@
+"""Anthropic's models: adaptive thinking, thinking with a budget, redacted thinking, and 4.7 or later."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from tests.agents.vendors.base import (
+    OPENING,
+    STEPS,
+    TOOL,
+    Answer,
+    Refused,
+    Thinking,
+    Turn,
+    Vendor,
+    arguments_of,
+    digest,
+    seal,
+    summarise,
+    think,
+)
+from tests.support import messages
+from tests.support.replies import Json, dumps, json_reply, sse_reply
+
+ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+LAST: Final = len(STEPS)
+SAMPLING: Final = ("temperature", "top_p", "top_k")
+MIN_BUDGET_TOKENS: Final = 1024
+DOCS: Final = "https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
+
+
+def refuse(message: str) -> Refused:
+    error = {"type": "invalid_request_error", "message": message}
+    return Refused(message, json_reply({"type": "error", "error": error}, 400))
+
+
+@dataclass(frozen=True, slots=True)
+class Claude:
+    """A model: the mode of thinking that it takes, and what it makes of its thoughts."""
+
+    name: str
+    mode: Thinking
+    redacts: bool = False
+    samples: bool = True
+    """Whether it takes a temperature."""
+
+    def answer(self, request: Json) -> Answer:
+        self._check_request(request)
+        dialogue = [(one["role"], _read_blocks(one["content"])) for one in request["messages"]]
+        self._check_thoughts(request, dialogue)
+        _check_calls(dialogue)
+        turns = _read_turns(dialogue)
+        content = self._make_content(turns, thinks=_thinks(request))
+        stop = "tool_use" if len(turns) < LAST else "end_turn"
+        if request.get("stream"):
+            events = messages.frames(messages.make_events(content, stop=stop))
+            script = sse_reply(events, done=False)
+        else:
+            script = json_reply(messages.make_message(content, stop=stop))
+        return Answer(script, sum(map(self._is_whole, turns)))
+
+    def _check_request(self, request: Json) -> None:
+        """Refuse by the parameters alone.
+
+        Forced tools: mastra#7507, oh-my-pi#341. Sampling: pr-agent#2456, BoltAI#410. Modes of
+        thinking: Everywhere#410, pensarai/apex#890.
+        """
+        mode = (request.get("thinking") or {}).get("type", "disabled")
+        forced = (request.get("tool_choice") or {}).get("type") in {"any", "tool"}
+        if mode != "disabled" and forced:
+            raise refuse("Thinking may not be enabled when tool_choice forces tool use.")
+        if mode == "adaptive" and self.mode == "enabled":
+            raise refuse("adaptive thinking is not supported on this model")
+        if mode == "enabled" and not self.samples:
+            raise refuse(
+                '"thinking.type.enabled" is not supported for this model. Use '
+                '"thinking.type.adaptive" and "output_config.effort" to control thinking behavior.'
+            )
+        if mode == "enabled" and request["max_tokens"] <= request["thinking"]["budget_tokens"]:
+            raise refuse("`max_tokens` must be greater than `thinking.budget_tokens`.")
+        if self.mode == "enabled" and (request.get("output_config") or {}).get("effort"):
+            raise refuse("This model does not support the effort parameter.")
+        for name in SAMPLING:
+            if name in request and not self.samples:
+                raise refuse(f"`{name}` is deprecated for this model.")
+
+    def _check_thoughts(self, request: Json, dialogue: list[tuple[str, list[Json]]]) -> None:
+        """Refuse foreign thoughts, and with a budget a turn with calls that begins without one.
+
+        Signatures: claude-code#10627. Redacted data: microsoft/vscode#320196. The beginning:
+        Roo-Code#10351, zed#33317, openai-agents-python#678.
+        """
+        for place, (_, blocks) in enumerate(dialogue):
+            for number, block in enumerate(blocks):
+                self._check_thought(f"messages.{place}.content.{number}", block)
+        if (request.get("thinking") or {}).get("type") != "enabled":
+            return
+        for (place, (role, blocks)), (_, (_, after)) in pairwise(enumerate(dialogue)):
+            is_open = place == len(dialogue) - 2 and after[0]["type"] == "tool_result"
+            kind = blocks[0]["type"]
+            if role == "assistant" and is_open and "thinking" not in kind:
+                raise refuse(
+                    f"messages.{place}.content.0.type: Expected `thinking` or `redacted_thinking`, "
+                    f"but found `{kind}`. When `thinking` is enabled, a final `assistant` message "
+                    "must start with a thinking block (preceeding the lastmost set of `tool_use` "
+                    "and `tool_result` blocks). We recommend you include thinking blocks from "
+                    "previous turns. To avoid this requirement, disable `thinking`. Please consult "
+                    f"our documentation at {DOCS}"
+                )
+
+    def _check_thought(self, where: str, block: Json) -> None:
+        made = [self._think(step) for step in range(LAST + 1)]
+        match block["type"]:
+            case "thinking" if block not in made:
+                raise refuse(f"{where}: Invalid `signature` in `thinking` block")
+            case "redacted_thinking" if block not in made:
+                raise refuse(f"{where}: Invalid `data` in `redacted_thinking` block")
+            case "text" if not block["text"].strip():
+                raise refuse("messages: text content blocks must contain non-whitespace text")
+
+    def _think(self, step: int) -> Json:
+        if self.redacts:
+            return {"type": "redacted_thinking", "data": seal(self.name, step)}
+        return {
+            "type": "thinking",
+            "thinking": think(step),
+            "signature": seal(self.name, step),
+        }
+
+    def _make_id(self, step: int, number: int, *, thinks: bool) -> str:
+        return f"toolu_{digest(self.name, step, number, thinks)}"
+
+    def _make_content(self, turns: list[Turn], *, thinks: bool) -> list[Json]:
+        step = min(len(turns), LAST)
+        thoughts = [self._think(step)] if thinks else []
+        if step == LAST:
+            return [*thoughts, messages.text(summarise(turns))]
+        words = [messages.text(OPENING)] if step == 0 else []
+        calls = [
+            messages.call(self._make_id(step, number, thinks=thinks), TOOL, arguments_of(city))
+            for number, city in enumerate(STEPS[step])
+        ]
+        return [*thoughts, *words, *calls]
+
+    def _is_whole(self, turn: Turn) -> bool:
+        """Return whether a turn has the thought that was given with it, if there was one."""
+        for step in range(LAST):
+            for thinks in (False, True):
+                if turn.ids[0] == self._make_id(step, 0, thinks=thinks):
+                    return not thinks or self._think(step) in turn.whole
+        return False
+
+
+def _thinks(request: Json) -> bool:
+    return (request.get("thinking") or {}).get("type") in {"adaptive", "enabled"}
+
+
+def _read_blocks(content: Any) -> list[Json]:
+    return [messages.text(content)] if isinstance(content, str) else content
+
+
+def _check_calls(dialogue: list[tuple[str, list[Json]]]) -> None:
+    """Refuse calls and results that do not fit: maximhq/bifrost#5097, Anthropic's guide to tools."""
+    after: list[tuple[str, list[Json]]] = [*dialogue[1:], ("user", [])]
+    before: set[str] = set()
+    for place, ((_, blocks), (_, following)) in enumerate(zip(dialogue, after, strict=True)):
+        for number, block in enumerate(blocks):
+            if block["type"] == "tool_result" and block["tool_use_id"] not in before:
+                raise refuse(
+                    f"messages.{place}.content.{number}: unexpected `tool_use_id` found in "
+                    f"`tool_result` blocks: {block['tool_use_id']}. Each `tool_result` block must "
+                    "have a corresponding `tool_use` block in the previous message."
+                )
+            if block["type"] == "tool_use" and not ID.fullmatch(block["id"]):
+                raise refuse(
+                    f"messages.{place}.content.{number}.tool_use.id: String should match pattern "
+                    "'^[a-zA-Z0-9_-]+$'"
+                )
+        before = {block["id"] for block in blocks if block["type"] == "tool_use"}
+        given = {one["tool_use_id"] for one in following if one["type"] == "tool_result"}
+        if before - given:
+            raise refuse(
+                f"messages.{place}: `tool_use` ids were found without `tool_result` blocks "
+                f"immediately after: {', '.join(sorted(before - given))}. Each `tool_use` block "
+                "must have a corresponding `tool_result` block in the next message."
+            )
+
+
+def _read_turns(dialogue: list[tuple[str, list[Json]]]) -> list[Turn]:
+    turns = []
+    for (_, blocks), (_, after) in pairwise(dialogue):
+        calls = [block for block in blocks if block["type"] == "tool_use"]
+        results = {one.get("tool_use_id"): _read_text(one.get("content")) for one in after}
+        if calls:
+            ids = tuple(one["id"] for one in calls)
+            arguments = tuple(dumps(one["input"]).decode() for one in calls)
+            turns.append(Turn(ids, arguments, tuple(results[one] for one in ids), blocks))
+    return turns
+
+
+def _read_text(content: Any) -> str:
+    return "".join(one["text"] for one in _read_blocks(content or []))
+
+
+def _serve(claude: Claude, model: str) -> Vendor:
+    return Vendor(claude.name, "messages", claude.answer, model=model, thinking=claude.mode)
+
+
+CLAUDES: Final = (
+    _serve(Claude("claude-adaptive", "adaptive"), 'reasoning = "effort"'),
+    _serve(Claude("claude-budget", "enabled"), 'reasoning = "budget"'),
+    _serve(Claude("claude-redacted", "enabled", redacts=True), 'reasoning = "budget"'),
+    _serve(
+        Claude("claude-4-8", "adaptive", samples=False),
+        'reasoning = "effort"\nleave_out = ["temperature", "top_p"]',
+    ),
+)

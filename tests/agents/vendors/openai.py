@@ -1,0 +1,241 @@
+"""OpenAI's reasoning models: stateless Responses, and chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
+
+from tests.agents.vendors.base import (
+    OPENING,
+    STEPS,
+    TOOL,
+    Answer,
+    Turn,
+    Vendor,
+    arguments_of,
+    digest,
+    find_steps,
+    refuse,
+    seal,
+    summarise,
+    think,
+)
+from tests.support import responses
+from tests.support.replies import Json, json_reply, sse_reply
+
+NAME: Final = "openai-responses"
+ENCRYPTED: Final = "reasoning.encrypted_content"
+FIELDS: Final = {*ResponseCreateParamsBase.__annotations__, "stream"}
+MAX_CALL_ID_CHARS: Final = 64
+MIN_OUTPUT_TOKENS: Final = 16
+PREFIXES: Final = {"reasoning": "rs", "function_call": "fc", "message": "msg"}
+
+
+def _make_id(step: int, number: int) -> str:
+    return f"call_{digest(NAME, step, number)}"
+
+
+STEP_OF: Final = find_steps(_make_id)
+LAST: Final = len(STEPS)
+SEALED: Final = {f"gAAAA{seal(NAME, step)}": step for step in range(LAST + 1)}
+SEALS: Final = {step: sealed for sealed, step in SEALED.items()}
+
+
+def _name(kind: str, step: int, number: int = 0) -> str:
+    """Make the id of an item, which tells the reasoning item that it needs."""
+    return f"{kind}_{digest(NAME, 'item', step)}{number:02}"
+
+
+def answer(request: Json) -> Answer:
+    items = _read_items(request)
+    _check_request(request)
+    for place, item in enumerate(items):
+        _check_item(request, items, place, item)
+    turns = _read_turns(items)
+    output = _make_output(request, turns)
+    write = _stream if request.get("stream") else _reply
+    return Answer(write(output), sum(map(_is_whole, turns)))
+
+
+def _read_items(request: Json) -> list[Json]:
+    given = request["input"]
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def _check_request(request: Json) -> None:
+    """Refuse what the parameters alone forbid.
+
+    The limit: vectorize-io/hindsight#58. The sampling: OpenAI's guide to GPT-5.
+    """
+    for name in request.keys() - FIELDS:
+        raise refuse(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
+    limit = request.get("max_output_tokens")
+    if limit is not None and limit < MIN_OUTPUT_TOKENS:
+        raise refuse(
+            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but "
+            f"got {limit} instead.",
+            param="max_output_tokens",
+            code="integer_below_min_value",
+        )
+    for name in ("temperature", "top_p"):
+        if request.get(name) not in (None, 1):
+            raise refuse(f"Unsupported parameter: '{name}' is not supported with this model.")
+
+
+def _check_item(request: Json, items: list[Json], place: int, item: Json) -> None:
+    kind = item.get("type", "message")
+    prefix, identity = PREFIXES.get(kind), item.get("id")
+    if prefix and identity is not None and not identity.startswith(prefix):
+        raise refuse(
+            f"Invalid 'input[{place}].id': '{identity}'. Expected an ID that begins with '{prefix}'.",
+            param=f"input[{place}].id",
+            code="invalid_value",
+        )
+    match kind:
+        case "reasoning":
+            _check_reasoning(request, items, place, item)
+        case "function_call":
+            _check_call_id(place, item)
+            _check_companion(items, item)
+            if item["call_id"] not in _find_ids(items, "function_call_output"):
+                raise refuse(f"No tool output found for function call {item['call_id']}.")
+        case "function_call_output":
+            _check_call_id(place, item)
+            if item["call_id"] not in _find_ids(items[:place], "function_call"):
+                raise refuse(
+                    f"No tool call found for function call output with call_id {item['call_id']}."
+                )
+        case "message" if item["role"] == "assistant":
+            _check_companion(items, item)
+
+
+def _find_ids(items: list[Json], kind: str) -> set[str]:
+    return {one["call_id"] for one in items if one.get("type") == kind}
+
+
+def _check_reasoning(request: Json, items: list[Json], place: int, item: Json) -> None:
+    """Refuse reasoning that cannot be read.
+
+    Not found: vercel/ai#7543, opencode#7724. Not verified: openai/codex#8119, EchoBird#255.
+    Nothing behind it: continuedev/continue#8933.
+    """
+    sealed, identity = item.get("encrypted_content"), item.get("id")
+    if not sealed and request.get("store") is False:
+        raise refuse(
+            f"Item with id '{identity}' not found. Items are not persisted when `store` is set to "
+            "false. Try again with `store` set to true, or remove this item from your input.",
+            param="input",
+        )
+    if sealed and sealed not in SEALED:
+        raise refuse(
+            f"The encrypted content {sealed[:4]}...{sealed[-4:]} could not be verified. Reason: "
+            "Encrypted content could not be decrypted or parsed.",
+            code="invalid_encrypted_content",
+        )
+    if "summary" not in item:
+        raise refuse(f"Missing required parameter: 'input[{place}].summary'.")
+    after = items[place + 1] if place + 1 < len(items) else {}
+    if not _is_ours(after):
+        raise refuse(
+            f"Item '{identity}' of type 'reasoning' was provided without its required following "
+            "item.",
+            param="input",
+        )
+
+
+def _check_call_id(place: int, item: Json) -> None:
+    """Refuse a long id: AnswerDotAI/fastllm#45."""
+    if (length := len(item["call_id"])) > MAX_CALL_ID_CHARS:
+        raise refuse(
+            f"Invalid 'input[{place}].call_id': string too long. Expected a string with maximum "
+            f"length 64, but got a string with length {length} instead.",
+            param=f"input[{place}].call_id",
+            code="string_above_max_length",
+        )
+
+
+def _check_companion(items: list[Json], item: Json) -> None:
+    """Refuse an item that was made behind reasoning which was left out.
+
+    Sources: agency-swarm#367, mastra#8738; for messages continuedev/continue#12620.
+    """
+    made = {
+        _name(prefix, step, number): _name("rs", step)
+        for prefix in ("fc", "msg")
+        for step in range(LAST + 1)
+        for number in range(2)
+    }
+    needed = made.get(item.get("id", ""))
+    given = [one for one in items if one.get("type") == "reasoning"]
+    step = next((step for step in range(LAST + 1) if _name("rs", step) == needed), None)
+    if needed and not any(SEALED.get(one.get("encrypted_content")) == step for one in given):
+        raise refuse(
+            f"Item '{item['id']}' of type '{item.get('type', 'message')}' was provided without its "
+            f"required 'reasoning' item: '{needed}'.",
+            param="input",
+        )
+
+
+def _is_ours(item: Json) -> bool:
+    """Return whether an item is one of the assistant's."""
+    return item.get("type") in {"reasoning", "function_call"} or item.get("role") == "assistant"
+
+
+def _read_turns(items: list[Json]) -> list[Turn]:
+    results = {one["call_id"]: one["output"] for one in items if "output" in one}
+    turns = []
+    for ours, group in groupby(items, _is_ours):
+        whole = list(group)
+        calls = [one for one in whole if one.get("type") == "function_call"]
+        if ours and calls:
+            ids = tuple(one["call_id"] for one in calls)
+            told = tuple(_read_text(results[one]) for one in ids)
+            turns.append(Turn(ids, tuple(one["arguments"] for one in calls), told, whole))
+    return turns
+
+
+def _read_text(output: Any) -> str:
+    return output if isinstance(output, str) else "".join(part["text"] for part in output)
+
+
+def _is_whole(turn: Turn) -> bool:
+    step = STEP_OF.get(turn.ids[0])
+    sealed = [one.get("encrypted_content") for one in turn.whole if one.get("type") == "reasoning"]
+    return step is not None and sealed == [SEALS[step]]
+
+
+def _make_output(request: Json, turns: list[Turn]) -> list[Json]:
+    step = min(len(turns), LAST)
+    thought = responses.reasoning(think(step), _name("rs", step))
+    if not (request.get("reasoning") or {}).get("summary"):
+        thought["summary"] = []
+    if ENCRYPTED in (request.get("include") or []):
+        thought["encrypted_content"] = SEALS[step]
+    return [thought, *_say(step, turns)]
+
+
+def _say(step: int, turns: list[Turn]) -> Iterator[Json]:
+    if step == LAST:
+        yield responses.text(summarise(turns), _name("msg", step))
+        return
+    if step == 0:
+        yield responses.text(OPENING, _name("msg", step))
+    for number, city in enumerate(STEPS[step]):
+        identity = _name("fc", step, number)
+        yield responses.call(_make_id(step, number), TOOL, arguments_of(city), identity)
+
+
+def _reply(output: list[Json]) -> Any:
+    return json_reply(responses.make_response(output))
+
+
+def _stream(output: list[Json]) -> Any:
+    return sse_reply(responses.frames(responses.make_events(output)), done=False)
+
+
+OPENAI_RESPONSES: Final = Vendor(
+    NAME, "responses", answer, model='reasoning = "effort"', thinking="adaptive"
+)
