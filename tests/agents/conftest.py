@@ -27,7 +27,7 @@ def shared(
 
 
 @pytest.fixture
-def market(alpha: ScriptedUpstream) -> Market:
-    made = Market()
+def market(running: Running, alpha: ScriptedUpstream) -> Market:
+    made = Market(running.gateway, running.callers["rich"].key)
     alpha.always(made.serve)
     return made

@@ -74,7 +74,7 @@ class Agent:
 
     async def post(self, path: str, body: Json) -> Reply:
         reply = await self.gateway.post(path, self.key, body | {"stream": self.stream})
-        assert (reply.status, reply.body) == (200, reply.body)
+        assert reply.status == 200, reply.body.decode()
         return reply
 
     async def close(self) -> None: ...
@@ -111,7 +111,7 @@ class ChatAgent(Agent):
             {name: call[name] for name in ("id", "type", "function")}
             for call in whole.get("tool_calls") or []
         ]
-        message = {"role": "assistant", "content": whole["content"]}
+        message = {"role": "assistant", "content": read_text(whole["content"]) or None}
         self.history.append(message | ({"tool_calls": calls} if calls else {}))
         return read_message(whole)
 
@@ -120,7 +120,7 @@ def gather(chunks: Any) -> Json:
     """Put a message together as users of OpenAI's SDK do: text, and calls by their index."""
     text, calls = "", dict[int, Json]()
     for choice in (choice for chunk in chunks for choice in chunk["choices"]):
-        text += choice["delta"].get("content") or ""
+        text += read_text(choice["delta"].get("content"))
         for part in choice["delta"].get("tool_calls") or []:
             function = part.get("function") or {}
             call = calls.setdefault(
@@ -139,7 +139,14 @@ def read_message(message: Json) -> Said:
         ToolCall(one["id"], one["function"]["name"], json.loads(one["function"]["arguments"]))
         for one in message.get("tool_calls") or []
     )
-    return Said(message["content"] or "", calls)
+    return Said(read_text(message["content"]), calls)
+
+
+def read_text(content: Any) -> str:
+    """Read a chat content; Mistral's has parts, also with thoughts."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content or [])
 
 
 class WholeChatAgent(ChatAgent):

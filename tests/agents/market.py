@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.agents.loop import Agent
 from tests.agents.vendors import VENDORS
 from tests.agents.vendors.base import Refused
 from tests.support.config import PATIENT, Kind, Places
+from tests.support.process import GatewayProcess
 from tests.support.replies import Json
 from tests.support.upstream import Exchange, Script
 
@@ -25,15 +28,28 @@ class Visit:
     recalled: int = 0
 
 
+def name_by_path(place: str, model: str) -> str:
+    del model
+    return place.removesuffix(MOVED)
+
+
 @dataclass(slots=True)
 class Market:
-    """The vendors, and their visits."""
+    """The vendors behind a gateway, and their visits."""
 
+    gateway: GatewayProcess
+    key: str
+    find: Callable[[str, str], str] = name_by_path
+    """The vendor's name by the first part of the path and the model's name."""
     visits: list[Visit] = field(default_factory=list)
 
+    def meet(self, kind: type[Agent], *, stream: bool) -> Agent:
+        return kind(self.gateway, self.key, stream=stream)
+
     def serve(self, exchange: Exchange) -> Script:
-        """Let the vendor that the path names answer."""
-        name, request = exchange.target.split("/")[1].removesuffix(MOVED), exchange.json
+        """Let the vendor answer."""
+        request = exchange.json
+        name = self.find(exchange.target.split("/")[1], request["model"])
         try:
             answer = VENDORS[name].answer(request)
         except Refused as refused:

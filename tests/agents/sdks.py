@@ -39,13 +39,15 @@ class OpenAIChat(ChatAgent, _OpenAIAgent):
         create = self.client.chat.completions.create
         if not self.stream:
             return (await create(**body)).choices[0].message
-        return gather([chunk.model_dump() async for chunk in await create(**body, stream=True)])
+        return gather(
+            [chunk.model_dump(warnings=False) async for chunk in await create(**body, stream=True)]
+        )
 
     def keep(self, whole: Any) -> Said:
         if isinstance(whole, dict):
             return super().keep(whole)
         self.history.append(whole)
-        return read_message(whole.model_dump())
+        return read_message(whole.model_dump(warnings=False))
 
 
 class OpenAIResponses(ResponsesAgent, _OpenAIAgent):
@@ -57,7 +59,7 @@ class OpenAIResponses(ResponsesAgent, _OpenAIAgent):
 
     def keep(self, whole: Any) -> Said:
         self.history += whole
-        return read_items([item.model_dump() for item in whole])
+        return read_items([item.model_dump(warnings=False) for item in whole])
 
 
 class Anthropic(MessagesAgent):
@@ -77,4 +79,4 @@ class Anthropic(MessagesAgent):
 
     def keep(self, whole: Any) -> Said:
         self.history.append({"role": "assistant", "content": whole})
-        return read_blocks([block.model_dump() for block in whole])
+        return read_blocks([block.model_dump(warnings=False) for block in whole])

@@ -125,6 +125,8 @@ def _make_block_events(index: int, block: Json) -> list[Json]:
             opened = block | {"thinking": "", "signature": ""}
             deltas = [{"type": "thinking_delta", "thinking": p} for p in halve(block["thinking"])]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
+        case "redacted_thinking":
+            opened, deltas = block, []
         case _:
             opened = block | {"input": {}}
             parts = ["", *halve(dumps(block["input"]).decode())] if block["input"] else [""]

@@ -169,9 +169,11 @@ def _check_companion(items: list[Json], item: Json) -> None:
         for number in range(2)
     }
     needed = made.get(item.get("id", ""))
-    given = [one for one in items if one.get("type") == "reasoning"]
+    given = [
+        one for one in items if one.get("type") == "reasoning" and one.get("encrypted_content")
+    ]
     step = next((step for step in range(LAST + 1) if _name("rs", step) == needed), None)
-    if needed and not any(SEALED.get(one.get("encrypted_content")) == step for one in given):
+    if needed and not any(SEALED.get(one["encrypted_content"]) == step for one in given):
         raise refuse(
             f"Item '{item['id']}' of type '{item.get('type', 'message')}' was provided without its "
             f"required 'reasoning' item: '{needed}'.",
