@@ -41,13 +41,15 @@ wire_api = "responses"
 """
 
 
-async def ask(gateway: GatewayProcess, key: str, folder: Path, model: str) -> kit.Run:
+async def ask(
+    gateway: GatewayProcess, key: str, folder: Path, model: str, settings: str = ""
+) -> kit.Run:
     """Let Codex say hello, with a fresh home and the README's settings."""
     codex = kit.find("node_modules", ".bin", "codex")
     home, work = folder / "codex", folder / "work"
     for one in (home, work):
         one.mkdir(exist_ok=True)
-    text = CONFIG.format(model=model, base_url=gateway.base_url)
+    text = settings + CONFIG.format(model=model, base_url=gateway.base_url)
     (home / "config.toml").write_text(text, encoding="utf-8")
     free = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
     return await kit.run(

@@ -19,7 +19,14 @@ from tests.support.upstream import Script
 
 STEPS: Final = (("Köln", "Oslo"), ("Bergen",))
 """The cities that a vendor asks for in each turn with calls; then it tells what it has learned."""
+LAST: Final = len(STEPS)
 TOOL: Final = "weather"
+TOOLS: Final[Mapping[str, Callable[[str], Json]]] = {
+    TOOL: lambda city: {"city": city},
+    "exec_command": lambda city: {"cmd": f"echo sunny in {city}"},
+    "Bash": lambda city: {"command": f"echo sunny in {city}", "description": f"Ask {city}"},
+}
+"""The arguments of each tool that a vendor knows: its own, Codex' shell and Claude Code's."""
 OPENING: Final = "I look."
 """The words beside the first calls."""
 
@@ -87,7 +94,7 @@ class Turn:
     """What the caller returned of it: a message, or a list of blocks or items."""
 
     def tell(self) -> list[str]:
-        cities = [json.loads(one)["city"] for one in self.arguments]
+        cities = [json.loads(one).get("city", "shell") for one in self.arguments]
         return [f"{city}: {result}" for city, result in zip(cities, self.results, strict=True)]
 
 
@@ -96,8 +103,22 @@ def summarise(turns: Sequence[Turn]) -> str:
     return "; ".join(line for turn in turns for line in turn.tell())
 
 
-def arguments_of(city: str) -> Json:
-    return {"city": city}
+def pick_tool(request: Json) -> str | None:
+    """Return the tool that a vendor calls: the weather, or the shell of a coding agent."""
+    tools = (tool.get("function") or tool for tool in request.get("tools") or [])
+    offered = {tool.get("name") for tool in tools}
+    return next((name for name in TOOLS if name in offered), None)
+
+
+def pick_step(request: Json, turns: Sequence[Turn]) -> int:
+    """Return the step of the conversation; without a tool it is the last one."""
+    return min(len(turns), LAST) if pick_tool(request) else LAST
+
+
+def make_call(request: Json, city: str) -> tuple[str, Json]:
+    """Return the name of the tool to call, and its arguments."""
+    name = pick_tool(request) or TOOL
+    return name, TOOLS[name](city)
 
 
 def find_steps(make_id: Callable[[int, int], str]) -> Mapping[str, int]:

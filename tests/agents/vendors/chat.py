@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from tests.agents.vendors.base import (
+    LAST,
     OPENING,
     STEPS,
-    TOOL,
     Answer,
     Turn,
     Vendor,
-    arguments_of,
     find_steps,
+    make_call,
+    pick_step,
     refuse,
     summarise,
 )
@@ -28,8 +29,6 @@ from tests.support.replies import (
     json_reply,
     sse_reply,
 )
-
-LAST: Final = len(STEPS)
 
 
 def give_nothing(step: int) -> Json:  # noqa: ARG001 - some vendors give something in each step
@@ -78,8 +77,8 @@ class Habit:
     def answer(self, request: Json) -> Answer:
         turns = read_turns(request["messages"])
         self.check(request, turns)
-        step = min(len(turns), LAST)
-        given, text, calls = self.give(step), self._say(step, turns), self._call(step)
+        step = pick_step(request, turns)
+        given, text, calls = self.give(step), self._say(step, turns), self._call(request, step)
         finish = "stop" if step == LAST else "tool_calls"
         if request.get("stream"):
             script = sse_reply(self._write_chunks(given, text, calls, finish))
@@ -110,16 +109,16 @@ class Habit:
     def _say(self, step: int, turns: list[Turn]) -> str | None:
         return summarise(turns) if step == LAST else OPENING if step == 0 else None
 
-    def _call(self, step: int) -> list[Json]:
-        cities = STEPS[step] if step < LAST else ()
+    def _call(self, request: Json, step: int) -> list[Json]:
+        calls = [make_call(request, city) for city in STEPS[step]] if step < LAST else []
         return [
             {
                 "id": self.make_id(step, number),
                 "type": "function",
-                "function": {"name": TOOL, "arguments": dumps(arguments_of(city)).decode()},
+                "function": {"name": name, "arguments": dumps(arguments).decode()},
                 **({} if number else self.mark(step)),
             }
-            for number, city in enumerate(cities)
+            for number, (name, arguments) in enumerate(calls)
         ]
 
     def _write_chunks(

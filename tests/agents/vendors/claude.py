@@ -8,16 +8,17 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tests.agents.vendors.base import (
+    LAST,
     OPENING,
     STEPS,
-    TOOL,
     Answer,
     Refused,
     Thinking,
     Turn,
     Vendor,
-    arguments_of,
     digest,
+    make_call,
+    pick_step,
     seal,
     summarise,
     think,
@@ -26,7 +27,6 @@ from tests.support import messages
 from tests.support.replies import Json, dumps, json_reply, sse_reply
 
 ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-LAST: Final = len(STEPS)
 SAMPLING: Final = ("temperature", "top_p", "top_k")
 MIN_BUDGET_TOKENS: Final = 1024
 DOCS: Final = "https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
@@ -53,8 +53,8 @@ class Claude:
         self._check_thoughts(request, dialogue)
         _check_calls(dialogue)
         turns = _read_turns(dialogue)
-        content = self._make_content(turns, thinks=_thinks(request))
-        stop = "tool_use" if len(turns) < LAST else "end_turn"
+        content = self._make_content(request, turns)
+        stop = "tool_use" if content[-1]["type"] == "tool_use" else "end_turn"
         if request.get("stream"):
             events = messages.frames(messages.make_events(content, stop=stop))
             script = sse_reply(events, done=False)
@@ -133,14 +133,14 @@ class Claude:
     def _make_id(self, step: int, number: int, *, thinks: bool) -> str:
         return f"toolu_{digest(self.name, step, number, thinks)}"
 
-    def _make_content(self, turns: list[Turn], *, thinks: bool) -> list[Json]:
-        step = min(len(turns), LAST)
+    def _make_content(self, request: Json, turns: list[Turn]) -> list[Json]:
+        step, thinks = pick_step(request, turns), _thinks(request)
         thoughts = [self._think(step)] if thinks else []
         if step == LAST:
             return [*thoughts, messages.text(summarise(turns))]
         words = [messages.text(OPENING)] if step == 0 else []
         calls = [
-            messages.call(self._make_id(step, number, thinks=thinks), TOOL, arguments_of(city))
+            messages.call(self._make_id(step, number, thinks=thinks), *make_call(request, city))
             for number, city in enumerate(STEPS[step])
         ]
         return [*thoughts, *words, *calls]

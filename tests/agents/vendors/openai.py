@@ -9,15 +9,16 @@ from typing import Any, Final
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from tests.agents.vendors.base import (
+    LAST,
     OPENING,
     STEPS,
-    TOOL,
     Answer,
     Turn,
     Vendor,
-    arguments_of,
     digest,
     find_steps,
+    make_call,
+    pick_step,
     refuse,
     seal,
     summarise,
@@ -39,7 +40,6 @@ def _make_id(step: int, number: int) -> str:
 
 
 STEP_OF: Final = find_steps(_make_id)
-LAST: Final = len(STEPS)
 SEALED: Final = {f"gAAAA{seal(NAME, step)}": step for step in range(LAST + 1)}
 SEALS: Final = {step: sealed for sealed, step in SEALED.items()}
 
@@ -210,16 +210,16 @@ def _is_whole(turn: Turn) -> bool:
 
 
 def _make_output(request: Json, turns: list[Turn]) -> list[Json]:
-    step = min(len(turns), LAST)
+    step = pick_step(request, turns)
     thought = responses.reasoning(think(step), _name("rs", step))
     if not (request.get("reasoning") or {}).get("summary"):
         thought["summary"] = []
     if ENCRYPTED in (request.get("include") or []):
         thought["encrypted_content"] = SEALS[step]
-    return [thought, *_say(step, turns)]
+    return [thought, *_say(request, step, turns)]
 
 
-def _say(step: int, turns: list[Turn]) -> Iterator[Json]:
+def _say(request: Json, step: int, turns: list[Turn]) -> Iterator[Json]:
     if step == LAST:
         yield responses.text(summarise(turns), _name("msg", step))
         return
@@ -227,7 +227,7 @@ def _say(step: int, turns: list[Turn]) -> Iterator[Json]:
         yield responses.text(OPENING, _name("msg", step))
     for number, city in enumerate(STEPS[step]):
         identity = _name("fc", step, number)
-        yield responses.call(_make_id(step, number), TOOL, arguments_of(city), identity)
+        yield responses.call(_make_id(step, number), *make_call(request, city), identity)
 
 
 def _reply(output: list[Json]) -> Any:
