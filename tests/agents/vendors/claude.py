@@ -55,11 +55,16 @@ class Claude:
         turns = _read_turns(dialogue)
         content = self._make_content(request, turns)
         stop = "tool_use" if content[-1]["type"] == "tool_use" else "end_turn"
+        # Claude Code takes messages of one id for parts of one turn.
+        whole = messages.make_message(
+            content, stop=stop, id=f"msg_{digest(self.name, len(dialogue))}"
+        )
         if request.get("stream"):
-            events = messages.frames(messages.make_events(content, stop=stop))
-            script = sse_reply(events, done=False)
+            start, *rest = messages.make_events(content, stop=stop)
+            start["message"]["id"] = whole["id"]
+            script = sse_reply(messages.frames([start, *rest]), done=False)
         else:
-            script = json_reply(messages.make_message(content, stop=stop))
+            script = json_reply(whole)
         return Answer(script, sum(map(self._is_whole, turns)))
 
     def _check_request(self, request: Json) -> None:
