@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
-
 from gateway.dialects.chat import get_state
 from gateway.dialects.chat_over_messages.content import (
     ALL_PARTS,
@@ -17,10 +15,9 @@ from gateway.dialects.chat_over_messages.content import (
     make_text,
     translate_content,
 )
-from gateway.dialects.messages import maybe_thinking
+from gateway.dialects.messages import maybe_thinking, read_input
 from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
-from gateway.errors import BadRequest
 
 _FOREIGN_ID_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -158,8 +155,9 @@ class _Turns:
     def _read_function(self, function: Field, identity: str) -> Json:
         name = function["name"].read_text()
         self.called.append(name)
-        arguments = _read_arguments(function["arguments"])
-        return {"type": "tool_use", "id": identity, "name": name, "input": arguments}
+        arguments = function["arguments"]
+        given = "" if arguments.value is None else arguments.read_string()
+        return {"type": "tool_use", "id": identity, "name": name, "input": read_input(given)}
 
 
 _ADDERS: Final[dict[str, Callable[[_Turns, Field], None]]] = {
@@ -177,22 +175,6 @@ def _read_thinking(message: Field) -> list[Json]:
         one for state in get_state(message.value).found if isinstance(state, list) for one in state
     )
     return [thinking for block in found if (thinking := maybe_thinking(block))]
-
-
-def _read_arguments(arguments: Field) -> Json:
-    if arguments.value is None:
-        return {}
-    try:
-        value = orjson.loads(arguments.read_string().strip() or "{}")
-    except orjson.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        raise BadRequest(
-            f"Invalid '{arguments.name}': this model's provider takes the JSON of an object alone.",
-            param=arguments.name,
-            code="invalid_value",
-        )
-    return value
 
 
 def _shape_id(identity: str) -> str:

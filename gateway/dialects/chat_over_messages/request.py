@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat import open_history
 from gateway.dialects.chat_over_messages.conversation import translate_conversation
-from gateway.dialects.chat_over_messages.tools import translate_tools
+from gateway.dialects.chat_over_messages.tools import is_forced, translate_tools
 from gateway.dialects.messages import may_think
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire import Field
@@ -70,7 +70,7 @@ the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is ma
 _KNOWN: Final = CARRIED | DROPPED | PASSED
 
 MAX_TEMPERATURE: Final = 1
-"""The upstream's own limit; the chat dialect's is 2."""
+"""The upstream's own limit; the chat dialect's is 2. What is above is sent as this."""
 SERVICE_TIERS: Final = {
     "auto": "auto",
     "priority": "auto",
@@ -113,7 +113,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made["messages"] = conversation.turns
     made |= translate_tools(body, conversation.called)
     made |= _translate_sampling(body)
-    made |= _translate_output(body, max_tokens, target)
+    made |= _translate_output(body, max_tokens, target, forced=is_forced(made))
     if target.reasoning == "budget" and not may_think(conversation.turns):
         made.pop("thinking", None)
     made |= _translate_labels(body)
@@ -129,9 +129,7 @@ def _translate_sampling(body: Field) -> Json:
     temperature, top_p, stop = body["temperature"], body["top_p"], body["stop"]
     made: Json = {}
     if temperature.value is not None:
-        if temperature.value > MAX_TEMPERATURE:
-            raise temperature.refuse(f"This model's provider takes 0 to {MAX_TEMPERATURE}.")
-        made["temperature"] = temperature.value
+        made["temperature"] = min(temperature.value, MAX_TEMPERATURE)
     if top_p.value is not None:
         made["top_p"] = top_p.value
     sequences = [stop.value] if isinstance(stop.value, str) else stop.value or []
@@ -142,12 +140,12 @@ def _translate_sampling(body: Field) -> Json:
     return made
 
 
-def _translate_output(body: Field, max_tokens: int, target: Target) -> Json:
-    """Write `thinking` and `output_config`."""
+def _translate_output(body: Field, max_tokens: int, target: Target, *, forced: bool) -> Json:
+    """Write `thinking` and `output_config`. The upstream refuses to think before a `forced` call."""
     effort_field = body["reasoning_effort"]
     if body["thinking"].value is not None and effort_field.value is not None:
         raise body["thinking"].refuse("It contradicts `reasoning_effort`: leave one out.")
-    thinking, effort = _translate_reasoning(effort_field, max_tokens, target)
+    thinking, effort = _translate_reasoning(effort_field, max_tokens, target, forced=forced)
     schema = _read_schema(body["response_format"])
     made: Json = {} if thinking is None else {"thinking": thinking}
     config: Json = {} if effort is None else {"effort": effort}
@@ -193,7 +191,7 @@ def _translate_labels(body: Field) -> Json:
 
 
 def _translate_reasoning(
-    field: Field, max_tokens: int, target: Target
+    field: Field, max_tokens: int, target: Target, *, forced: bool
 ) -> tuple[Json | None, str | None]:
     """Write `thinking` and `output_config.effort`, None where nothing is to be said."""
     word = field.value
@@ -205,8 +203,8 @@ def _translate_reasoning(
         case "effort" if word == "none":
             return {"type": "disabled"}, None
         case "effort":
-            return {"type": "adaptive"}, EFFORTS[word]
-        case "budget" if word == "none":
+            return None if forced else {"type": "adaptive"}, EFFORTS[word]
+        case "budget" if forced or word == "none":
             return None, None  # such models think only when they are told to
         case "budget":
             return _make_budget(field, max_tokens), None

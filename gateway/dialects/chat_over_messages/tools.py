@@ -11,6 +11,7 @@ from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+_FORCING: Final = frozenset({"any", "tool"})
 _NO_CHOICE: Final = (None, "auto", "none")
 _FIELDS: Final = frozenset({"tools", "functions", "tool_choice", "function_call"})
 
@@ -38,6 +39,11 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
         return {}
     declared = [{"name": tool, "input_schema": _make_schema(None)} for tool in called]
     return {"tools": declared, "tool_choice": {"type": "none"}}
+
+
+def is_forced(made: Json) -> bool:
+    """Return whether the upstream's request leaves the model no reply but a call."""
+    return made.get("tool_choice", {}).get("type") in _FORCING
 
 
 def _read_items(field: Field) -> list[Field]:

@@ -69,6 +69,8 @@ _KNOWN: Final = CARRIED | DROPPED | PASSED
 _COPIED: Final = SHARED | PASSED - {"reasoning"}
 
 DEFAULT_EFFORT: Final = "medium"
+MIN_OUTPUT_TOKENS: Final = 16
+"""Tokens of the least limit that OpenAI takes."""
 
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
@@ -86,7 +88,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made["input"] = items
     made |= translate_tools(body)
     if request.max_tokens is not None:
-        made["max_output_tokens"] = request.max_tokens
+        made["max_output_tokens"] = max(request.max_tokens, MIN_OUTPUT_TOKENS)
     if reasoning := _translate_reasoning(body, target):
         made["reasoning"] = reasoning
     if text:

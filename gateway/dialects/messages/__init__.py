@@ -1,5 +1,6 @@
 """The messages dialect (Anthropic's).
 
+arguments arguments of a call as the input of a tool
 caller    what callers send, the errors they get, and typed access to a request
 models    the list of models, in pages
 upstream  how providers are asked, and their JSON replies
@@ -11,6 +12,9 @@ usage     what a reply used, and the text to estimate it from
 
 from __future__ import annotations
 
+from gateway.dialects.messages.arguments import read_arguments as read_arguments
+from gateway.dialects.messages.arguments import read_input as read_input
+from gateway.dialects.messages.arguments import wrap_arguments as wrap_arguments
 from gateway.dialects.messages.caller import MarkedField as MarkedField
 from gateway.dialects.messages.caller import MessagesCaller as MessagesCaller
 from gateway.dialects.messages.caller import MessagesField as MessagesField

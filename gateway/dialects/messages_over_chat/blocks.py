@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gateway.dialects.chat import StateCollector
+from gateway.dialects.messages import read_input
 from gateway.dialects.messages_over_chat.reply import (
     make_text,
     make_thinking,
     make_tool_use,
     make_tool_use_id,
-    read_arguments,
-    wrap_arguments,
 )
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.wire import dumps_lenient, maybe_loads, render_event
@@ -167,9 +166,7 @@ class BlockWriter:
                 if not closing:
                     block.pending.append(text)
                     return
-                read = read_arguments(text)
-                wrapped = wrap_arguments(text if read is None else read)
-                text = dumps_lenient(wrapped).decode("utf-8", "replace")
+                text = dumps_lenient(read_input(text)).decode("utf-8", "replace")
             block.arguments.append(text)
         kind, key = _DELTAS[block.kind]
         self._emit("content_block_delta", block, delta={"type": kind, key: text})

@@ -16,16 +16,15 @@ from gateway.dialects.chat import (
     read_content,
     read_reasoning,
 )
+from gateway.dialects.messages import read_arguments, wrap_arguments
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import get_list, get_object, get_text, maybe_loads
+from gateway.dialects.wire import get_list, get_object, get_text
 from gateway.errors import UndeliverableReply
 from gateway.usage import read_count
 
 MESSAGE_PREFIX: Final = "msg_"
 TOOL_USE_PREFIX: Final = "toolu_"
 _CUT: Final = "length"
-WRAPPED_KEY: Final = "arguments"
-"""The key of arguments that are no object, in the object that a tool's input has to be."""
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
@@ -82,16 +81,6 @@ def _read_arguments(given: object, *, cut: bool) -> Json:
         return {}
     read = read_arguments(given)
     return {} if read is None and cut else wrap_arguments(given if read is None else read)
-
-
-def read_arguments(text: str) -> object:
-    """Read arguments as JSON; None for what is none."""
-    return maybe_loads(text.encode("utf-8", "surrogatepass"))
-
-
-def wrap_arguments(given: object) -> Json:
-    """Put arguments that are no object into one, so that what was paid for is delivered."""
-    return given if isinstance(given, dict) else {WRAPPED_KEY: given}
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def _translate_reasoning(thinking: MessagesField, config: MessagesField) -> Json
         case "adaptive" | "between_tools":
             return {"reasoning_effort": effort or ADAPTIVE_EFFORT}
         case "disabled":
-            return {"reasoning_effort": "none"}
+            return {}  # few models know an effort of `none`
         case _:
             raise thinking["type"].refuse(
                 "must be 'enabled', 'adaptive', 'between_tools' or 'disabled'."

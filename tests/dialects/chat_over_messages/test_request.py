@@ -85,6 +85,8 @@ def test_max_tokens_is_always_said(body: Json, expected: int) -> None:
         ({"stream": False}, {}),
         ({"temperature": 1}, {"temperature": 1}),
         ({"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": 0.9}),
+        ({"temperature": 1.1}, {"temperature": 1}),
+        ({"temperature": 2}, {"temperature": 1}),
         ({"stop": "END"}, {"stop_sequences": ["END"]}),
         ({"stop": ["a", "b", "c", "d", "e"]}, {"stop_sequences": ["a", "b", "c", "d", "e"]}),
         ({"stop": []}, {}),
@@ -135,8 +137,6 @@ def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"temperature": 1.1}, "temperature"),
-        ({"temperature": 2}, "temperature"),
         ({"stop": "  \n"}, "stop"),
         ({"stop": ["END", ""]}, "stop"),
         ({"user": 7}, "user"),
@@ -257,6 +257,27 @@ def test_reasoning_effort_as_the_model_takes_it(
     assert made.get("output_config") == (effort and {"effort": effort})
 
 
+FORCING = ("required", {"type": "function", "function": {"name": "get_weather"}})
+
+
+@pytest.mark.parametrize("choice", FORCING)
+def test_a_forced_call_is_made_without_thinking(choice: Any) -> None:
+    """Anthropic: "Thinking may not be enabled when tool_choice forces tool use."."""
+    asked: Json = {"tools": [TOOL], "tool_choice": choice}
+    made = translate(**asked, reasoning_effort="high")
+    check_request(made)
+    assert made == {**translate(**asked), "output_config": {"effort": "high"}}
+    assert translate(BUDGET, **asked, reasoning_effort="high") == translate(**asked)
+    asked["max_tokens"] = 5
+    assert translate(BUDGET, **asked, reasoning_effort="high") == translate(**asked)
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "none"])
+def test_a_call_that_is_not_forced_leaves_the_thinking(choice: Any) -> None:
+    made = translate(tools=[TOOL], tool_choice=choice, reasoning_effort="high")
+    assert made["thinking"] == {"type": "adaptive"}
+
+
 def test_a_budget_for_reasoning_stays_below_max_tokens() -> None:
     def budget(word: str, max_tokens: int) -> Any:
         return translate(BUDGET, reasoning_effort=word, max_tokens=max_tokens).get("thinking")
@@ -272,9 +293,9 @@ def test_a_budget_for_reasoning_stays_below_max_tokens() -> None:
 
 
 def test_request_that_cannot_be_written_is_refused() -> None:
-    arguments = '{"a":' * 300 + "{}" + "}" * 300
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    request = read_request(messages=[{"role": "assistant", "tool_calls": [call]}])
+    schema = json.loads('{"items":' * 300 + "{}" + "}" * 300)
+    function = {"name": "f", "parameters": schema}
+    request = read_request(tools=[{"type": "function", "function": function}])
     with pytest.raises(BadRequest, match="nested too deeply"):
         EXCHANGE.write_request(request, TARGET)
 

@@ -139,7 +139,7 @@ def test_a_tool_loop_is_asked_for() -> None:
     [
         ({}, None),
         ({"thinking": {"type": "enabled", "budget_tokens": 3000}}, {"effort": "medium"}),
-        ({"thinking": {"type": "disabled"}}, {"effort": "none"}),
+        ({"thinking": {"type": "disabled"}}, None),
         ({"output_config": {"effort": "max"}}, {"effort": "max"}),
     ],
 )

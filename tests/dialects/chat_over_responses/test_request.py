@@ -36,11 +36,11 @@ PLAIN = replace(TARGET, reasoning="none")
 
 def test_request_in_full() -> None:
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
-    assert translate(messages=messages, max_tokens=10, stream=True) == {
+    assert translate(messages=messages, max_tokens=20, stream=True) == {
         "model": "our/model",
         "instructions": "Be kind.",
         "input": [say("user", "Hi")],
-        "max_output_tokens": 10,
+        "max_output_tokens": 20,
         "stream": True,
     }
 
@@ -52,8 +52,9 @@ def test_request_in_full() -> None:
         ({"stream": False}, {}),
         ({"stream": True, "stream_options": {"include_usage": True}}, {"stream": True}),
         ({"max_tokens": 0}, {}),
-        ({"max_tokens": 1}, {"max_output_tokens": 1}),
-        ({"max_completion_tokens": 8, "max_tokens": 7}, {"max_output_tokens": 8}),
+        ({"max_tokens": 1}, {"max_output_tokens": 16}),
+        ({"max_tokens": 15}, {"max_output_tokens": 16}),
+        ({"max_completion_tokens": 18, "max_tokens": 17}, {"max_output_tokens": 18}),
         ({"temperature": 2, "top_p": 0.5}, {"temperature": 2, "top_p": 0.5}),
         ({"verbosity": "low"}, {"text": {"verbosity": "low"}}),
         ({"response_format": {"type": "text"}}, {"text": {"format": {"type": "text"}}}),
