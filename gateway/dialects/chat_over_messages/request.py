@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat import open_history
 from gateway.dialects.chat_over_messages.conversation import translate_conversation
+from gateway.dialects.chat_over_messages.schema import adapt_schema
 from gateway.dialects.chat_over_messages.tools import is_forced, translate_tools
 from gateway.dialects.messages import may_think
 from gateway.dialects.records import CompletionRequest, Json, Target
@@ -162,7 +163,8 @@ def _read_schema(form: Field) -> Json | None:
         case "text" | "json_object":
             return None
         case "json_schema":
-            return form["json_schema"]["schema"].read_object()
+            schema: Json = adapt_schema(form["json_schema"]["schema"].read_object())
+            return schema
         case _:
             raise form["type"].refuse(
                 "This model's provider takes text, json_object or json_schema."

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat import uses_functions
 from gateway.dialects.chat_over_messages.content import copy_cache_mark
+from gateway.dialects.chat_over_messages.schema import adapt_schema
 from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
 
@@ -65,7 +66,7 @@ def _read_function(function: Field) -> Json:
         None if parameters.value is None else parameters.read_object()
     )
     if function.get("strict") is True:
-        tool["strict"] = True
+        tool |= {"input_schema": adapt_schema(tool["input_schema"]), "strict": True}
     return tool
 
 

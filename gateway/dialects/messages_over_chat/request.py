@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.dialects.messages import MarkedField, MessagesField, is_default
 from gateway.dialects.messages_over_chat.conversation import translate_conversation
+from gateway.dialects.messages_over_chat.schema import is_strict
 from gateway.dialects.messages_over_chat.tools import translate_tool_choice, translate_tools
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.errors import BadRequest
@@ -129,7 +130,8 @@ def _translate_output_config(body: MessagesField) -> Json:
     form.check_known({"type", "schema"})
     if form.get("type") != "json_schema":
         raise form["type"].refuse("must be 'json_schema'.")
-    named = {"name": SCHEMA_NAME, "schema": form["schema"].read_object(), "strict": True}
+    schema = form["schema"].read_object()
+    named = {"name": SCHEMA_NAME, "schema": schema, "strict": is_strict(schema)}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.messages import MessagesField
+from gateway.dialects.messages_over_chat.schema import is_strict
 from gateway.dialects.records import Json
 
 MAX_TOOL_NAME_CHARS: Final = 64
@@ -71,5 +72,5 @@ def _translate_tool(tool: MessagesField) -> Json:
         function["description"] = description.read_string()
     function["parameters"] = tool["input_schema"].read_object()
     if (strict := tool.get("strict")) is not None:
-        function["strict"] = strict
+        function["strict"] = strict is True and is_strict(function["parameters"])
     return {"type": "function", "function": function, **tool.mark}

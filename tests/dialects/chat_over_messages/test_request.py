@@ -29,7 +29,12 @@ from tests.dialects.chat_over_messages.kit import (
     translate,
 )
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
 BUDGET = Target("their-model", max_output_tokens=5000, reasoning="budget")
 PLAIN = Target("their-model", reasoning="none")
@@ -331,6 +336,18 @@ def test_json_without_a_schema_is_asked_for_in_words() -> None:
     assert "system" not in translate(
         messages=[{"role": "user", "content": "Hi"}], response_format={"type": "text"}
     )
+
+
+@pytest.mark.parametrize("strict", [True, False, None])
+def test_a_schema_is_adapted_whether_strict_or_not(strict: bool | None) -> None:
+    given = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": given, "strict": strict}}
+    made = translate(response_format=form)["output_config"]["format"]
+    assert made["schema"] == {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "description": "{minimum: 1}"}},
+        "additionalProperties": False,
+    }
 
 
 def test_a_seed_is_advice() -> None:

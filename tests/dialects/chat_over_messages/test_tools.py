@@ -40,7 +40,7 @@ def test_tools_become_tools() -> None:
         {
             "name": "f",
             "description": "Does it.",
-            "input_schema": NO_SCHEMA,
+            "input_schema": {**NO_SCHEMA, "additionalProperties": False},
             "strict": True,
             "cache_control": {"type": "ephemeral"},
         },

@@ -149,9 +149,10 @@ def test_reasoning_is_asked_for_as_an_effort(fields: Json, reasoning: Json | Non
 
 
 def test_a_schema_is_asked_for() -> None:
-    form = {"type": "json_schema", "schema": {"type": "object"}}
-    made = ask(output_config={"format": form})["text"]["format"]
-    assert (made["schema"], made["strict"]) == (form["schema"], True)
+    schema = {"type": "object"}
+    made = ask(output_config={"format": {"type": "json_schema", "schema": schema}})
+    form = {"type": "json_schema", "name": "response", "schema": schema, "strict": False}
+    assert made["text"]["format"] == form
 
 
 def test_stop_sequences_are_refused() -> None:

@@ -20,6 +20,13 @@ from tests.dialects.messages_over_chat.requests import (
     write,
 )
 
+STRICT: Json = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
 
 def test_least_request() -> None:
     assert write() == {"model": "theirs", "messages": [USER], "max_tokens": 9}
@@ -38,7 +45,7 @@ def test_least_request() -> None:
         ({"tools": [TOOL]}, {"tools": [{"type": "function", "function": FUNCTION}]}),
         (
             {"tools": [{**TOOL, "type": "custom", "description": "d", "strict": True, "cache_control": {}, "input_examples": [{}], "eager_input_streaming": True, "defer_loading": True, "allowed_callers": ["direct"]}]},
-            {"tools": [{"type": "function", "function": {**FUNCTION, "description": "d", "strict": True}}]},
+            {"tools": [{"type": "function", "function": {**FUNCTION, "description": "d", "strict": False}}]},
         ),
         ({"tools": [{**TOOL, "name": "n" * 64}]}, {"tools": [{"type": "function", "function": {**FUNCTION, "name": "n" * 64}}]}),
         ({"metadata": {"user_id": "u" * 64}}, {"user": "u" * 64}),
@@ -47,7 +54,18 @@ def test_least_request() -> None:
         ({"metadata": {}}, {}),
         (
             {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": {"type": "object"}, "strict": True}}},
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": {"type": "object"}, "strict": False}}},
+        ),
+        (
+            {"output_config": {"format": {"type": "json_schema", "schema": STRICT}}, "tools": [{"name": "f", "input_schema": STRICT, "strict": True}]},
+            {
+                "response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": STRICT, "strict": True}},
+                "tools": [{"type": "function", "function": {"name": "f", "parameters": STRICT, "strict": True}}],
+            },
+        ),
+        (
+            {"tools": [{"name": "f", "input_schema": STRICT, "strict": False}]},
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": STRICT, "strict": False}}]},
         ),
     ],
 )  # fmt: skip
