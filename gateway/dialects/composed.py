@@ -27,7 +27,9 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
     def translate_request(request: CompletionRequest, target: Target) -> Json:
         # How much the upstream's model reasons is said in its dialect alone; to the pivot, whether.
         reasoning = target.reasoning if target.reasoning == "none" else "effort"
-        outer_target = replace(target, reasoning=reasoning, takes=PIVOT_TAKES, leading_system=False)
+        outer_target = replace(
+            target, reasoning=reasoning, takes=PIVOT_TAKES, leading_system=False, is_pivot=True
+        )
 
         def ask_upstream(asked: Json) -> Json:
             return inner.translate_request(caller.parse_request(dump_request(asked)), target)

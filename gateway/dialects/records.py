@@ -101,6 +101,8 @@ class Target:
     """Fields and tools that callers may ask for although they have no price: see `BILLED_NAMES`."""
     provider_tag: str = ""
     """Marks what only this provider can read, such as encrypted reasoning: see `tag_provider`."""
+    is_pivot: bool = False
+    """What is written is translated once more: it may say what no provider of its dialect takes."""
 
 
 @dataclass(slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field
+from gateway.dialects.wire import Field, maybe_read_text, split_data_url
 
 TEXT_PARTS: Final = frozenset({"text"})
 SPOKEN_PARTS: Final = frozenset({"text", "refusal"})
@@ -15,7 +14,6 @@ SPOKEN_PARTS: Final = frozenset({"text", "refusal"})
 ALL_PARTS: Final = frozenset({"text", "image_url", "file"})
 """The parts that a user message or a tool's result may hold."""
 
-_DATA_URL = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.+)", re.IGNORECASE | re.DOTALL)
 _MEDIA_TYPES: Final = {
     "image/jpeg": "image/jpeg",
     "image/jpg": "image/jpeg",
@@ -25,6 +23,8 @@ _MEDIA_TYPES: Final = {
 }
 """The pictures that the upstream takes; `image/jpg` is a common slip."""
 _PDF: Final = "application/pdf"
+_PDF_BEGIN: Final = "JVBERi"
+"""The base64 of `%PDF`, by which a document without a media type is known."""
 
 
 def translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
@@ -57,16 +57,16 @@ def copy_cache_mark(source: Field, block: Json) -> Json:
 def _translate_image(part: Field) -> list[Json]:
     field = part["image_url"]["url"]
     url = field.read_text()
-    if url[:8].lower() == "https://":
+    if _is_link(url):
         return [{"type": "image", "source": {"type": "url", "url": url}}]
-    data = _DATA_URL.fullmatch(url)
-    media_type = _MEDIA_TYPES.get(data[1].strip().lower()) if data else None
-    if data is None or media_type is None:
+    told, data = split_data_url(url)
+    media_type = _MEDIA_TYPES.get(told)
+    if media_type is None:
         raise field.refuse(
             "This model's provider takes https URLs, and data URLs with base64 of a JPEG, PNG, "
             "GIF or WebP picture."
         )
-    source = {"type": "base64", "media_type": media_type, "data": data[2]}
+    source = {"type": "base64", "media_type": media_type, "data": data}
     return [{"type": "image", "source": source}]
 
 
@@ -76,15 +76,27 @@ def _translate_file(part: Field) -> list[Json]:
         raise file["file_id"].refuse(
             "Files uploaded elsewhere are unknown to this model's provider."
         )
-    data = _DATA_URL.fullmatch(file["file_data"].read_text())
-    if data is None or data[1].strip().lower() != _PDF:
+    source = _maybe_source(file["file_data"].read_text())
+    if source is None:
         raise file["file_data"].refuse(
-            "This model's provider takes data URLs with base64 of a PDF."
+            "This model's provider takes https URLs, and data URLs with base64 of a PDF or a text."
         )
-    source = {"type": "base64", "media_type": _PDF, "data": data[2]}
     block: Json = {"type": "document", "source": source}
     title = file.get("filename")
     return [{**block, "title": title} if isinstance(title, str) and title.strip() else block]
+
+
+def _maybe_source(file: str) -> Json | None:
+    if _is_link(file):
+        return {"type": "url", "url": file}
+    if (text := maybe_read_text(file)) is not None:
+        return {"type": "text", "media_type": "text/plain", "data": text}
+    media_type, data = (_PDF, file) if file.startswith(_PDF_BEGIN) else split_data_url(file)
+    return {"type": "base64", "media_type": _PDF, "data": data} if media_type == _PDF else None
+
+
+def _is_link(url: str) -> bool:
+    return url[:8].lower() == "https://"
 
 
 _TRANSLATORS: Final[dict[str, Callable[[Field], list[Json]]]] = {

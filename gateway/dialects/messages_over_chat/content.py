@@ -17,18 +17,23 @@ DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without a title: a chat upstream requires one."""
 
 
-def translate_content(content: MessagesField) -> list[Json]:
-    """Write the parts of a string or an array of text, image and document blocks."""
+def translate_content(content: MessagesField, *, links: bool = False) -> list[Json]:
+    """Write the parts of a string or an array of text, image and document blocks.
+
+    With `links`, documents may be named by their address, which chat providers do not take.
+    """
     if isinstance(content.value, str):
         return [_make_text(content.value)]
-    return [part for block in content.read_items() for part in translate_block(block)]
+    return [part for block in content.read_items() for part in translate_block(block, links=links)]
 
 
-def translate_block(block: MessagesField) -> list[Json]:
+def translate_block(block: MessagesField, *, links: bool) -> list[Json]:
     """Write the parts of one block: a document with a context is more than one."""
     kind = block["type"].read_string()
     if kind not in _TRANSLATORS:
         raise block.refuse_type("a content block", kind)
+    if kind == "document":
+        return _translate_document(block, links=links)
     return _TRANSLATORS[kind](block)
 
 
@@ -66,7 +71,7 @@ def _translate_image(block: MessagesField) -> list[Json]:
     return [{"type": "image_url", "image_url": {"url": url}, **block.mark}]
 
 
-def _translate_document(block: MessagesField) -> list[Json]:
+def _translate_document(block: MessagesField, *, links: bool = False) -> list[Json]:
     """Write a document, its title and context in front where the part has no place for them."""
     source = block["source"]
     source_type = source.get("type")
@@ -74,6 +79,9 @@ def _translate_document(block: MessagesField) -> list[Json]:
     match source_type:
         case "base64":
             parts = [_translate_pdf(source, title)]
+            title = ""
+        case "url" if links and source["url"].read_string().startswith("https://"):
+            parts = [_make_file(title, source["url"].value)]
             title = ""
         case "text":
             parts = [_make_text(source["data"].read_string())]
@@ -92,8 +100,12 @@ def _read_optional(field: MessagesField) -> str:
 def _translate_pdf(source: MessagesField, title: str) -> Json:
     if source.get("media_type") != "application/pdf":
         raise source["media_type"].refuse_field("a document that is neither text nor PDF")
-    file = {"filename": title or DEFAULT_FILENAME, "file_data": _make_data_url(source)}
-    return {"type": "file", "file": file}
+    return _make_file(title or DEFAULT_FILENAME, _make_data_url(source))
+
+
+def _make_file(name: str, data: str) -> Json:
+    file = {"filename": name} if name else {}
+    return {"type": "file", "file": {**file, "file_data": data}}
 
 
 def _make_data_url(source: MessagesField) -> str:

@@ -28,14 +28,19 @@ ERROR_PREFIX: Final = "Error: "
 """The beginning of a failed tool's message: chat has no field for the failure."""
 
 
-def translate_conversation(system: MessagesField, messages: MessagesField) -> list[Json]:
-    """Write the chat messages of a conversation. Raises BadRequest, naming the field."""
+def translate_conversation(
+    system: MessagesField, messages: MessagesField, *, links: bool
+) -> list[Json]:
+    """Write the chat messages of a conversation; see `translate_content` for `links`.
+
+    Raises BadRequest, naming the field.
+    """
     out = _translate_system(system)
     said: list[Json] = []  # the user's own messages since the last turn of another role
     for message in messages.read_items():
         role = message["role"].read_string()
         if role == "user":
-            results, user = _translate_user(message["content"])
+            results, user = _translate_user(message["content"], links=links)
             out += results
             said += user
             continue
@@ -66,7 +71,7 @@ def _translate_later_system(content: MessagesField) -> Json:
     return {"role": "system", "content": BLOCK_SEPARATOR.join(read_texts(content))}
 
 
-def _translate_user(content: MessagesField) -> tuple[list[Json], list[Json]]:
+def _translate_user(content: MessagesField, *, links: bool) -> tuple[list[Json], list[Json]]:
     """Write the tool messages of a user turn, and the user message that is left, if any."""
     if isinstance(content.value, str):
         return [], [{"role": "user", "content": content.value}]
@@ -75,22 +80,22 @@ def _translate_user(content: MessagesField) -> tuple[list[Json], list[Json]]:
     parts: list[Json] = []
     for block in content.read_items():
         if block.get("type") == "tool_result":
-            result, files = _translate_tool_result(block)
+            result, files = _translate_tool_result(block, links=links)
             results.append(result)
             moved += files
         else:
-            parts += translate_block(block)
+            parts += translate_block(block, links=links)
     parts = moved + parts
     if results and not parts:
         return results, []
     return results, [{"role": "user", "content": pack_parts(parts)}]
 
 
-def _translate_tool_result(block: MessagesField) -> tuple[Json, list[Json]]:
+def _translate_tool_result(block: MessagesField, *, links: bool) -> tuple[Json, list[Json]]:
     """Write the tool message, and the parts that have to go into a user message behind it."""
     identity = block["tool_use_id"].read_string()
     content = block["content"]
-    parts = [] if content.value is None else translate_content(content)
+    parts = [] if content.value is None else translate_content(content, links=links)
     prefix = ERROR_PREFIX if block.get("is_error") is True else ""
     result, files = make_result(identity, parts, prefix)
     if block.mark:

@@ -74,10 +74,8 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
             raise body[name].refuse_field(what)
     body.check_known(_KNOWN)
     _check_thread(body["thread"])
-    chat: Json = {
-        "model": request.model,
-        "messages": translate_conversation(body["system"], body["messages"]),
-    }
+    messages = translate_conversation(body["system"], body["messages"], links=target.is_pivot)
+    chat: Json = {"model": request.model, "messages": messages}
     if given.get("max_tokens") == 0:
         raise body["max_tokens"].refuse_field("a request of 0 tokens, which only warms a cache,")
     if request.max_tokens is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field
+from gateway.dialects.wire import Field, maybe_read_text
 
 DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without one: a chat upstream requires it."""
@@ -16,11 +16,12 @@ SEALS: Final = ("gw1.", "gAAAA")
 """The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
 
 
-def translate_content(content: Field) -> list[Json]:
-    """Write the parts of a string or an array of parts."""
+def translate_content(content: Field, *, is_pivot: bool) -> list[Json]:
+    """Write the parts of a string or an array of parts; see `Target` for `is_pivot`."""
     if isinstance(content.value, str):
         return [_make_text(content.value)]
-    return [_translate_part(part) for part in content.read_items() if not _is_sealed(part)]
+    parts = (part for part in content.read_items() if not _is_sealed(part))
+    return [_translate_part(part, is_pivot=is_pivot) for part in parts]
 
 
 def read_texts(content: Field) -> list[str]:
@@ -38,7 +39,7 @@ def _read_text(part: Field) -> str:
     return part[_TEXT_KEYS[kind]].read_string()
 
 
-def _translate_part(part: Field) -> Json:
+def _translate_part(part: Field, *, is_pivot: bool) -> Json:
     kind = part["type"].read_text()
     if kind in _TEXT_KEYS:
         return _make_text(part[_TEXT_KEYS[kind]].read_string())
@@ -46,6 +47,8 @@ def _translate_part(part: Field) -> Json:
         raise part["type"].refuse(
             f"This model's provider takes {', '.join(sorted({*_TEXT_KEYS, *_TRANSLATORS}))}."
         )
+    if kind == "input_file":
+        return _translate_file(part, is_pivot=is_pivot)
     return _TRANSLATORS[kind](part)
 
 
@@ -66,15 +69,22 @@ def _translate_image(part: Field) -> Json:
     return {"type": "image_url", "image_url": image}
 
 
-def _translate_file(part: Field) -> Json:
-    """Write a document; chat takes its content alone, no link to it."""
+def _translate_file(part: Field, *, is_pivot: bool = False) -> Json:
+    """Write a document. Chat providers take its content alone, no link to it, and texts as text."""
     _refuse_file_id(part)
-    if part.get("file_url") is not None:
-        raise part["file_url"].refuse_field()
-    name = part["filename"]
-    filename = name.read_string() if name.value else DEFAULT_FILENAME
-    file = {"filename": filename, "file_data": part["file_data"].read_text()}
-    return {"type": "file", "file": file}
+    name = part["filename"].read_string() if part.get("filename") else ""
+    if (link := part["file_url"]).value is not None:
+        if not (is_pivot and link.read_string().startswith("https://")):
+            raise link.refuse_field()
+        data = link.value
+    else:
+        data = part["file_data"].read_text()
+    if is_pivot:
+        file = {"filename": name} if name else {}
+        return {"type": "file", "file": {**file, "file_data": data}}
+    if (text := maybe_read_text(data)) is not None:
+        return _make_text(f"{name}\n{text}" if name else text)
+    return {"type": "file", "file": {"filename": name or DEFAULT_FILENAME, "file_data": data}}
 
 
 def _refuse_file_id(part: Field) -> None:

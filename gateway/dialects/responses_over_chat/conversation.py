@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import BLOCK_SEPARATOR, STATE, join_states, make_result, pack_parts
-from gateway.dialects.records import Json
+from gateway.dialects.records import Json, Target
 from gateway.dialects.responses import SUMMARIES, refuse_summary
 from gateway.dialects.responses_over_chat.content import read_texts, translate_content
 from gateway.dialects.responses_over_chat.tools import INPUT_KEY, read_flat_name
@@ -48,12 +48,12 @@ DROPPED: Final = frozenset(
 """Items that only the vendor's servers can use, and calls of tools that are left out."""
 
 
-def translate_conversation(body: Field, *, leading_system: bool = False) -> list[Json]:
+def translate_conversation(body: Field, target: Target) -> list[Json]:
     """Write the chat messages of a request. Raises BadRequest, naming the field.
 
-    Later instructions stay where they stand, unless the upstream takes `leading_system` alone.
+    Later instructions stay where they stand, unless the upstream takes leading ones alone.
     """
-    conversation = _Conversation(leading_system=leading_system)
+    conversation = _Conversation(target)
     if (instructions := body["instructions"]).value:
         conversation.system += read_texts(instructions)
     given = body["input"]
@@ -80,10 +80,10 @@ class _Turn:
 class _Conversation:
     """The turns so far, to which items are added one by one."""
 
-    __slots__ = ("_askers", "_leading_system", "_left_out", "_state", "system", "turns")
+    __slots__ = ("_askers", "_left_out", "_state", "_target", "system", "turns")
 
-    def __init__(self, *, leading_system: bool) -> None:
-        self._leading_system = leading_system
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self.system: list[str] = []
         self.turns: list[_Turn] = []
         self._askers: dict[str, _Turn] = {}
@@ -126,13 +126,13 @@ class _Conversation:
             case "assistant":
                 self._say("".join(read_texts(content)))
             case "user":
-                parts = pack_parts(translate_content(content))
+                parts = pack_parts(self._translate(content))
                 self.turns.append(_Turn({"role": "user", "content": parts}))
             case _:
                 raise item["role"].refuse("It must be user, assistant, system or developer.")
 
     def _instruct(self, texts: list[str]) -> None:
-        if self._leading_system or not self.turns:
+        if self._target.leading_system or not self.turns:
             self.system += texts
         elif texts:
             message = {"role": "system", "content": BLOCK_SEPARATOR.join(texts)}
@@ -140,9 +140,12 @@ class _Conversation:
 
     def _add_agent_message(self, item: Field) -> None:
         """Add what another agent says to this one: a coding agent's own item, unknown to the schema."""
-        parts = translate_content(item["content"])
+        parts = self._translate(item["content"])
         if parts:
             self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
+
+    def _translate(self, content: Field) -> list[Json]:
+        return translate_content(content, is_pivot=self._target.is_pivot)
 
     def _add_reasoning(self, item: Field) -> None:
         summary = (part for part in get_list(item.value, "summary") if isinstance(part, dict))
@@ -187,7 +190,7 @@ class _Conversation:
         asker = self._askers.get(identity)
         if asker is None and identity in self._left_out:
             return
-        result, files = make_result(identity, translate_content(item["output"]))
+        result, files = make_result(identity, self._translate(item["output"]))
         if asker is None:  # the upstream says itself what it thinks of that
             self.turns.append(_Turn(result, files=files))
         else:

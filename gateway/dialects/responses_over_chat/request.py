@@ -83,10 +83,8 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     for name, value in given.items():
         if name not in _KNOWN and value:
             raise body[name].refuse_field()
-    chat: Json = {
-        "model": request.model,
-        "messages": translate_conversation(body, leading_system=target.leading_system),
-    }
+    messages = translate_conversation(body, target)
+    chat: Json = {"model": request.model, "messages": messages}
     if request.max_tokens is not None:
         chat[target.max_tokens_field] = request.max_tokens
     chat |= {name: given[name] for name in PASSED if given.get(name) is not None}

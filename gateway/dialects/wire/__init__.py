@@ -8,6 +8,7 @@ collected        replies that are read whole before any of them goes out
 elements         a bound on the values in a JSON text, without parsing it
 jsonbytes        tolerant JSON, and edits that leave all other bytes alone
 billed           what changes the provider's bill
+data_urls        files that a URL holds
 seals            what a provider wants back, carried by callers of other dialects
 fields           checks of a request's fields, and typed access to them
 openai_caller    what callers of OpenAI's APIs share
@@ -33,6 +34,8 @@ from gateway.dialects.wire.collected import MAX_REPLY_ELEMENTS as MAX_REPLY_ELEM
 from gateway.dialects.wire.collected import CollectedReply as CollectedReply
 from gateway.dialects.wire.collected import ReplayedReply as ReplayedReply
 from gateway.dialects.wire.collected import looks_like_json as looks_like_json
+from gateway.dialects.wire.data_urls import maybe_read_text as maybe_read_text
+from gateway.dialects.wire.data_urls import split_data_url as split_data_url
 from gateway.dialects.wire.elements import count_marks as count_marks
 from gateway.dialects.wire.elements import has_more_elements as has_more_elements
 from gateway.dialects.wire.fields import Field as Field

@@ -18,6 +18,8 @@ from tests.dialects.chat_over_messages.kit import (
 
 PNG = base64.b64encode(b"\x89PNG picture").decode()
 PDF = base64.b64encode(b"%PDF-1.7 text").decode()
+NOTES = base64.b64encode("naïve".encode()).decode()
+LINK = "https://example.com/a.pdf"
 
 Json = dict[str, Any]
 
@@ -83,10 +85,36 @@ def test_documents() -> None:
     content = [
         {"type": "file", "file": {"file_data": held, "filename": "a.pdf"}},
         {"type": "file", "file": {"file_data": held, "file_id": None}},
+        {"type": "file", "file": {"file_data": PDF}},
+        {"type": "file", "file": {"file_data": LINK}},
+        {"type": "file", "file": {"file_data": f"data:text/markdown;base64,{NOTES}"}},
     ]
     made = translate(messages=[{"role": "user", "content": content}])
     check_request(made)
     assert made["messages"][0]["content"] == [
         {"type": "document", "source": source, "title": "a.pdf"},
         {"type": "document", "source": source},
+        {"type": "document", "source": source},
+        {"type": "document", "source": {"type": "url", "url": LINK}},
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "naïve"},
+        },
     ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "http://example.com/a.pdf",
+        "file:///etc/passwd",
+        "data:text/plain;base64,AA",
+        "data:text/plain;base64,/w==",
+        "data:text/plain,a",
+        f"data:application/zip;base64,{PNG}",
+        PNG,
+    ],
+)
+def test_documents_that_the_upstream_cannot_take_are_refused(data: str) -> None:
+    part = {"type": "file", "file": {"file_data": data}}
+    assert refuse_part(part) == "messages[0].content[0].file.file_data"

@@ -59,6 +59,7 @@ TOLD: Final = {
     "output_tokens_details": {"thinking_tokens": 15},
 }
 """The usage as the messages dialect tells it."""
+LINK: Final = "https://example.com/a.pdf"
 ASKED: Final[Json] = {
     "model": MODEL,
     "max_tokens": 5000,
@@ -153,6 +154,20 @@ def test_a_schema_is_asked_for() -> None:
     made = ask(output_config={"format": {"type": "json_schema", "schema": schema}})
     form = {"type": "json_schema", "name": "response", "schema": schema, "strict": False}
     assert made["text"]["format"] == form
+
+
+def test_documents_are_named_by_their_address() -> None:
+    document = {"type": "document", "source": {"type": "url", "url": LINK}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [document]}
+    blocks = [{**document, "title": "a.pdf"}, result]
+    (*_, said) = ask(messages=[*ASKED["messages"], {"role": "user", "content": blocks}])["input"]
+    file = {"type": "input_file", "file_url": LINK}
+    files = [part for part in said["content"] if part["type"] == "input_file"]
+    assert files == [file, {**file, "filename": "a.pdf"}]
+    link = {"type": "url", "url": "http://example.com/a.pdf"}
+    with pytest.raises(BadRequest) as refused:
+        ask(messages=[{"role": "user", "content": [{**document, "source": link}]}])
+    assert refused.value.param == "messages.0.content.0.source"
 
 
 def test_stop_sequences_are_refused() -> None:

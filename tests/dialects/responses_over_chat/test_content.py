@@ -46,6 +46,12 @@ def test_files(part: Json, expected: Json) -> None:
     assert write_messages(message("user", [part])) == [user([expected])]
 
 
+def test_texts_in_files_are_texts() -> None:
+    file = {"type": "input_file", "file_data": "data:text/plain;base64,aGk="}
+    assert write_messages(message("user", [file])) == [user("hi")]
+    assert write_messages(message("user", [{**file, "filename": "a"}])) == [user("a\nhi")]
+
+
 def test_texts() -> None:
     both = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert write_messages(message("user", [text("a"), text("b", "text")])) == [user(both)]

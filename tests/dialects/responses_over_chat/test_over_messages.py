@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
 from gateway.dialects.composed import compose
+from gateway.errors import BadRequest
 from tests import streams
-from tests.dialects.chat.kit import each_byte, play
+from tests.dialects.chat.kit import Json, each_byte, play
 from tests.dialects.responses_over_chat.kit import (
     PATCH,
     SPACE,
@@ -17,7 +21,13 @@ from tests.dialects.responses_over_chat.kit import (
     make_request,
     read_response,
 )
-from tests.dialects.responses_over_chat.requests import TOOL, custom_call, function_call, output
+from tests.dialects.responses_over_chat.requests import (
+    TOOL,
+    custom_call,
+    function_call,
+    message,
+    output,
+)
 from tests.support.told import of_events
 
 TRANSLATION = compose(
@@ -26,6 +36,16 @@ TRANSLATION = compose(
     (CALLERS["chat"], UPSTREAMS["chat"]),
 )
 EXCHANGE = Exchange(CALLERS["chat"], UPSTREAMS["messages"], TRANSLATION)
+
+
+LINK = "https://example.com/a.pdf"
+PDF: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x"}
+
+
+def ask(**body: Any) -> Json:
+    request = make_request({"model": "m", "input": "hi", **body})
+    asked: Json = json.loads(EXCHANGE.write_request(request, TARGET).data)
+    return asked
 
 
 def test_a_request_with_tools() -> None:
@@ -46,6 +66,37 @@ def test_a_request_with_tools() -> None:
     assert asked["messages"][1] == {"role": "assistant", "content": uses}
     results = asked["messages"][2]["content"]
     assert [block["tool_use_id"] for block in results] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    ("file", "block"),
+    [
+        ({"file_url": LINK}, {"source": {"type": "url", "url": LINK}}),
+        (
+            {"file_url": LINK, "filename": "a"},
+            {"source": {"type": "url", "url": LINK}, "title": "a"},
+        ),
+        ({"file_data": "JVBERi0x"}, {"source": PDF}),
+        ({"file_data": "data:application/pdf;base64,JVBERi0x"}, {"source": PDF}),
+        (
+            {"file_data": "data:text/plain;base64,aGk=", "filename": "a"},
+            {"source": {"type": "text", "media_type": "text/plain", "data": "hi"}, "title": "a"},
+        ),
+    ],
+)
+def test_documents(file: Json, block: Json) -> None:
+    part = {"type": "input_file", **file}
+    document = {"type": "document", **block}
+    assert ask(input=[message("user", [part])])["messages"][0]["content"] == [document]
+    results = ask(input=[function_call(), output("c1", [part])])["messages"]
+    assert document in results[1]["content"]
+
+
+@pytest.mark.parametrize("link", ["http://example.com/a.pdf", 7])
+def test_links_that_the_upstream_cannot_follow_are_refused(link: object) -> None:
+    with pytest.raises(BadRequest) as refused:
+        ask(input=[message("user", [{"type": "input_file", "file_url": link}])])
+    assert refused.value.param == "input[0].content[0].file_url"
 
 
 @streams.each(*streams.MESSAGES)
