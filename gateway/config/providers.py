@@ -14,7 +14,11 @@ from gateway.config.values import check_proxy
 from gateway.dialects import DEMO
 
 OPENAI_HOST = "api.openai.com"
-"""The one vendor whose models refuse `max_tokens`."""
+_BY_HOST = {
+    "max_tokens_field": ("max_tokens", "max_completion_tokens"),
+    "history": ("any", "openai"),
+}
+"""Settings whose default depends on the vendor: elsewhere, and at OpenAI's address."""
 Resolved = tuple[str, str | None]
 """A secret and None, or "" and why it is missing."""
 _SECRETS = ("api_key", "proxy")
@@ -39,9 +43,10 @@ def read_provider(
     with problems.collect():
         settings["proxy"], off = _resolve(place, "proxy", settings.get("proxy"), resolve)
     problems.raise_all()
-    if settings["max_tokens_field"] is None:
-        is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
-        settings["max_tokens_field"] = "max_completion_tokens" if is_openai else "max_tokens"
+    is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
+    for key, (elsewhere, there) in _BY_HOST.items():
+        if settings[key] is None:
+            settings[key] = there if is_openai else elsewhere
     keys = tuple(secret for secret, reason in found if reason is None)
     lacking = tuple(reason for _, reason in found if reason is not None)
     if lacking and not keys:

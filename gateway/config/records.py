@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.config.values import Network
-from gateway.dialects import MaxTokensField, ModelKind, Reasoning, Taken
+from gateway.dialects import History, MaxTokensField, ModelKind, Reasoning, Taken
 from gateway.ledger import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
@@ -130,7 +130,7 @@ class Provider:
     max_tokens_field: MaxTokensField
     leading_system: bool
     takes: frozenset[Taken]
-    call_id_chars: int
+    history: History
     pass_headers: tuple[str, ...]
     """In lower case."""
     embeddings_base64: bool

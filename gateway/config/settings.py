@@ -13,7 +13,7 @@ from gateway.config import reader as read
 from gateway.config import secrets, values
 from gateway.config.model_settings import MODEL_SETTINGS, token_count
 from gateway.config.reader import Setting
-from gateway.dialects import UPSTREAMS, MaxTokensField, Taken
+from gateway.dialects import UPSTREAMS, History, MaxTokensField, Taken
 
 MAX_CREDIT: Final = 1_000_000_000
 """Units of currency, the most that the ledger takes at once."""
@@ -209,11 +209,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             " `thought_signature`)",
             [],
         ),
-        "call_id_chars": Setting(
-            read.integer(0, 40),
-            "the number of letters and digits that a chat provider wants as the id of a tool call,"
-            " such as 9 at Mistral; 0 = any",
-            0,
+        "history": Setting(
+            read.choice(*get_args(History)),
+            "the earlier turns that a chat provider takes: any, or as openai or mistral make them:"
+            " ids of calls of at most 40 characters, or of 9 letters and digits, and no members of"
+            " other vendors; default: openai at api.openai.com, any elsewhere",
+            None,
         ),
         "pass_headers": Setting(
             values.header_names,

@@ -38,6 +38,7 @@ from gateway.dialects.exchanges import Exchanges as Exchanges
 from gateway.dialects.exchanges import make_exchanges as make_exchanges
 from gateway.dialects.messages import edit_count as edit_count
 from gateway.dialects.records import CompletionRequest as CompletionRequest
+from gateway.dialects.records import History as History
 from gateway.dialects.records import Json as Json
 from gateway.dialects.records import ListedModel as ListedModel
 from gateway.dialects.records import MaxTokensField as MaxTokensField

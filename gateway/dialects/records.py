@@ -33,6 +33,8 @@ Taken = Literal[
     "verbosity",
 ]
 """What only some chat upstreams take; others refuse a request for it."""
+History = Literal["any", "mistral", "openai"]
+"""The earlier turns that a chat upstream takes: all, or such as a strict vendor could have made."""
 ModelKind = Literal["chat", "embedding"]
 """A model makes the reply to a conversation, or vectors."""
 
@@ -92,8 +94,7 @@ class Target:
     """The upstream can write vectors as base64; if not, they are asked for as floats."""
     takes: frozenset[Taken] = frozenset()
     """What this chat upstream takes besides what all do."""
-    call_id_chars: int = 0
-    """Letters and digits of each tool call's id, as this chat upstream wants them; 0 is any."""
+    history: History = "any"
     leave_out: frozenset[str] = frozenset()
     """Fields that the upstream's model refuses."""
     prices: PriceList = FREE_OF_CHARGE

@@ -97,7 +97,7 @@ def make_target(model: Model, route: Route, provider: Provider, exchange: Exchan
         leading_system=provider.leading_system,
         embeddings_base64=provider.embeddings_base64,
         takes=provider.takes,
-        call_id_chars=provider.call_id_chars,
+        history=provider.history,
         leave_out=model.leave_out,
         prices=model.prices,
         allow=model.allow,

@@ -25,7 +25,7 @@ _PROVIDER: Final[dict[str, Any]] = {
     "max_tokens_field": "max_tokens",
     "leading_system": False,
     "takes": frozenset(),
-    "call_id_chars": 0,
+    "history": "any",
     "pass_headers": (),
     "embeddings_base64": True,
     "headers": {},

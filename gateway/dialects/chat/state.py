@@ -12,9 +12,10 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import is_not
 from typing import Any, Final
 
-from gateway.dialects.records import Json, Target
+from gateway.dialects.records import History, Json, Target
 from gateway.dialects.wire import (
     get_list,
     get_object,
@@ -28,8 +29,6 @@ from gateway.dialects.wire import (
 STATE: Final = "gateway_state"
 """The member of an assistant's message, or of a delta, that no upstream and no caller sees: an object
 with `sealed`, and in messages with `reasoning`; a `State` once it is opened."""
-MAX_ID_CHARS: Final = 40
-"""Characters of a call's id: OpenAI's own limit."""
 FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
 """Stands for the signature of a call that Gemini did not make (Google's documentation of them)."""
 NO_REASONING: Final = " "
@@ -88,8 +87,11 @@ class StateCollector:
 
 
 def open_history(messages: list[Json], tag: str) -> list[Json]:
-    """Open the seals of a conversation, and cut the ids of calls back to those of their providers."""
-    return [_open(message, tag) for message in messages]
+    """Open the seals of a conversation for another dialect's upstream.
+
+    The ids of calls are cut back to those of their providers, and Mistral's thinking is left out.
+    """
+    return [_drop_thinking(_open(message, tag)) for message in messages]
 
 
 def _open(message: Json, tag: str) -> Json:
@@ -105,7 +107,7 @@ def _open(message: Json, tag: str) -> Json:
     edited = message
     if isinstance(calls, list):
         cut = [_cut_id(call, found, tag) for call in calls]
-        if any(ours is not given for ours, given in zip(cut, calls, strict=True)):
+        if any(map(is_not, cut, calls)):
             edited = {**message, "tool_calls": cut}
     if held is None and not found:
         return edited
@@ -133,31 +135,69 @@ def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> l
     wants_reasoning = has_tools and "reasoning_content" in target.takes
     return [
         _write(message, target, wants_reasoning=wants_reasoning)
-        for message in open_history(messages, target.provider_tag)
+        for message in (_open(one, target.provider_tag) for one in messages)
     ]
 
 
 def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
-    edited: Json = {}
-    if message.get("tool_call_id"):
-        identity = str(message["tool_call_id"])
-        if (shaped := _shape_id(identity, target.call_id_chars)) != identity:
-            edited["tool_call_id"] = shaped
-    elif message.get("role") == "assistant":
-        state = get_state(message)
-        states = [one for one in state.found if isinstance(one, dict)]
-        if details := _merge_details(one for state in states for one in get_list(state, "details")):
-            edited["reasoning_details"] = details
-        if wants_reasoning and not message.get("reasoning_content"):
-            edited["reasoning_content"] = state.reasoning or NO_REASONING
-        calls = message.get("tool_calls")
-        if isinstance(calls, list):
-            written = _write_calls(calls, states, target)
-            if any(ours is not given for ours, given in zip(written, calls, strict=True)):
-                edited["tool_calls"] = written
-    if STATE not in message:
-        return {**message, **edited} if edited else message
-    return {**{name: message[name] for name in message if name != STATE}, **edited}
+    if message.get("role") == "assistant":
+        return _write_assistant(message, target, wants_reasoning=wants_reasoning)
+    identity = message.get("tool_call_id")
+    if not identity or (shaped := _shape_id(str(identity), target.history)) == identity:
+        return message
+    return {**message, "tool_call_id": shaped}
+
+
+def _write_assistant(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
+    state, edited = get_state(message), dict[str, Any]()
+    if STATE in message:
+        message = {name: message[name] for name in message if name != STATE}
+    if target.history != "mistral":
+        message = _drop_thinking(message)
+    if target.history != "any":
+        message = _drop_members(message)
+    states = [one for one in state.found if isinstance(one, dict)]
+    if details := _merge_details(one for held in states for one in get_list(held, "details")):
+        edited["reasoning_details"] = details
+    if wants_reasoning and not message.get("reasoning_content"):
+        edited["reasoning_content"] = state.reasoning or NO_REASONING
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        written = _write_calls(calls, states, target)
+        if any(map(is_not, written, calls)):
+            edited["tool_calls"] = written
+    return {**message, **edited} if edited else message
+
+
+def _drop_thinking(message: Json) -> Json:
+    """Leave out the thinking in a content, of which only Mistral makes a part."""
+    content = message.get("content")
+    if type(content) is not list or message.get("role") != "assistant":
+        return message
+    kept = [one for one in content if not (isinstance(one, dict) and one.get("type") == "thinking")]
+    return message if len(kept) == len(content) else {**message, "content": kept or ""}
+
+
+def _drop_members(message: Json) -> Json:
+    """Leave out what only the vendor takes that gave it, and what says nothing."""
+    kept = {
+        name: value
+        for name, value in message.items()
+        if name == "content" or (value is not None and name not in _GIVEN)
+    }
+    calls = kept.get("tool_calls")
+    if isinstance(calls, list):
+        kept["tool_calls"] = [
+            {name: one[name] for name in one if name != "extra_content"}
+            if type(one) is dict
+            else one
+            for one in calls
+        ]
+    return message if kept == message else kept
+
+
+_GIVEN: Final = frozenset({"extra_content", "reasoning", "reasoning_content", "reasoning_details"})
+"""Members of an assistant's message that its vendor gave."""
 
 
 def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[Any]:
@@ -172,7 +212,7 @@ def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[A
         if isinstance(identity, str):
             if isinstance(extra := extras.get(identity), dict):
                 edited["extra_content"] = extra
-            if (shaped := _shape_id(identity, target.call_id_chars)) != identity:
+            if (shaped := _shape_id(identity, target.history)) != identity:
                 edited["id"] = shaped
         if number == 0 and "thought_signature" in target.takes:
             extra = edited.get("extra_content") or get_object(call, "extra_content")
@@ -184,17 +224,20 @@ def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[A
     return written
 
 
-def _shape_id(identity: str, chars: int) -> str:
+def _shape_id(identity: str, taken: History) -> str:
     """Return an id that the upstream takes: for one call always the same."""
-    if chars == 0 and len(identity) <= MAX_ID_CHARS:
+    pattern, chars = _IDS[taken]
+    if pattern.fullmatch(identity):
         return identity
-    if len(identity) == chars and _PLAIN_ID.fullmatch(identity):
-        return identity
-    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
-    return digest[: chars or MAX_ID_CHARS]
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:chars]
 
 
-_PLAIN_ID: Final = re.compile("[a-zA-Z0-9]*")
+_IDS: Final[dict[History, tuple[re.Pattern[str], int]]] = {
+    "any": (re.compile(r".*", re.DOTALL), 0),
+    "mistral": (re.compile(r"[a-zA-Z0-9]{9}"), 9),
+    "openai": (re.compile(r".{1,40}", re.DOTALL), 40),
+}
+"""The ids that pass, and the characters of one in the place of another."""
 _FRAGMENTS: Final = ("text", "summary", "data", "signature")
 """Members of a detail that a stream gives piece by piece."""
 

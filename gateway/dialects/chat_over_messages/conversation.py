@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +14,9 @@ from gateway.dialects.chat_over_messages.content import (
     make_text,
     translate_content,
 )
-from gateway.dialects.messages import maybe_thinking, read_input
+from gateway.dialects.messages import maybe_thinking, read_input, shape_id
 from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
-
-_FOREIGN_ID_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ class _Turns:
         self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
     def add_tool_result(self, message: Field) -> None:
-        self._add_result(_shape_id(message["tool_call_id"].read_text()), message)
+        self._add_result(shape_id(message["tool_call_id"].read_text()), message)
 
     def add_function_result(self, message: Field) -> None:
         identity = self._function_ids.pop(message["name"].read_text(), None)
@@ -150,7 +147,7 @@ class _Turns:
     def _read_call(self, call: Field) -> Json:
         if call.read_object().get("type", "function") != "function":
             raise call["type"].refuse("This model's provider takes functions alone.")
-        return self._read_function(call["function"], _shape_id(call["id"].read_text()))
+        return self._read_function(call["function"], shape_id(call["id"].read_text()))
 
     def _read_function(self, function: Field, identity: str) -> Json:
         name = function["name"].read_text()
@@ -175,8 +172,3 @@ def _read_thinking(message: Field) -> list[Json]:
         one for state in get_state(message.value).found if isinstance(state, list) for one in state
     )
     return [thinking for block in found if (thinking := maybe_thinking(block))]
-
-
-def _shape_id(identity: str) -> str:
-    """Write an id from another provider (`functions.get:0`) in characters that the upstream takes."""
-    return _FOREIGN_ID_CHARS.sub(lambda char: f"_{ord(char[0]):x}", identity)

@@ -88,8 +88,9 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
     text, refusal, reasoning = said.values()
     message = make_message(text, refusal, reasoning, calls, functions=functions)
-    if encrypted := [one for item in items if (one := maybe_reasoning(item))]:
-        carry_state(message, seal(encrypted, context.provider_tag), context)
+    tag = context.provider_tag
+    if encrypted := [one for item in items if (one := maybe_reasoning(item, tag))]:
+        carry_state(message, seal(encrypted, tag), context)
     finish = to_finish_reason(reply, called=bool(calls), functions=functions)
     return make_completion(message, finish, context, make_usage(usage))
 

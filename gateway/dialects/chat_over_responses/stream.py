@@ -118,7 +118,7 @@ class ChunkWriter(ChoiceWriter):
         for part in read_parts(item):
             if (where, part.place) not in self._said:
                 self._write_part(part, where)
-        if encrypted := maybe_reasoning(item):
+        if encrypted := maybe_reasoning(item, self._context.provider_tag):
             self._note_state(encrypted)
 
     def _complete(self, call: _Call, held: Json) -> None:

@@ -6,7 +6,7 @@ models    the list of models, in pages
 upstream  how providers are asked, and their JSON replies
 reader    replies and events read, for the stream that passes and for translations
 stream    the stream that passes
-thinking  thinking of earlier turns
+history   earlier turns as Anthropic takes them
 usage     what a reply used, and the text to estimate it from
 """
 
@@ -19,10 +19,11 @@ from gateway.dialects.messages.caller import MarkedField as MarkedField
 from gateway.dialects.messages.caller import MessagesCaller as MessagesCaller
 from gateway.dialects.messages.caller import MessagesField as MessagesField
 from gateway.dialects.messages.caller import is_default as is_default
+from gateway.dialects.messages.history import THINKING as THINKING
+from gateway.dialects.messages.history import may_think as may_think
+from gateway.dialects.messages.history import maybe_thinking as maybe_thinking
+from gateway.dialects.messages.history import shape_id as shape_id
 from gateway.dialects.messages.stream import STOP as STOP
-from gateway.dialects.messages.thinking import THINKING as THINKING
-from gateway.dialects.messages.thinking import may_think as may_think
-from gateway.dialects.messages.thinking import maybe_thinking as maybe_thinking
 from gateway.dialects.messages.upstream import MessagesUpstream as MessagesUpstream
 from gateway.dialects.messages.upstream import dump_arguments as dump_arguments
 from gateway.dialects.messages.upstream import edit_count as edit_count

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gateway.dialects.base import Pipeline
+from gateway.dialects.messages.history import write_history
 from gateway.dialects.messages.reader import MessagesReader, read_message
 from gateway.dialects.messages.stream import MessagesStream
-from gateway.dialects.messages.thinking import drop_foreign
 from gateway.dialects.messages.usage import (
     count_block_text,
     count_message_text,
@@ -62,7 +62,7 @@ class MessagesUpstream:
         if not self.is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
-        return {**drop_foreign(body), "model": target.upstream_model}
+        return {**write_history(body), "model": target.upstream_model}
 
     def find_usage(self, reply: Json) -> Json | None:
         usage = reply.get("usage")

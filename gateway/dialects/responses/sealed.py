@@ -20,19 +20,16 @@ SUMMARIES: Final = frozenset({"compaction", "compaction_summary", "context_compa
 """Types of items that stand for a whole conversation, so that none can be left out."""
 
 
-def maybe_reasoning(item: Any) -> Json | None:
-    """Return an item of reasoning as its provider takes it back; None for what nobody encrypted.
+def maybe_reasoning(item: Any, tag: str = "") -> Json | None:
+    """Return an item of reasoning as its provider takes it back, tagged; None if nobody encrypted it.
 
     Without its id it stands alone: the items behind it need not follow.
     """
     match item:
-        case {"type": "reasoning", "encrypted_content": str(sealed)} if sealed:
-            return {name: item[name] for name in _KEPT if name in item}
+        case {"type": "reasoning", "summary": summary, "encrypted_content": str(sealed)} if sealed:
+            return {"type": "reasoning", "summary": summary, KEY: tag + sealed}
         case _:
             return None
-
-
-_KEPT: Final = ("type", "summary", KEY)
 
 
 def tag_sealed(text: bytes, tag: str) -> bytes:

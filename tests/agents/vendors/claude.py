@@ -117,7 +117,8 @@ class Claude:
                 )
 
     def _check_thought(self, where: str, block: Json) -> None:
-        made = [self._think(step) for step in range(LAST + 1)]
+        # Signatures are good at all of Anthropic's platforms and models (its guide to thinking).
+        made = [one._think(step) for one in FAMILY for step in range(LAST + 1)]
         match block["type"]:
             case "thinking" if block not in made:
                 raise refuse(f"{where}: Invalid `signature` in `thinking` block")
@@ -214,12 +215,16 @@ def _serve(claude: Claude, model: str) -> Vendor:
     return Vendor(claude.name, "messages", claude.answer, model=model, thinking=claude.mode)
 
 
-CLAUDES: Final = (
-    _serve(Claude("claude-adaptive", "adaptive"), 'reasoning = "effort"'),
-    _serve(Claude("claude-budget", "enabled"), 'reasoning = "budget"'),
-    _serve(Claude("claude-redacted", "enabled", redacts=True), 'reasoning = "budget"'),
-    _serve(
-        Claude("claude-4-8", "adaptive", samples=False),
-        'reasoning = "effort"\nleave_out = ["temperature", "top_p"]',
-    ),
+FAMILY: Final = (
+    Claude("claude-adaptive", "adaptive"),
+    Claude("claude-budget", "enabled"),
+    Claude("claude-redacted", "enabled", redacts=True),
+    Claude("claude-4-8", "adaptive", samples=False),
 )
+SETTINGS: Final = {
+    "claude-adaptive": 'reasoning = "effort"',
+    "claude-budget": 'reasoning = "budget"',
+    "claude-redacted": 'reasoning = "budget"',
+    "claude-4-8": 'reasoning = "effort"\nleave_out = ["temperature", "top_p"]',
+}
+CLAUDES: Final = tuple(_serve(claude, SETTINGS[claude.name]) for claude in FAMILY)

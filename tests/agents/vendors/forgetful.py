@@ -74,4 +74,9 @@ VLLM: Final = Habit(
     give=lambda step: {"reasoning": think(step)},
 )
 PLAIN: Final = Habit("plain", lambda step, number: f"call_{step}{number}")
-FORGETFUL: Final = (serve(MISTRAL), serve(QWEN), serve(VLLM), serve(PLAIN))
+FORGETFUL: Final = (
+    serve(MISTRAL, provider='history = "mistral"'),
+    serve(QWEN),
+    serve(VLLM),
+    serve(PLAIN),
+)

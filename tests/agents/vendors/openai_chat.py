@@ -86,6 +86,6 @@ OPENAI_CHAT: Final = serve(
         lambda step, number: f"call_{digest('openai-chat', step, number)}",
         check=check,
     ),
-    provider='max_tokens_field = "max_completion_tokens"',
+    provider='max_tokens_field = "max_completion_tokens"\nhistory = "openai"',
     model='reasoning = "none"\nleave_out = ["temperature", "top_p"]',
 )

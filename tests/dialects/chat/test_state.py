@@ -115,19 +115,20 @@ def test_a_seal_behind_an_id_is_cut_off_wherever_it_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("identity", "chars", "pattern"),
+    ("identity", "taken", "pattern"),
     [
-        ("chatcmpl-tool-" + "0" * 32, 0, "[0-9a-f]{40}"),
-        ("call_1", 0, "call_1"),
-        ("call_1", 9, "[0-9a-f]{9}"),
-        ("D681PevKs", 9, "D681PevKs"),
+        ("chatcmpl-tool-" + "0" * 32, "any", "chatcmpl-tool-0+"),
+        ("chatcmpl-tool-" + "0" * 32, "openai", "[0-9a-f]{40}"),
+        ("call_1", "openai", "call_1"),
+        ("call_1", "mistral", "[0-9a-f]{9}"),
+        ("D681PevKs", "mistral", "D681PevKs"),
     ],
 )
 def test_ids_of_others_are_written_as_the_upstream_takes_them(
-    identity: str, chars: int, pattern: str
+    identity: str, taken: Any, pattern: str
 ) -> None:
     result = {"role": "tool", "tool_call_id": identity, "content": ""}
-    [asked, answered] = write(turn(identity), result, call_id_chars=chars)
+    [asked, answered] = write(turn(identity), result, history=taken)
     assert re.fullmatch(pattern, asked["tool_calls"][0]["id"])
     assert answered["tool_call_id"] == asked["tool_calls"][0]["id"]
 

@@ -49,7 +49,23 @@ def test_what_another_provider_made_is_left_out(foreign: Json) -> None:
     assert write([foreign, text], thinking=ENABLED)["thinking"] == ENABLED
 
 
-@pytest.mark.parametrize("content", [[SIGNED, CALL], [REDACTED, CALL], [CALL], []])
+def test_a_turn_of_another_provider_needs_no_thinking() -> None:
+    """Anthropic would want thinking before its calls."""
+    written = write([CALL], thinking=ENABLED)
+    assert (written["messages"][1]["content"], "thinking" in written) == ([CALL], False)
+    assert write([CALL], thinking={"type": "adaptive"})["thinking"] == {"type": "adaptive"}
+
+
+def test_ids_of_other_providers_are_written_in_its_characters() -> None:
+    call = CALL | {"id": "functions.get:0"}
+    result = {"type": "tool_result", "tool_use_id": "functions.get:0", "content": "x"}
+    assert write([call])["messages"][1]["content"] == [call | {"id": "functions_2eget_3a0"}]
+    assert write([result])["messages"][1]["content"] == [
+        result | {"tool_use_id": "functions_2eget_3a0"}
+    ]
+
+
+@pytest.mark.parametrize("content", [[SIGNED, CALL], [REDACTED, CALL], []])
 def test_all_else_passes_as_it_came(content: list[Any]) -> None:
     written = write(content, thinking=ENABLED)
     assert (written["messages"][1]["content"], written["thinking"]) == (content, ENABLED)

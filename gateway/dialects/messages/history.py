@@ -1,0 +1,87 @@
+"""Earlier turns: thinking goes back to its provider as it signed it, and ids as Anthropic takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from operator import is_not
+from typing import Any, Final
+
+from gateway.dialects.records import Json
+from gateway.dialects.wire import ANY_TAG, get_list, get_object
+
+THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+def maybe_thinking(block: Any) -> Json | None:
+    """Return a block of thinking as its provider takes it back; None for what nobody signed."""
+    match block:
+        case {"type": "thinking", "thinking": str(text), "signature": str(signature)} if signature:
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case {"type": "redacted_thinking", "data": str(data)} if data:
+            return {"type": "redacted_thinking", "data": data}
+        case _:
+            return None
+
+
+def may_think(turns: Sequence[Any]) -> bool:
+    """Return whether thinking with a budget may be on: a last turn with calls begins with thinking.
+
+    Anthropic refuses others: "Expected `thinking` or `redacted_thinking`, but found `tool_use`".
+    """
+    spoken = (one for one in reversed(turns) if isinstance(one, dict) and one["role"] != "user")
+    last = next(spoken, {})
+    kinds = [block.get("type") for block in get_list(last, "content") if isinstance(block, dict)]
+    return "tool_use" not in kinds or kinds[0] in THINKING
+
+
+def write_history(body: Json) -> Json:
+    """Return a request whose earlier turns Anthropic takes, whoever made them.
+
+    Thinking that other providers made or nobody signed is left out, and ids of calls have characters
+    that it takes.
+    """
+    messages = body["messages"]
+    written = [_write(message) for message in messages]
+    turns = [message for message in written if message["content"] != []]
+    edited = body
+    if any(ours is not given for ours, given in zip(written, messages, strict=True)):
+        edited = {**body, "messages": turns}
+    if get_object(body, "thinking").get("type") == "enabled" and not may_think(turns):
+        return {name: edited[name] for name in edited if name != "thinking"}
+    return edited
+
+
+def _write(message: Json) -> Json:
+    content = message["content"]
+    if type(content) is not list:
+        return message
+    kept = [_shape(block) for block in content if not _is_foreign(block)]
+    is_same = len(kept) == len(content) and not any(map(is_not, kept, content))
+    return message if is_same else {**message, "content": kept}
+
+
+def _shape(block: Any) -> Any:
+    key = _IDS.get(str(block.get("type"))) if isinstance(block, dict) else None
+    identity = block.get(key) if key else None
+    if key is None or not isinstance(identity, str) or (shaped := shape_id(identity)) == identity:
+        return block
+    return {**block, key: shaped}
+
+
+_IDS: Final = {"tool_use": "id", "tool_result": "tool_use_id"}
+
+
+def shape_id(identity: str) -> str:
+    """Write an id from another provider (`functions.get:0`) in characters that Anthropic takes."""
+    return _FOREIGN_CHARS.sub(lambda char: f"_{ord(char[0]):x}", identity)
+
+
+_FOREIGN_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def _is_foreign(block: Any) -> bool:
+    if not isinstance(block, dict) or block.get("type") not in THINKING:
+        return False
+    signed = block.get("signature") or block.get("data")
+    return not signed or str(signed).startswith(ANY_TAG)
