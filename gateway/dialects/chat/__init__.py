@@ -8,6 +8,7 @@ writer    replies and streams that are written from another dialect's
 repair    chunks that break the schema, made right
 state     what upstreams want back with a turn
 results   results of tools as messages
+search    the search that a provider runs
 usage     what a reply used, and the text to estimate it from
 """
 
@@ -21,6 +22,13 @@ from gateway.dialects.chat.reader import read_fragment as read_fragment
 from gateway.dialects.chat.results import BLOCK_SEPARATOR as BLOCK_SEPARATOR
 from gateway.dialects.chat.results import make_result as make_result
 from gateway.dialects.chat.results import pack_parts as pack_parts
+from gateway.dialects.chat.search import SEARCH_CHOICE as SEARCH_CHOICE
+from gateway.dialects.chat.search import SEARCH_OPTIONS as SEARCH_OPTIONS
+from gateway.dialects.chat.search import add_search as add_search
+from gateway.dialects.chat.search import is_search as is_search
+from gateway.dialects.chat.search import make_search as make_search
+from gateway.dialects.chat.search import open_fields as open_fields
+from gateway.dialects.chat.search import read_location as read_location
 from gateway.dialects.chat.state import STATE as STATE
 from gateway.dialects.chat.state import StateCollector as StateCollector
 from gateway.dialects.chat.state import get_state as get_state

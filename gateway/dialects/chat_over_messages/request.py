@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from gateway.dialects.chat import open_history
+from gateway.dialects.chat import open_fields, open_history
 from gateway.dialects.chat_over_messages.conversation import translate_conversation
 from gateway.dialects.chat_over_messages.schema import adapt_schema
 from gateway.dialects.chat_over_messages.tools import is_forced, translate_tools
@@ -64,7 +64,8 @@ REFUSED: Final[dict[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "web_search_options": (),
 }
-"""Fields without a counterpart, each with the values that ask for nothing, as null always does."""
+"""Fields without a counterpart, each with the values that ask for nothing, as null always does. A web
+search has one, which is carried over where the model has a price for it."""
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
 """The upstream's own fields, unknown to chat, passed as they are. Others of its fields could add to
 the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
@@ -104,7 +105,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
     given = {name: value for name, value in request.body.items() if value is not None}
     body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
-    body.check_fields(_KNOWN, REFUSED)
+    body.check_fields(_KNOWN | open_fields(target), REFUSED)
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = translate_conversation(body["messages"], leading_system=target.leading_system)
     made: Json = {"model": request.model, "max_tokens": max_tokens}

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gateway.dialects.chat import uses_functions
+from gateway.dialects.chat import SEARCH_CHOICE, SEARCH_OPTIONS, read_location, uses_functions
 from gateway.dialects.chat_over_messages.content import copy_cache_mark
 from gateway.dialects.chat_over_messages.schema import adapt_schema
 from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
+from gateway.money import WEB_SEARCH
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _FORCING: Final = frozenset({"any", "tool"})
 _NO_CHOICE: Final = (None, "auto", "none")
-_FIELDS: Final = frozenset({"tools", "functions", "tool_choice", "function_call"})
+_FIELDS: Final = frozenset({"tools", "functions", "tool_choice", "function_call", SEARCH_OPTIONS})
+
+_SEARCH: Final[Json] = {"type": "web_search_20250305", "name": WEB_SEARCH}
+"""The version of the tool that all of the upstream's models take."""
+_SEARCH_FIELDS: Final = frozenset({"allowed_domains", "blocked_domains", "max_uses"})
+_KNOWN_OF_SEARCH: Final = _SEARCH_FIELDS | {"search_context_size", "user_location"}
+"""The upstream decides itself how much of what it found the model reads."""
 
 
 def translate_tools(body: Field, called: Sequence[str]) -> Json:
@@ -30,8 +37,13 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     choice = body["tool_choice"]
     if choice.value is None:
         choice = body["function_call"]
-    if tools:
-        chosen, tools = _read_choice(choice, tools)
+    search = _read_search(body[SEARCH_OPTIONS])
+    if tools or search:
+        if search and choice.value == SEARCH_CHOICE:
+            chosen: Json | None = {"type": "tool", "name": WEB_SEARCH}
+        else:
+            chosen, tools = _read_choice(choice, tools)
+        tools += search
         chosen = _limit_calls(body, chosen)
         return {"tools": tools, "tool_choice": chosen} if chosen else {"tools": tools}
     if choice.value not in _NO_CHOICE:
@@ -68,6 +80,14 @@ def _read_function(function: Field) -> Json:
     if function.get("strict") is True:
         tool |= {"input_schema": adapt_schema(tool["input_schema"]), "strict": True}
     return tool
+
+
+def _read_search(options: Field) -> list[Json]:
+    if options.value is None:
+        return []
+    options.check_fields(_KNOWN_OF_SEARCH, {})
+    given = {name: value for name, value in options.value.items() if name in _SEARCH_FIELDS}
+    return [{**_SEARCH, **given, **read_location(options)}]
 
 
 def _make_schema(parameters: Json | None) -> Json:

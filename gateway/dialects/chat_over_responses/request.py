@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat import open_history
+from gateway.dialects.chat import open_fields, open_history
 from gateway.dialects.chat_over_responses.conversation import (
     lift_instructions,
     translate_conversation,
@@ -62,7 +62,8 @@ REFUSED: Final[dict[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "web_search_options": (),
 }
-"""Fields without a counterpart, each with the values that ask for nothing, as null always does."""
+"""Fields without a counterpart, each with the values that ask for nothing, as null always does. A web
+search has one, which is carried over where the model has a price for it."""
 PASSED: Final = frozenset({"reasoning", "truncation"})
 """The upstream's own fields, unknown to chat, passed as they are."""
 _KNOWN: Final = CARRIED | DROPPED | PASSED
@@ -77,7 +78,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
     given = {name: value for name, value in request.body.items() if value is not None}
     body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
-    body.check_fields(_KNOWN, REFUSED)
+    body.check_fields(_KNOWN | open_fields(target), REFUSED)
     text = _translate_text(body)
     items = translate_conversation(body["messages"])
     made: Json = {"model": request.model}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat import uses_functions
+from gateway.dialects.chat import SEARCH_CHOICE, SEARCH_OPTIONS, read_location, uses_functions
 from gateway.dialects.records import Json
 from gateway.dialects.wire import Field
+from gateway.money import WEB_SEARCH
 
 _KINDS: Final = frozenset({"function", "custom"})
 """Tools that the caller runs itself."""
+_KNOWN_OF_SEARCH: Final = frozenset(
+    {"allowed_domains", "max_uses", "search_context_size", "user_location"}
+)
+"""The upstream has no limit of uses."""
 _WORDS: Final = ("auto", "required", "none")
 
 
@@ -20,6 +25,7 @@ def translate_tools(body: Field) -> Json:
     """
     tools = [_read_tool(tool) for tool in _read_items(body["tools"])]
     tools += (_read_function(function) for function in _read_items(body["functions"]))
+    tools += _read_search(body[SEARCH_OPTIONS])
     choice = body["tool_choice"]
     if choice.value is None:
         choice = body["function_call"]
@@ -74,8 +80,22 @@ def _read_function(function: Field) -> Json:
     return {**tool, "strict": function.get("strict") is True}
 
 
+def _read_search(options: Field) -> list[Json]:
+    if options.value is None:
+        return []
+    options.check_fields(_KNOWN_OF_SEARCH, {})
+    made = {"type": WEB_SEARCH, **read_location(options)}
+    if (size := options.get("search_context_size")) is not None:
+        made["search_context_size"] = size
+    if (domains := options.get("allowed_domains")) is not None:
+        made["filters"] = {"allowed_domains": domains}
+    return [made]
+
+
 def _read_choice(choice: Field) -> Any:
     match choice.value:
+        case {"type": "web_search"}:  # the upstream has no word for it but this
+            return {"type": "allowed_tools", "mode": "required", "tools": [SEARCH_CHOICE]}
         case "auto" | "required" | "none" as word:
             return word
         case {"type": "function" | "custom"}:

@@ -13,7 +13,7 @@ from typing import Final
 from gateway.dialects.messages import MarkedField, MessagesField, is_default
 from gateway.dialects.messages_over_chat.conversation import translate_conversation
 from gateway.dialects.messages_over_chat.schema import is_strict
-from gateway.dialects.messages_over_chat.tools import translate_tool_choice, translate_tools
+from gateway.dialects.messages_over_chat.tools import translate_tools
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.errors import BadRequest
 
@@ -52,7 +52,9 @@ NAMES: Final = {
     "reasoning_effort": ("thinking", "output_config.effort"),
     "response_format": ("output_config.format",),
     "stop": ("stop_sequences",),
+    "tools": ("tools",),
     "user": ("metadata.user_id",),
+    "web_search_options": ("tools",),
 }
 """This dialect's names of chat's fields, where they differ: what a refusal of chat's field is about."""
 
@@ -85,6 +87,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     for name, translate in _TRANSLATORS.items():
         if given.get(name) is not None:
             chat |= translate(body)
+    chat |= translate_tools(body, target)
     if "prompt_cache_key" in target.takes:
         chat |= _make_cache_key(body["metadata"])
     if target.reasoning == "effort":
@@ -141,8 +144,6 @@ def _check_thinking(body: MessagesField) -> Json:
 
 _TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
     "stop_sequences": _translate_stop,
-    "tools": translate_tools,
-    "tool_choice": translate_tool_choice,
     "metadata": _translate_metadata,
     "output_config": _translate_output_config,
     "thinking": _check_thinking,
@@ -151,7 +152,9 @@ _TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
 PASSED: Final = frozenset({"temperature", "top_p"})
 TAKEN: Final[frozenset[Taken]] = frozenset({"cache_control", "top_k"})
 """Fields of this dialect's own that some chat upstreams take."""
-CARRIED: Final = frozenset({*_TRANSLATORS, "max_tokens", "messages", "model", "stream", "system"})
+CARRIED: Final = frozenset(
+    {*_TRANSLATORS, "max_tokens", "messages", "model", "stream", "system", "tool_choice", "tools"}
+)
 _KNOWN: Final = CARRIED | DROPPED | PASSED | set(REFUSED)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from gateway.dialects.chat import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.messages import MessagesField
 from gateway.dialects.messages_over_chat.schema import is_strict
-from gateway.dialects.records import Json
+from gateway.dialects.records import Json, Target
+from gateway.money import WEB_SEARCH
 
 MAX_TOOL_NAME_CHARS: Final = 64
 """Characters of a tool's name: OpenAI's own limit; the messages dialect allows 128."""
@@ -23,30 +25,48 @@ _CHOICE_FIELDS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def translate_tools(body: MessagesField) -> Json:
-    """Write function tools. Raises BadRequest for those that the vendor's own servers run."""
-    tools = [_translate_tool(tool) for tool in body["tools"].read_items()]
-    return {"tools": tools} if tools else {}
+_KNOWN: Final = CARRIED | DROPPED
+_KNOWN_OF_SEARCH: Final = DROPPED | {
+    *("allowed_callers", "allowed_domains", "blocked_domains", "max_uses", "name"),
+    *("response_inclusion", "strict", "type", "user_location"),
+}
 
 
-def translate_tool_choice(body: MessagesField) -> Json:
-    """Write `tool_choice` and `parallel_tool_calls`, which a chat upstream refuses without tools."""
+def translate_tools(body: MessagesField, target: Target) -> Json:
+    """Write function tools, a search that has a price, and which of them may be called.
+
+    Raises BadRequest for other tools that the vendor's own servers run.
+    """
+    given = [] if body.get("tools") is None else body["tools"].read_items()
+    searches = [tool for tool in given if is_search(tool, target)]
+    tools = [_translate_tool(tool) for tool in given if tool not in searches]
+    made: Json = {"tools": tools} if tools else {}
     choice = body["tool_choice"]
+    if choice.value is not None:
+        made |= _translate_choice(choice, tools, searches)
+    options = _translate_search(searches[0], target) if searches else None
+    return add_search(made, options, target)
+
+
+def _translate_choice(choice: MessagesField, tools: list[Json], searches: list[Any]) -> Json:
+    """Write `tool_choice` and `parallel_tool_calls`, which a chat upstream refuses without tools."""
     choice.check_known(_CHOICE_FIELDS)
     kind = choice.get("type")
     fields: Json
-    if kind == "tool":
+    if kind == "tool" and searches and choice.get("name") == WEB_SEARCH:
+        fields = {"tool_choice": SEARCH_CHOICE}
+    elif kind == "tool":
         name = read_tool_name(choice["name"])
         fields = {"tool_choice": {"type": "function", "function": {"name": name}}}
     elif isinstance(kind, str) and kind in _CHOICES:
         fields = {"tool_choice": _CHOICES[kind]}
     else:
         raise choice["type"].refuse("must be 'auto', 'any', 'tool' or 'none'.")
-    if not body.get("tools"):
+    if not tools and not searches:
         if kind in {"any", "tool"}:
             raise choice.refuse(f"'{kind}' needs tools.")
         return {}
-    if kind != "none" and choice.get("disable_parallel_tool_use") is True:
+    if tools and kind != "none" and choice.get("disable_parallel_tool_use") is True:
         fields["parallel_tool_calls"] = False
     return fields
 
@@ -63,10 +83,8 @@ def _translate_tool(tool: MessagesField) -> Json:
     kind = tool.get("type")
     if kind not in (None, "custom"):
         raise tool["type"].refuse_type("a tool", kind)
-    tool.check_known(CARRIED | DROPPED)
-    callers = tool["allowed_callers"]
-    if callers.value is not None and "direct" not in [one.value for one in callers.read_items()]:
-        raise callers.refuse_field("a tool that only other tools may call")
+    tool.check_known(_KNOWN)
+    _check_callers(tool["allowed_callers"])
     function: Json = {"name": read_tool_name(tool["name"])}
     if (description := tool["description"]).value is not None:
         function["description"] = description.read_string()
@@ -74,3 +92,14 @@ def _translate_tool(tool: MessagesField) -> Json:
     if (strict := tool.get("strict")) is not None:
         function["strict"] = strict is True and is_strict(function["parameters"])
     return {"type": "function", "function": function, **tool.mark}
+
+
+def _translate_search(tool: MessagesField, target: Target) -> Json:
+    tool.check_known(_KNOWN_OF_SEARCH)
+    _check_callers(tool["allowed_callers"])
+    return make_search(tool, tool, target)
+
+
+def _check_callers(callers: MessagesField) -> None:
+    if callers.value is not None and "direct" not in [one.value for one in callers.read_items()]:
+        raise callers.refuse_field("a tool that only other tools may call")

@@ -71,6 +71,8 @@ NAMES: Final = {
     "messages": ("input",),
     "reasoning_effort": ("reasoning.effort",),
     "response_format": ("text.format",),
+    "tools": ("tools",),
+    "web_search_options": ("tools",),
 }
 """This dialect's names of chat's fields, where they differ: what a refusal of chat's field is about."""
 _KNOWN: Final = CARRIED | DROPPED | PASSED
@@ -89,7 +91,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         chat[target.max_tokens_field] = request.max_tokens
     chat |= {name: given[name] for name in PASSED if given.get(name) is not None}
     chat |= {name: given[name] for name in SHARED & target.takes if given.get(name) is not None}
-    chat |= translate_tools(body)
+    chat |= translate_tools(body, target)
     chat |= _translate_text(body["text"], target)
     if target.reasoning == "effort":
         chat |= _translate_reasoning(body["reasoning"])

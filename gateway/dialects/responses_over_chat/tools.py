@@ -2,7 +2,7 @@
 
 A custom tool takes free text: it becomes a function with one string argument. The tools of a
 namespace have the name of it in front. Hosted tools, which a vendor's own servers run, are left out:
-coding agents declare them always.
+coding agents declare them always. Only a web search is carried over, where the model has a price for it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from gateway.dialects.records import Json
+from gateway.dialects.chat import SEARCH_CHOICE, add_search, is_search, make_search
+from gateway.dialects.records import Json, Target
 from gateway.dialects.wire import Field
 
 MAX_NAME_CHARS: Final = 64
@@ -42,23 +43,27 @@ class ToolName:
     is_custom: bool = False
 
 
-def translate_tools(body: Field) -> Json:
+def translate_tools(body: Field, target: Target) -> Json:
     """Write `tools`, and `tool_choice` and `parallel_tool_calls`, which make no sense without."""
     choice = body["tool_choice"]
-    tools = list(_iter_tools(body))
+    tools, search = list(_iter_tools(body)), _maybe_search(body, target)
     if isinstance(choice.value, dict) and choice.get("type") == "allowed_tools":
-        tools = _keep_allowed(choice["tools"], tools)
-        choice = choice["mode"]
-    if not tools:
+        allowed, choice = choice["tools"], choice["mode"]
+        tools = _keep_allowed(allowed, tools)
+        if not any(is_search(one, target) for one in allowed.read_items()):
+            search = None
+    if not tools and search is None:
+        if choice.value not in (None, "auto", "none"):
+            raise choice.refuse("No tool is left that this model's provider can be told to call.")
         return {}
-    made: Json = {"tools": [_translate_tool(namespace, tool) for namespace, tool in tools]}
-    if (chosen := _translate_choice(choice)) is not None:
-        made["tool_choice"] = chosen
-    if (parallel := body["parallel_tool_calls"]).value is not None:
-        if not isinstance(parallel.value, bool):
-            raise parallel.wrong_type("a boolean")
-        made["parallel_tool_calls"] = parallel.value
-    return made
+    made: Json = {}
+    if tools:
+        made["tools"] = [_translate_tool(namespace, tool) for namespace, tool in tools]
+        made |= _read_parallel(body["parallel_tool_calls"])
+    if choice.value is not None:
+        can_search = search is not None and is_search(choice, target)
+        made["tool_choice"] = SEARCH_CHOICE if can_search else _translate_choice(choice)
+    return add_search(made, search, target)
 
 
 def read_tool_names(body: Json) -> dict[str, ToolName]:
@@ -147,12 +152,30 @@ def _keep_allowed(allowed: Field, tools: list[tuple[str, Field]]) -> list[tuple[
     return [(namespace, tool) for namespace, tool in tools if _flatten(namespace, tool) in wanted]
 
 
+def _maybe_search(body: Field, target: Target) -> Json | None:
+    """Write the options of a search; None where there is none, or one in a cache alone."""
+    for declared in _iter_lists(body):
+        for tool in declared.read_items():
+            if is_search(tool, target) and tool.get("external_web_access") is not False:
+                filters = tool["filters"]
+                return make_search(tool, tool if filters.value is None else filters, target)
+    return None
+
+
+def _read_parallel(parallel: Field) -> Json:
+    if parallel.value is None:
+        return {}
+    if not isinstance(parallel.value, bool):
+        raise parallel.wrong_type("a boolean")
+    return {"parallel_tool_calls": parallel.value}
+
+
 def _translate_choice(choice: Field) -> object:
-    """Write which tool is called. A hosted tool, which is left out, cannot be: None is no choice."""
-    if choice.value is None or choice.value in _WORDS:
+    """Write which tool is called. Raises BadRequest for a hosted tool, which is left out."""
+    if choice.value in _WORDS:
         return choice.value
     if not isinstance(choice.value, dict):
         raise choice.refuse("It must be 'auto', 'none', 'required' or a tool.")
     if choice.get("type") not in _KINDS:
-        return None
+        raise choice["type"].refuse("This model's provider cannot be told to call such a tool.")
     return {"type": "function", "function": {"name": read_flat_name(choice)}}

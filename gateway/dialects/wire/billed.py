@@ -63,10 +63,6 @@ def _are_modes_priced(value: Any, target: Target) -> bool:
     return bool(modes) and None not in prices
 
 
-def _is_search_priced(_value: Any, target: Target) -> bool:
-    return target.prices.base.has_tool(WEB_SEARCH)
-
-
 def _names_a_cache(value: Any) -> bool:
     """Return whether Gemini's own options name a cache that is kept on the operator's account."""
     held = value if isinstance(value, dict) else {}
@@ -85,7 +81,7 @@ BILLED: Final[Mapping[str, Billed]] = {
     "speed": Billed(_among("standard"), _has_rule("speed")),
     "inference_geo": Billed(_among("global"), _has_rule("inference_geo")),
     # Fees per search, and sources that are charged one by one.
-    "web_search_options": Billed(_among(), _is_search_priced),
+    "web_search_options": Billed(_among(), lambda _, target: is_open(WEB_SEARCH, target)),
     "search_parameters": Billed(),
     "enable_search": Billed(),
     "enable_code_interpreter": Billed(),

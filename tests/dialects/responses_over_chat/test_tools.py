@@ -72,8 +72,21 @@ def test_tools_that_an_item_adds_are_tools() -> None:
 @pytest.mark.parametrize("kind", HOSTED)
 def test_hosted_tools_are_left_out(kind: str) -> None:
     assert names_of(write(tools=[{"type": kind}, TOOL])) == ["f"]
-    assert write(tools=[{"type": kind}], tool_choice={"type": kind}) == write()
-    assert write(tools=[{"type": kind}], tool_choice="required", parallel_tool_calls=True) == write()  # fmt: skip
+    assert write(tools=[{"type": kind}], tool_choice="auto", parallel_tool_calls=True) == write()
+
+
+@pytest.mark.parametrize("kind", HOSTED)
+@pytest.mark.parametrize("tools", [[], [TOOL]])
+def test_hosted_tools_cannot_be_forced(kind: str, tools: list[Json]) -> None:
+    with pytest.raises(BadRequest, match="provider can"):
+        write(tools=[{"type": kind}, *tools], tool_choice={"type": kind})
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "f"}])
+def test_a_call_cannot_be_forced_where_no_tool_is_left(choice: object) -> None:
+    with pytest.raises(BadRequest) as refused:
+        write(tools=[SEARCH], tool_choice=choice)
+    assert refused.value.param == "tool_choice"
 
 
 @pytest.mark.parametrize(
@@ -89,8 +102,6 @@ def test_hosted_tools_are_left_out(kind: str) -> None:
             {"type": "function", "name": "f", "namespace": "ns"},
             {**NAMED, "function": {"name": "ns__f"}},
         ),
-        (SEARCH, None),
-        ({"type": "mcp", "server_label": "s"}, None),
     ],
 )
 def test_tool_choice(choice: object, expected: object) -> None:
@@ -113,7 +124,7 @@ def test_allowed_tools_are_the_only_ones_sent() -> None:
     choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
     written = write(tools=[TOOL, PATCH, SPACE], tool_choice=choice)
     assert (names_of(written), written["tool_choice"]) == (["patch", "ns__f"], "required")
-    choice["tools"] = [SEARCH]
+    choice |= {"tools": [SEARCH], "mode": "auto"}
     assert write(tools=[TOOL, SEARCH], tool_choice=choice) == write()
 
 
