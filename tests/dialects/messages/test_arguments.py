@@ -1,0 +1,28 @@
+"""Arguments of calls become objects, whatever a model wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.messages import read_arguments, read_input, wrap_arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "made"),
+    [
+        ('{"a":1}', {"a": 1}),
+        ("", {}),
+        (" \n", {}),
+        ("[1]", {"arguments": [1]}),
+        ("null", {"arguments": "null"}),
+        ('{"a":', {"arguments": '{"a":'}),
+        ("\ud800", {"arguments": "\ud800"}),
+    ],
+)
+def test_an_input_is_an_object(arguments: str, made: object) -> None:
+    assert read_input(arguments) == made
+
+
+def test_what_is_no_json_is_none() -> None:
+    assert (read_arguments('"a"'), read_arguments("a")) == ("a", None)
+    assert (wrap_arguments({"a": 1}), wrap_arguments(7)) == ({"a": 1}, {"arguments": 7})
