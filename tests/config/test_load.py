@@ -113,6 +113,9 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         stream_usage = false
         embeddings_base64 = false
         max_tokens_field = "max_completion_tokens"
+        takes = ["top_k", "reasoning_content"]
+        history = "mistral"
+        pass_headers = ["X-Title"]
         headers = { X-Team = "a b" }
         [models."x/y"]
         owned_by = "meta"
@@ -121,6 +124,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         max_input_tokens = 9
         created = 1700000000
         reasoning = "budget"
+        leave_out = ["temperature"]
         [models."x/y".price]
         input = 1.5
         cached_input = 0.15
@@ -164,8 +168,12 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
     assert provider.stream_usage is False
     assert provider.max_tokens_field == "max_completion_tokens"
     assert provider.embeddings_base64 is False
+    assert sorted(provider.takes) == ["reasoning_content", "top_k"]
+    assert provider.history == "mistral"
+    assert provider.pass_headers == ("x-title",)
     assert dict(provider.headers) == {"X-Team": "a b"}
     model = config.models["x/y"]
+    assert model.leave_out == {"temperature"}
     assert model.routes == (Route("p", "one"), Route("p", "two"))
     assert (model.owned_by, model.created) == ("meta", 1_700_000_000)
     assert model.reasoning == "budget"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.settings import CANARY, openai
+import pytest
+
+from tests.support.settings import CANARY, OPENAI, load, openai, refusal
 
 
 def test_several_keys_share_the_requests(tmp_path: Path) -> None:
@@ -17,3 +19,28 @@ def test_several_keys_share_the_requests(tmp_path: Path) -> None:
     none = openai(tmp_path, 'api_key = ["env:FIRST", "env:SECOND"]', {}).providers["openai"]
     assert (none.api_keys, none.lacking) == ((), ())
     assert none.off == "the environment variable FIRST is not set"
+
+
+def test_openais_address_takes_other_defaults(tmp_path: Path) -> None:
+    """Its models refuse `max_tokens`, and other vendors' ids."""
+    there = openai(tmp_path, "").providers["openai"]
+    assert (there.max_tokens_field, there.history) == ("max_completion_tokens", "openai")
+    lines = 'max_tokens_field = "max_tokens"\nhistory = "any"'
+    told = openai(tmp_path, lines).providers["openai"]
+    assert (told.max_tokens_field, told.history) == ("max_tokens", "any")
+    elsewhere = load(tmp_path, '[providers.a]\ndialect = "chat"\nbase_url = "http://localhost/v1"')
+    provider = elsewhere.providers["a"]
+    assert (provider.max_tokens_field, provider.history) == ("max_tokens", "any")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('takes = ["reasoning"]', 'did you mean "reasoning_content"'),
+        ('takes = "top_k"', "must be an array such as"),
+        ('pass_headers = ["authorization"]', "the gateway sets it"),
+        ('pass_headers = "x-title"', "must be an array such as"),
+    ],
+)
+def test_what_a_provider_cannot_take(tmp_path: Path, line: str, problem: str) -> None:
+    assert problem in refusal(tmp_path, OPENAI + line)

@@ -8,8 +8,14 @@ import json
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
-from gateway.dialects import Target
-from gateway.dialects.messages_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED
+from gateway.dialects import Taken, Target
+from gateway.dialects.messages_over_chat.request import (
+    CARRIED,
+    DROPPED,
+    MAX_USER_CHARS,
+    PASSED,
+    REFUSED,
+)
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.kit import EXCHANGE, TARGET
 from tests.dialects.messages_over_chat.requests import (
@@ -26,6 +32,45 @@ STRICT: Json = {
     "required": ["a"],
     "additionalProperties": False,
 }
+
+
+def test_marks_for_the_prompt_cache_stay_where_they_are_taken() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    text = {"type": "text", "text": "Hi", **mark}
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "x", **mark}
+    asked: Json = {
+        **mark,
+        "system": [{"type": "text", "text": "Be brief."}, text],
+        "tools": [{**TOOL, **mark}],
+        "messages": [
+            {"role": "user", "content": [text]},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+        ],
+    }
+    taken = write(dataclasses.replace(TARGET, takes=frozenset({"cache_control"})), **asked)
+    assert taken["cache_control"] == mark["cache_control"]
+    assert taken["tools"] == [{"type": "function", "function": FUNCTION, **mark}]
+    system, user, _, told = taken["messages"]
+    assert system["content"] == [{"type": "text", "text": "Be brief."}, text]
+    assert user["content"] == [text]
+    assert told["content"] == [{"type": "text", "text": "x", **mark}]
+    assert b"cache_control" not in json.dumps(write(**asked)).encode()
+
+
+def test_what_few_chat_providers_take_goes_to_those_alone() -> None:
+    session = "user_0_session_" + "1" * 60
+    asked = {"top_k": 5, "metadata": {"user_id": session}}
+    takes: frozenset[Taken] = frozenset({"top_k", "prompt_cache_key"})
+    written = write(dataclasses.replace(TARGET, takes=takes), **asked)
+    assert written.pop("top_k") == 5
+    key = written.pop("prompt_cache_key")
+    assert len(key) == MAX_USER_CHARS
+    assert key != session[:64]
+    assert written == write()
+    again = write(dataclasses.replace(TARGET, takes=takes), metadata={"user_id": "me"})
+    assert (again["prompt_cache_key"], again["user"]) == ("me", "me")
 
 
 def test_least_request() -> None:

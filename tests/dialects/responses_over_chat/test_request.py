@@ -8,7 +8,7 @@ import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from gateway.dialects import Target
-from gateway.dialects.responses_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED
+from gateway.dialects.responses_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED, SHARED
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import PATCH
@@ -76,6 +76,22 @@ def test_codex_is_understood() -> None:
 def test_the_limit_has_the_name_of_the_provider(name: Any) -> None:
     written = write(Target("theirs", max_tokens_field=name), max_output_tokens=9)
     assert written == {**PLAIN, name: 9}
+
+
+def test_fields_that_few_chat_providers_take_go_to_those_alone() -> None:
+    fields = {
+        "metadata": {"a": "b"},
+        "prompt_cache_key": "k",
+        "safety_identifier": "s",
+        "service_tier": "default",
+        "user": "u",
+    }
+    asked = {**fields, "text": {"verbosity": "low"}}
+    assert write(**asked) == PLAIN
+    all_of_them = frozenset({*SHARED, "verbosity"})
+    taken = write(Target("theirs", takes=all_of_them), **asked)
+    assert taken == {**PLAIN, **fields, "verbosity": "low"}
+    assert write(Target("theirs", takes=frozenset({"user"})), **asked) == {**PLAIN, "user": "u"}
 
 
 def test_sampling_passes() -> None:
