@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from gateway.dialects.records import History, Json, Target
 from gateway.dialects.wire import (
+    dumps_lenient,
     get_list,
     get_object,
     get_text,
@@ -25,12 +26,15 @@ from gateway.dialects.wire import (
     seal,
     split_id,
 )
+from gateway.errors import UndeliverableReply
 
 STATE: Final = "gateway_state"
 """The member of an assistant's message, or of a delta, that no upstream and no caller sees: an object
 with `sealed`, and in messages with `reasoning`; a `State` once it is opened."""
 FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
 """Stands for the signature of a call that Gemini did not make (Google's documentation of them)."""
+MAX_DETAILS_CHARS: Final = 8 << 20
+"""Characters of the details of a reply: the length of the largest event."""
 NO_REASONING: Final = " "
 """Stands for the reasoning of a turn that has none: an empty one is refused, like none."""
 
@@ -54,19 +58,27 @@ def join_states(states: Sequence[Json]) -> Json:
 class StateCollector:
     """Collects from a reply or its deltas what the upstream wants back."""
 
-    __slots__ = ("_details", "_extras", "_seals", "_tag")
+    __slots__ = ("_chars", "_details", "_extras", "_seals", "_tag")
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
         self._seals: list[str] = []
         self._details: list[Any] = []
         self._extras: Json = {}
+        self._chars = 0
 
     def add(self, held: Json) -> None:
-        """Read a message or a delta; of calls without an id nothing can be brought back."""
+        """Read a message or a delta; of calls without an id nothing can be brought back.
+
+        Raises UndeliverableReply for more than a caller could send again.
+        """
         if STATE in held:
-            self._seals.append(held[STATE]["sealed"])
-        self._details += get_list(held, "reasoning_details")
+            self._seals.append(get_text(get_object(held, STATE), "sealed"))
+        if details := get_list(held, "reasoning_details"):
+            self._details += details
+            self._chars += len(dumps_lenient(details))
+            if self._chars > MAX_DETAILS_CHARS:
+                raise UndeliverableReply("The upstream's reasoning is too large.")
         for call in get_list(held, "tool_calls"):
             if isinstance(call, dict) and isinstance(call.get("extra_content"), dict):
                 self._extras[get_text(call, "id")] = call["extra_content"]

@@ -18,6 +18,8 @@ from gateway.dialects.wire import get_text
 
 _TEXT_KEYS: Final = {"text": "content", "thinking": "reasoning_content"}
 """The chat delta's key by the block's type, which is also the key of the block's text."""
+_SIGNED: Final = ("thinking", "signature")
+"""Texts of a block of thinking that come in fragments."""
 _FRAGMENTS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
@@ -41,8 +43,8 @@ class ChunkWriter(ChoiceWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._calls: dict[int, _Call] = {}
-        self._thinking: dict[int, Json] = {}
-        """The blocks of thinking that are open."""
+        self._thinking: dict[int, tuple[Json, dict[str, list[str]]]] = {}
+        """The blocks of thinking that are open, and the fragments of their texts."""
         self._stop_reason: object = None
         self._stop_details: object = None
 
@@ -76,7 +78,7 @@ class ChunkWriter(ChoiceWriter):
         elif isinstance(kind, str) and kind in _TEXT_KEYS:
             self._write_text(_TEXT_KEYS[kind], block.get(kind))
         if isinstance(kind, str) and kind in THINKING:
-            self._thinking[index] = dict(block)
+            self._thinking[index] = block, {key: [get_text(block, key)] for key in _SIGNED}
 
     def _add_delta(self, event: Json) -> None:
         """Write a fragment."""
@@ -90,13 +92,14 @@ class ChunkWriter(ChoiceWriter):
         elif isinstance(kind, str) and kind in _FRAGMENTS:
             held = _FRAGMENTS[kind]
             self._write_text(_TEXT_KEYS[held], delta.get(held))
-        if (thinking := self._thinking.get(_read_index(event))) is not None:
-            for key in ("thinking", "signature"):
-                thinking[key] = get_text(thinking, key) + get_text(delta, key)
+        if (open_ := self._thinking.get(_read_index(event))) is not None:
+            for key, fragments in open_[1].items():
+                fragments.append(get_text(delta, key))
 
     def _close_block(self, event: Json) -> None:
-        thinking = maybe_thinking(self._thinking.pop(_read_index(event), None))
-        if thinking:
+        block, said = self._thinking.pop(_read_index(event), (None, {}))
+        texts = {key: "".join(fragments) for key, fragments in said.items()}
+        if block and (thinking := maybe_thinking(block | texts)):
             self._note_state(thinking)
         call = self._calls.pop(_read_index(event), None)
         if call is None or call.said:

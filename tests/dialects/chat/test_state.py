@@ -10,6 +10,7 @@ import pytest
 from gateway.dialects import Target, tag_provider
 from gateway.dialects.chat.state import STATE, StateCollector, write_history
 from gateway.dialects.wire import open_seals, seal, seal_id
+from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import Json
 
 TAG = tag_provider("alpha", "https://alpha.example/v1")
@@ -142,6 +143,22 @@ def test_odd_calls_pass_for_the_upstream_to_judge(odd: Json) -> None:
     assert write({"role": "assistant", "content": "", STATE: "forged"}) == [
         {"role": "assistant", "content": ""}
     ]
+
+
+@pytest.mark.parametrize("odd", ["x", None, {"sealed": 7}, {}])
+def test_a_provider_that_sends_the_member_itself_breaks_nothing(odd: object) -> None:
+    collector = StateCollector(TAG)
+    collector.add({STATE: odd, "reasoning_details": "x", "tool_calls": [7, {"extra_content": 7}]})
+    assert collector.take() == ""
+
+
+def test_details_have_a_bound() -> None:
+    collector = StateCollector(TAG)
+    large = {"reasoning_details": [{"text": "x" * (1 << 20)}]}
+    for _ in range(7):
+        collector.add(large)
+    with pytest.raises(UndeliverableReply):
+        collector.add(large)
 
 
 def test_a_collector_takes_the_seals_of_a_translation_as_they_are() -> None:
