@@ -8,8 +8,10 @@ import re
 
 import pytest
 
+from tests.support import messages
 from tests.support.chat import read_stream, say, split_events
 from tests.support.config import UPSTREAM_NAME
+from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
     DONE,
     LAST_CHUNK,
@@ -218,3 +220,22 @@ async def test_merged_first_and_last_chunks_are_split(stage: Stage) -> None:
     assert read_stream(reply.body, model).text == "All at once"
     assert UPSTREAM_MODEL.encode() not in reply.body
     assert len(split_events(reply.body)) >= 4
+
+
+async def test_what_a_provider_wants_passes_and_what_a_model_refuses_does_not(stage: Stage) -> None:
+    """`pass_headers` and `leave_out`, between equal dialects and across them."""
+    model = stage.fresh("effort")
+    for path, body in (
+        (CHAT, say(model, temperature=0.5, top_p=0.5)),
+        (MESSAGES, messages.ask(model, temperature=0.5, top_p=0.5)),
+    ):
+        stage.alpha.play(json_reply(completion("Hi.")))
+        headers = {"x-title": "Team", "x-other": "a"}
+        reply = await stage.gateway.post(path, stage.key, body, headers=headers)
+        assert reply.status == 200
+        sent = stage.alpha.last
+        assert (sent.headers["x-title"], "x-other" in sent.headers) == ("Team", False)
+        assert (sent.json["top_p"], "temperature" in sent.json) == (0.5, False)
+    stage.alpha.play(json_reply(completion("Hi.")))
+    await stage.gateway.post(CHAT, stage.key, say(stage.fresh("plain")), headers={"x-title": "a"})
+    assert "x-title" not in stage.alpha.last.headers

@@ -77,8 +77,8 @@ KINDS: Final[dict[str, Kind]] = {
     "effort": Kind(
         ("alpha",),
         4,
-        PATIENT + '\nmax_tokens_field = "max_completion_tokens"',
-        model_options='reasoning = "effort"',
+        PATIENT + '\nmax_tokens_field = "max_completion_tokens"\npass_headers = ["X-Title"]',
+        model_options='reasoning = "effort"\nleave_out = ["temperature"]',
     ),
     "budget": Kind(("alpha",), 4, PATIENT, ("messages",), 'reasoning = "budget"'),
     "streams": Kind(("alpha",), 1),
