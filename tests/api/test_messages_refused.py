@@ -93,7 +93,6 @@ REFUSED_OVER_MESSAGES: dict[str, tuple[Json, str]] = {
     "audio": ({"modalities": ["text", "audio"]}, "modalities"),
     "prediction": ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
     "web search": ({"web_search_options": {}}, "web_search_options"),
-    "temperature": ({"temperature": 1.5}, "temperature"),
     "blank stop": ({"stop": [" \n"]}, "stop"),
     "grammar": ({"response_format": {"type": "grammar"}}, "response_format.type"),
     "custom tool": (
@@ -127,25 +126,6 @@ REFUSED_OVER_MESSAGES: dict[str, tuple[Json, str]] = {
             ]
         },
         "messages[0].content[0]",
-    ),
-    "arguments": (
-        {
-            "messages": [
-                {"role": "user", "content": "x"},
-                {
-                    "role": "assistant",
-                    "content": None,
-                    "tool_calls": [
-                        {
-                            "id": "c",
-                            "type": "function",
-                            "function": {"name": "f", "arguments": '{"a":'},
-                        }
-                    ],
-                },
-            ]
-        },
-        "messages[1].tool_calls[0].function.arguments",
     ),
     "service tier": ({"service_tier": "flex"}, "service_tier"),
     "unknown field": ({"brand_new": 1}, "brand_new"),

@@ -31,6 +31,7 @@ async def clients(stage: Stage) -> AsyncIterator[Clients]:
 PNG = "iVBORw0KGgo="
 URL = "https://example.test/cat.png"
 SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CLOSED: Json = {**SCHEMA, "additionalProperties": False}
 ASKED: dict[str, tuple[Json, Json]] = {
     "system": (
         {
@@ -119,13 +120,13 @@ ASKED: dict[str, tuple[Json, Json]] = {
             "max_tokens": 7,
             "response_format": {
                 "type": "json_schema",
-                "json_schema": {"name": "response", "schema": SCHEMA, "strict": True},
+                "json_schema": {"name": "response", "schema": CLOSED, "strict": True},
             },
         },
         {
             "messages": [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}],
             "max_tokens": 7,
-            "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
+            "output_config": {"format": {"type": "json_schema", "schema": CLOSED}},
         },
     ),
 }
