@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 from tests.support.chat import say
@@ -241,7 +242,9 @@ async def test_coding_agents_request_works_over_a_responses_provider(stage: Stag
     for item in sent["input"]:
         if item["type"] == "function_call":
             item["arguments"] = json.loads(item["arguments"])
-    assert sent == AGENT_AS_RESPONSE
+    session = sha256(USER_ID.encode()).hexdigest()
+    added = {"include": ["reasoning.encrypted_content"], "prompt_cache_key": session}
+    assert sent == AGENT_AS_RESPONSE | added
 
 
 async def test_coding_agents_request_passes_whole_to_a_messages_provider(stage: Stage) -> None:

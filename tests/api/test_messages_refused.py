@@ -177,7 +177,7 @@ async def test_fields_at_their_default_are_never_an_error(stage: Stage) -> None:
     reply = await stage.chat(say(stage.fresh("messages")) | DEFAULTS_OVER_MESSAGES)
     assert (reply.status, reply.body) == (200, reply.body)
     assert set(stage.alpha.last.json) <= {
-        *("model", "max_tokens", "messages", "stream", "service_tier")
+        *("model", "max_tokens", "messages", "stream", "service_tier", "cache_control")
     }
     stage.alpha.play(json_reply(completion()))
     nulls: Json = dict.fromkeys(

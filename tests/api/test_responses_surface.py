@@ -43,7 +43,8 @@ async def test_a_reply_is_the_providers_under_our_name_and_is_charged(stage: Sta
     reply = await stage.gateway.post(RESPONSES, stage.key, body)
     assert (reply.status, reply.json) == (200, value | {"model": model})
     sent = stage.alpha.last
-    assert (sent.target, sent.json) == (RESPONSES, body | {"model": UPSTREAM_NAME, "store": False})
+    added = {"store": False, "include": ["reasoning.encrypted_content"]}
+    assert (sent.target, sent.json) == (RESPONSES, body | {"model": UPSTREAM_NAME, **added})
     assert sent.headers["authorization"] == f"Bearer {stage.secret}"
     row = stage.books.request(reply.request_id)
     assert row is not None

@@ -9,6 +9,7 @@ repair    chunks that break the schema, made right
 state     what upstreams want back with a turn
 results   results of tools as messages
 search    the search that a provider runs
+sources   the pages that a text is based on
 usage     what a reply used, and the text to estimate it from
 """
 
@@ -29,6 +30,10 @@ from gateway.dialects.chat.search import is_search as is_search
 from gateway.dialects.chat.search import make_search as make_search
 from gateway.dialects.chat.search import open_fields as open_fields
 from gateway.dialects.chat.search import read_location as read_location
+from gateway.dialects.chat.sources import make_annotation as make_annotation
+from gateway.dialects.chat.sources import maybe_source as maybe_source
+from gateway.dialects.chat.sources import move_source as move_source
+from gateway.dialects.chat.sources import read_sources as read_sources
 from gateway.dialects.chat.state import STATE as STATE
 from gateway.dialects.chat.state import StateCollector as StateCollector
 from gateway.dialects.chat.state import get_state as get_state
@@ -37,6 +42,7 @@ from gateway.dialects.chat.state import open_history as open_history
 from gateway.dialects.chat.stream import DONE as DONE
 from gateway.dialects.chat.stream import ID_PREFIX as ID_PREFIX
 from gateway.dialects.chat.upstream import ChatUpstream as ChatUpstream
+from gateway.dialects.chat.usage import list_media as list_media
 from gateway.dialects.chat.usage import make_chat_usage as make_chat_usage
 from gateway.dialects.chat.usage import make_translated_usage as make_translated_usage
 from gateway.dialects.chat.usage import read_content as read_content

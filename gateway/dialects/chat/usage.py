@@ -153,8 +153,15 @@ def _count_call(call: Json) -> int:
     return total
 
 
+def list_media(message: Json) -> list[Any]:
+    """List the pictures and recordings that the model made, as they came."""
+    parts, audio = get_list(message, "content"), get_object(message, "audio")
+    inline = [part for part in parts if isinstance(part, dict) and get_text(part, "type") in _MEDIA]
+    return [*get_list(message, "images"), *inline, *([audio] if audio else [])]
+
+
 def _count_media(message: Json) -> int:
-    """Count recordings and pictures that the model made, each as much text as a picture is."""
-    parts, said = get_list(message, "content"), get_object(message, "audio").get("transcript")
-    media = sum(isinstance(part, dict) and part.get("type") in _MEDIA for part in parts)
-    return (len(get_list(message, "images")) + media) * PICTURE_BYTES + count_text(said)
+    """Count pictures, each as much text as a picture is, and what is said in a recording."""
+    audio = get_object(message, "audio")
+    pictures = len(list_media(message)) - bool(audio)
+    return pictures * PICTURE_BYTES + count_text(audio.get("transcript"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from typing import Final, Literal
 
 from gateway.dialects.chat.state import STATE
@@ -25,9 +26,18 @@ def uses_functions(body: Json) -> bool:
 
 
 def make_message(
-    text: str, refusal: str | None, reasoning: str, calls: list[Json], *, functions: bool
+    text: str,
+    refusal: str | None,
+    reasoning: str,
+    calls: list[Json],
+    *,
+    functions: bool,
+    **lists: list[Json],
 ) -> Json:
-    """Write the message of a reply; `functions`: the caller knows no tools."""
+    """Write the message of a reply.
+
+    `functions`: the caller knows no tools; `lists`: further members, left out where they are empty.
+    """
     message: Json = {
         "role": "assistant",
         "content": None if calls and not text else text,
@@ -39,7 +49,7 @@ def make_message(
         message["function_call"] = calls[0].get("function")
     elif calls:
         message["tool_calls"] = calls
-    return message
+    return message | {key: held for key, held in lists.items() if held}
 
 
 def carry_state(message: Json, sealed: str, context: ReplyContext) -> None:
@@ -68,8 +78,8 @@ class ChoiceWriter(ABC):
     """The part of a `Writer` that writes the chunks of the one choice."""
 
     __slots__ = (
-        "_chunk_end", "_context", "_count", "_functions", "_head", "_out", "_state", "_wants_usage",
-        "text_bytes",
+        "_chunk_end", "_content_chars", "_context", "_count", "_functions", "_head", "_listed",
+        "_out", "_state", "_wants_usage", "text_bytes",
     )  # fmt: skip
 
     position: Final = None
@@ -92,6 +102,10 @@ class ChoiceWriter(ABC):
         self._chunk_end = b',"usage":null}\n\n' if request.wants_usage else b"}\n\n"
         self._count = 0
         """Calls so far."""
+        self._content_chars = 0
+        """Characters of `content` so far."""
+        self._listed: Counter[str] = Counter()
+        """Entries of `annotations` and `images` so far."""
         self._out: list[bytes] = []
 
     @property
@@ -125,7 +139,13 @@ class ChoiceWriter(ABC):
         """Write a fragment of `content`, `reasoning_content` or `refusal`."""
         if isinstance(text, str) and text:
             self.text_bytes += count_text(text)
+            self._content_chars += len(text) if key == "content" else 0
             self._write({key: text})
+
+    def _write_listed(self, key: Literal["annotations", "images"], entry: Json) -> None:
+        """Write an entry of a list; OpenAI's SDKs, which add up deltas, want it to be numbered."""
+        self._write({key: [{"index": self._listed[key], **entry}]})
+        self._listed[key] += 1
 
     def _begin_call(self, identity: object, name: object, kind: ToolKind = "function") -> int:
         """Write a call's first fragment; return the call's number."""

@@ -7,6 +7,7 @@ from typing import Final
 from gateway.dialects.chat import (
     NO_ARGUMENTS,
     carry_state,
+    make_annotation,
     make_completion,
     make_message,
     make_translated_usage,
@@ -14,8 +15,9 @@ from gateway.dialects.chat import (
 )
 from gateway.dialects.messages import dump_arguments, maybe_thinking, read_blocks
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import get_object, get_text, seal
+from gateway.dialects.wire import get_list, get_object, get_text, seal
 
+_PAGE: Final = "web_search_result_location"
 FINISH_REASONS: Final = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -36,7 +38,9 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     thinking = [one for block in blocks if (one := maybe_thinking(block))]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
     refusal = read_refusal(stop, reply.get("stop_details"))
-    message = make_message(text, refusal, reasoning, calls, functions=functions)
+    message = make_message(
+        text, refusal, reasoning, calls, functions=functions, annotations=_read_sources(blocks)
+    )
     if thinking:
         carry_state(message, seal(thinking, context.provider_tag), context)
     finish = to_finish_reason(stop, called=bool(calls), functions=functions)
@@ -46,6 +50,29 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
 def _join(blocks: list[Json], kind: str) -> str:
     """Join the text of all blocks of a kind, which is also the key of the text."""
     return "".join(get_text(block, kind) for block in blocks if block.get("type") == kind)
+
+
+def _read_sources(blocks: list[Json]) -> list[Json]:
+    """Read the citations of all blocks, with the places of the blocks in their joined text."""
+    found: list[Json] = []
+    end = 0
+    for block in blocks:
+        if block.get("type") == "text":
+            start, end = end, end + len(get_text(block, "text"))
+            found += (cite(one, start, end) for one in read_citations(block))
+    return found
+
+
+def read_citations(block: Json) -> list[Json]:
+    """Read the pages that a text block cites; places in documents of the request are left out."""
+    given = get_list(block, "citations")
+    return [one for one in given if isinstance(one, dict) and one.get("type") == _PAGE]
+
+
+def cite(citation: Json, start: int, end: int) -> Json:
+    """Write the annotation of the text from `start` to `end`."""
+    page = {key: get_text(citation, key) for key in ("url", "title")}
+    return make_annotation({"start_index": start, "end_index": end, **page})
 
 
 def _make_call(block: Json) -> Json:

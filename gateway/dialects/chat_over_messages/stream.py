@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gateway.dialects.chat import NO_ARGUMENTS, ChoiceWriter
-from gateway.dialects.chat_over_messages.reply import make_usage, read_refusal, to_finish_reason
+from gateway.dialects.chat_over_messages.reply import (
+    cite,
+    make_usage,
+    read_citations,
+    read_refusal,
+    to_finish_reason,
+)
 from gateway.dialects.messages import THINKING, dump_arguments, maybe_thinking
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire import get_text
@@ -38,10 +44,16 @@ class _Call:
 class ChunkWriter(ChoiceWriter):
     """A `Writer` of chat chunks."""
 
-    __slots__ = ("_calls", "_stop_details", "_stop_reason", "_thinking")
+    __slots__ = (
+        "_block_start", "_calls", "_citations", "_stop_details", "_stop_reason", "_thinking",
+    )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
+        self._block_start = 0
+        """Characters of content before the latest block of text."""
+        self._citations: list[Json] = []
+        """The citations of that block: they are about the whole of it, and may come first."""
         self._calls: dict[int, _Call] = {}
         self._thinking: dict[int, tuple[Json, dict[str, list[str]]]] = {}
         """The blocks of thinking that are open, and the fragments of their texts."""
@@ -56,6 +68,7 @@ class ChunkWriter(ChoiceWriter):
     def flush(self) -> None:
         for index in list(self._calls):
             self._close_block({"index": index})
+        self._cite()
 
     def close(self, usage: Usage) -> None:
         """Write the last chunk of the choice, the refusal before it, and the usage chunk."""
@@ -76,6 +89,8 @@ class ChunkWriter(ChoiceWriter):
             number = self._begin_call(block.get("id"), block.get("name"))
             self._calls[index] = _Call(number, block.get("input"))
         elif isinstance(kind, str) and kind in _TEXT_KEYS:
+            self._block_start = self._content_chars
+            self._citations = read_citations(block)
             self._write_text(_TEXT_KEYS[kind], block.get(kind))
         if isinstance(kind, str) and kind in THINKING:
             self._thinking[index] = block, {key: [get_text(block, key)] for key in _SIGNED}
@@ -92,11 +107,14 @@ class ChunkWriter(ChoiceWriter):
         elif isinstance(kind, str) and kind in _FRAGMENTS:
             held = _FRAGMENTS[kind]
             self._write_text(_TEXT_KEYS[held], delta.get(held))
+        elif kind == "citations_delta":
+            self._citations += read_citations({"citations": [delta.get("citation")]})
         if (open_ := self._thinking.get(_read_index(event))) is not None:
             for key, fragments in open_[1].items():
                 fragments.append(get_text(delta, key))
 
     def _close_block(self, event: Json) -> None:
+        self._cite()
         block, said = self._thinking.pop(_read_index(event), (None, {}))
         texts = {key: "".join(fragments) for key, fragments in said.items()}
         if block and (thinking := maybe_thinking(block | texts)):
@@ -107,6 +125,12 @@ class ChunkWriter(ChoiceWriter):
         self._add_arguments(call, dump_arguments(call.input))
         if not call.said:
             self._write_call(call.number, {}, "function", {"arguments": NO_ARGUMENTS})
+
+    def _cite(self) -> None:
+        for citation in self._citations:
+            annotation = cite(citation, self._block_start, self._content_chars)
+            self._write_listed("annotations", annotation)
+        self._citations = []
 
     def _note_stop(self, event: Json) -> None:
         delta = event.get("delta")

@@ -5,7 +5,7 @@ Only the items count: some upstreams leave the shortcuts beside them (`output_te
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gateway.dialects.chat import (
@@ -13,9 +13,12 @@ from gateway.dialects.chat import (
     NO_ARGUMENTS,
     ToolKind,
     carry_state,
+    make_annotation,
     make_completion,
     make_message,
     make_translated_usage,
+    maybe_source,
+    move_source,
     uses_functions,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
@@ -45,6 +48,8 @@ class Part(NamedTuple):
     place: tuple[str, int]
     """Where it stands in the item: the array and the index."""
     text: str
+    sources: Sequence[Json] = ()
+    """The pages that it is based on, with their places in it."""
 
 
 def read_parts(item: Json) -> Iterator[Part]:
@@ -56,7 +61,13 @@ def read_parts(item: Json) -> Iterator[Part]:
             kind = part.get("type") if isinstance(part, dict) else None
             if isinstance(kind, str) and kind in _PARTS:
                 key, held = _PARTS[kind]
-                yield Part(key, (name, index), get_text(part, held))
+                yield Part(key, (name, index), get_text(part, held), read_sources(part))
+
+
+def read_sources(part: Json) -> list[Json]:
+    """Read the pages in the annotations of a part; files are left out."""
+    given = (one for one in get_list(part, "annotations") if isinstance(one, dict))
+    return [source for one in given if (source := maybe_source(one))]
 
 
 class Paragraphs:
@@ -82,17 +93,31 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     functions = uses_functions(context.request.body)
     items, paragraphs = read_items(reply), Paragraphs()
     said = dict.fromkeys(("content", "refusal", "reasoning_content"), "")
+    sources: list[Json] = []
     for number, item in enumerate(items):
         for part in read_parts(item):
             said[part.key] += paragraphs.separate(part, number)
+            start = len(said[part.key]) - len(part.text)
+            sources += (make_annotation(move_source(one, start)) for one in part.sources)
     calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
     text, refusal, reasoning = said.values()
-    message = make_message(text, refusal, reasoning, calls, functions=functions)
+    images = [image for item in items if (image := maybe_image(item))]
+    message = make_message(
+        text, refusal, reasoning, calls, functions=functions, annotations=sources, images=images
+    )
     tag = context.provider_tag
     if encrypted := [one for item in items if (one := maybe_reasoning(item, tag))]:
         carry_state(message, seal(encrypted, tag), context)
     finish = to_finish_reason(reply, called=bool(calls), functions=functions)
     return make_completion(message, finish, context, make_usage(usage))
+
+
+def maybe_image(item: Json) -> Json | None:
+    """Write the picture that an item brings; None for one that brings none."""
+    if item.get("type") != "image_generation_call" or not (data := get_text(item, "result")):
+        return None
+    url = f"data:image/{get_text(item, 'output_format') or 'png'};base64,{data}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def maybe_kind(item: Json) -> ToolKind | None:

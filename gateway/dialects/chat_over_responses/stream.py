@@ -6,23 +6,26 @@ before is written then, since some upstreams leave the deltas out, or the item's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gateway.dialects.chat import ARGUMENTS, ChoiceWriter, ToolKind
+from gateway.dialects.chat import ARGUMENTS, ChoiceWriter, ToolKind, make_annotation, move_source
 from gateway.dialects.chat_over_responses.reply import (
     Paragraphs,
     Part,
     make_usage,
+    maybe_image,
     maybe_kind,
     read_arguments,
     read_parts,
+    read_sources,
     to_finish_reason,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses import maybe_reasoning
-from gateway.dialects.wire import get_object, get_text
+from gateway.dialects.wire import PICTURE_BYTES, get_object, get_text
 
 _TEXTS: Final = {
     "response.output_text.delta": ("content", "content", "delta"),
@@ -38,6 +41,10 @@ _TEXTS: Final = {
 and the key of the text."""
 
 
+_Place = tuple[int | str, tuple[str, int]]
+"""An item, and the place of a text in it."""
+
+
 @dataclass(slots=True)
 class _Call:
     number: int
@@ -49,13 +56,15 @@ class _Call:
 class ChunkWriter(ChoiceWriter):
     """A `Writer` of chat chunks."""
 
-    __slots__ = ("_calls", "_paragraphs", "_response", "_said")
+    __slots__ = ("_calls", "_paragraphs", "_response", "_said", "_sources")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._calls: dict[int | str, _Call] = {}
-        self._said: set[tuple[int | str, tuple[str, int]]] = set()
-        """Items and places of the texts that have come."""
+        self._said: dict[_Place, int] = {}
+        """The texts that have come, with the number of characters of content before each."""
+        self._sources: defaultdict[_Place, list[Json]] = defaultdict(list)
+        """The pages that texts are based on: they wait for the end of the item."""
         self._paragraphs = Paragraphs()
         self._response: Json = {}
         """The response as the terminal event has it."""
@@ -68,6 +77,8 @@ class ChunkWriter(ChoiceWriter):
     def flush(self) -> None:
         for call in self._calls.values():
             self._complete(call, {})
+        for where in list(self._sources):
+            self._write_sources(where, ())
 
     def close(self, usage: Usage) -> None:
         finish = to_finish_reason(self._response, called=self._count > 0, functions=self._functions)
@@ -83,8 +94,21 @@ class ChunkWriter(ChoiceWriter):
 
     def _write_part(self, part: Part, item: int | str) -> None:
         if part.text:
-            self._said.add((item, part.place))
             self._write_text(part.key, self._paragraphs.separate(part, item))
+            self._said.setdefault((item, part.place), self._content_chars - len(part.text))
+
+    def _add_source(self, event: Json) -> None:
+        index = event.get("content_index")
+        where = _find_item(event), ("content", index if isinstance(index, int) else 0)
+        self._sources[where] += read_sources({"annotations": [event.get("annotation")]})
+
+    def _write_sources(self, where: _Place, told: Sequence[Json]) -> None:
+        """Write the sources of a text: those `told` at its end, else those that have come."""
+        came = self._sources.pop(where, ())
+        if (start := self._said.get(where)) is None:
+            return
+        for source in told or came:
+            self._write_listed("annotations", make_annotation(move_source(source, start)))
 
     def _open_item(self, event: Json) -> None:
         item = get_object(event, "item")
@@ -118,6 +142,10 @@ class ChunkWriter(ChoiceWriter):
         for part in read_parts(item):
             if (where, part.place) not in self._said:
                 self._write_part(part, where)
+            self._write_sources((where, part.place), part.sources)
+        if image := maybe_image(item):
+            self.text_bytes += PICTURE_BYTES
+            self._write_listed("images", image)
         if encrypted := maybe_reasoning(item, self._context.provider_tag):
             self._note_state(encrypted)
 
@@ -134,6 +162,7 @@ class ChunkWriter(ChoiceWriter):
     _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json], None]]] = {
         "response.output_item.added": _open_item,
         **dict.fromkeys(_TEXTS, _add_text),
+        "response.output_text.annotation.added": _add_source,
         "response.function_call_arguments.delta": _add_arguments,
         "response.function_call_arguments.done": _close_arguments,
         "response.custom_tool_call_input.delta": _add_arguments,

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from gateway.dialects.chat import StateCollector
 from gateway.dialects.messages import read_input
 from gateway.dialects.messages_over_chat.reply import (
+    make_citations,
     make_text,
     make_thinking,
     make_tool_use,
@@ -27,7 +28,7 @@ from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 
 MAX_HELD_CHARS: Final = 8 << 20
-"""Characters held in one stream: arguments of tools, and text that waits behind them. It is the
+"""Characters held in one stream: text and arguments, and reasoning that waits behind them. It is the
 length of the largest event."""
 
 Kind = Literal["text", "thinking", "tool_use"]
@@ -38,8 +39,8 @@ class _Block:
     kind: Kind
     pending: list[str] = field(default_factory=list)
     """Fragments that have come and were not sent."""
-    arguments: list[str] = field(default_factory=list)
-    """Fragments of a tool call that were sent."""
+    sent: list[str] = field(default_factory=list)
+    """Fragments of text or arguments that were sent."""
     identity: str = ""
     name: str = ""
     index: int = -1
@@ -53,18 +54,22 @@ class BlockWriter:
     """Takes fragments, writes events. Raises UndeliverableReply for calls that cannot be told apart."""
 
     __slots__ = (
-        "_context", "_held_chars", "_next_index", "_out", "_queue", "_tools", "state", "text_bytes",
+        "_content_chars", "_context", "_held_chars", "_next_index", "_out", "_queue", "_sources",
+        "_tools", "state", "text_bytes",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
         self.text_bytes = 0
         """See `Writer`."""
         self.state = StateCollector(context.provider_tag)
+        self._content_chars = 0
+        """Characters of the blocks of text that are over."""
         self._context = context
         self._held_chars = 0
         self._next_index = 0
         self._out: list[bytes] = []
         self._queue: deque[_Block] = deque()
+        self._sources: list[Json] = []
         self._tools: dict[int, _Block] = {}
 
     @property
@@ -92,8 +97,12 @@ class BlockWriter:
         block = self._queue[-1]
         block.pending.append(text)
         self._advance(begins=begins)
-        if block.pending:
+        if kind == "text" or block.pending:
             self._hold(text)
+
+    def add_sources(self, sources: list[Json]) -> None:
+        """Add sources of the text. They wait for the end of a block, as they quote from it."""
+        self._sources += sources
 
     def add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
         """Add a fragment of the call at `position`; identity, name and arguments may each be empty."""
@@ -159,15 +168,16 @@ class BlockWriter:
         block.pending.clear()
         if block.kind == "tool_use":
             # A call without arguments may bring spaces: no SDK reads those as JSON.
-            text = text if block.arguments else text.lstrip()
+            text = text if block.sent else text.lstrip()
             if not text:
                 return
-            if not block.arguments and not text.startswith("{"):
+            if not block.sent and not text.startswith("{"):
                 if not closing:
                     block.pending.append(text)
                     return
                 text = dumps_lenient(read_input(text)).decode("utf-8", "replace")
-            block.arguments.append(text)
+        if block.kind != "thinking":
+            block.sent.append(text)
         kind, key = _DELTAS[block.kind]
         self._emit("content_block_delta", block, delta={"type": kind, key: text})
 
@@ -179,6 +189,8 @@ class BlockWriter:
     def _close_head(self) -> None:
         block = self._queue.popleft()
         block.closed = True
+        if block.kind == "text":
+            self._cite(block)
         if block.kind == "thinking":
             if block.index < 0:
                 self._open(block)
@@ -186,6 +198,14 @@ class BlockWriter:
                 delta = {"type": "signature_delta", "signature": signature}
                 self._emit("content_block_delta", block, delta=delta)
         self._emit("content_block_stop", block)
+
+    def _cite(self, block: _Block) -> None:
+        text = "".join(block.sent)
+        for citation in make_citations(self._sources, text, self._content_chars):
+            delta = {"type": "citations_delta", "citation": citation}
+            self._emit("content_block_delta", block, delta=delta)
+        self._sources.clear()
+        self._content_chars += len(text)
 
     def emit(self, event: Json) -> None:
         self._out.append(render_event(event))
@@ -196,7 +216,7 @@ class BlockWriter:
     def _hold(self, text: str) -> None:
         self._held_chars += len(text)
         if self._held_chars > MAX_HELD_CHARS:
-            raise UndeliverableReply("The upstream's tool calls are too large.")
+            raise UndeliverableReply("The upstream's reply is too large.")
 
 
 _DELTAS: Final[dict[Kind, tuple[str, str]]] = {
@@ -219,7 +239,7 @@ def _is_over(block: _Block) -> bool:
         return True
     if block.index < 0:
         return False
-    arguments = "".join(block.arguments).rstrip()
+    arguments = "".join(block.sent).rstrip()
     if not arguments.endswith("}"):
         return False
     return maybe_loads(arguments.encode("utf-8", "surrogatepass")) is not None

@@ -6,15 +6,19 @@ published schema want the keys all the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.dialects.chat import (
     StateCollector,
     check_finish,
+    list_media,
+    move_source,
     read_choice,
     read_content,
     read_reasoning,
+    read_sources,
 )
 from gateway.dialects.messages import read_arguments, wrap_arguments
 from gateway.dialects.records import Json, ReplyContext, Usage
@@ -25,6 +29,8 @@ from gateway.usage import read_count
 MESSAGE_PREFIX: Final = "msg_"
 TOOL_USE_PREFIX: Final = "toolu_"
 _CUT: Final = "length"
+MAX_CITED_CHARS: Final = 150
+"""Characters of a `cited_text` (Anthropic's documentation of web search)."""
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
@@ -44,6 +50,8 @@ def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[J
     """Write the content blocks in the order the model made them."""
     thinking, text = read_content(message.get("content"))
     thinking = read_reasoning(message) or thinking
+    check_media(message)
+    citations = make_citations(read_sources(message), text)
     text += get_text(message, "refusal")
     state = StateCollector(context.provider_tag)
     state.add(message)
@@ -52,7 +60,7 @@ def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[J
     if thinking or signature:
         blocks.append(make_thinking(thinking, signature or state.take_any()))
     if text:
-        blocks.append(make_text(text))
+        blocks.append(make_text(text, citations))
     calls = enumerate(get_list(message, "tool_calls"))
     return blocks + [_read_call(call, position, finish, context) for position, call in calls]
 
@@ -117,8 +125,33 @@ def make_message(context: ReplyContext, content: list[Json], stop: Stop, usage: 
     }
 
 
-def make_text(text: str) -> Json:
-    return {"type": "text", "text": text, "citations": None}
+def make_text(text: str, citations: Sequence[Json] = ()) -> Json:
+    return {"type": "text", "text": text, "citations": citations or None}
+
+
+def make_citations(sources: list[Json], text: str, start: int = 0) -> list[Json]:
+    """Write the citations of a text block that begins at `start` of the whole content.
+
+    Nobody has the index that the vendor would encrypt.
+    """
+    return [_make_citation(move_source(source, -start), text) for source in sources]
+
+
+def _make_citation(source: Json, text: str) -> Json:
+    begin, end = source["start_index"], source["end_index"]
+    return {
+        "type": "web_search_result_location",
+        "cited_text": text[begin : min(end, begin + MAX_CITED_CHARS)],
+        "encrypted_index": "",
+        "title": source["title"],
+        "url": source["url"],
+    }
+
+
+def check_media(message: Json) -> None:
+    """Raise UndeliverableReply for what a message has no place for."""
+    if list_media(message):
+        raise UndeliverableReply("The model made an image or audio, which a message cannot hold.")
 
 
 def make_thinking(thinking: str, signature: str = "") -> Json:

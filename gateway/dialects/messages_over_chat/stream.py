@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.chat import check_finish, read_content, read_fragment, read_reasoning
+from gateway.dialects.chat import (
+    check_finish,
+    read_content,
+    read_fragment,
+    read_reasoning,
+    read_sources,
+)
 from gateway.dialects.messages import STOP
 from gateway.dialects.messages_over_chat.blocks import BlockWriter
 from gateway.dialects.messages_over_chat.reply import (
     Stop,
+    check_media,
     make_delta_usage,
     make_message,
     make_usage,
@@ -85,6 +92,9 @@ class MessageWriter:
         thinking, text = read_content(delta.get("content"))
         self._blocks.add_text("thinking", read_reasoning(delta) or thinking)
         self._blocks.add_text("text", text)
+        if "annotations" in delta:
+            self._blocks.add_sources(read_sources(delta))
+        check_media(delta)
         refusal = get_text(delta, "refusal")
         self._refusal += refusal
         self._blocks.add_text("text", refusal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.dialects.chat import StateCollector
+from gateway.dialects.chat import StateCollector, move_source
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.responses_over_chat.custom import InputDecoder
 from gateway.dialects.responses_over_chat.parts import FORMS, Form, PartKind, make_part
@@ -17,12 +17,15 @@ from gateway.dialects.responses_over_chat.reply import (
     Status,
     complete_arguments,
     make_call,
+    make_image,
     make_item_id,
     make_message,
     make_reasoning,
+    make_source,
+    read_image,
 )
 from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
-from gateway.dialects.wire import render_event
+from gateway.dialects.wire import PICTURE_BYTES, render_event
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 
@@ -39,6 +42,8 @@ class _Said:
     index: int
     kind: PartKind
     text: list[str] = field(default_factory=list)
+    start: int = 0
+    """Characters of text before the last part, in all of the message."""
     parts: list[Json] = field(default_factory=list)
     """The parts before the last."""
     sources: list[Json] = field(default_factory=list)
@@ -77,12 +82,14 @@ class ItemWriter:
 
     __slots__ = (
         "_calls",
+        "_content_chars",
         "_context",
         "_done",
         "_held_chars",
         "_next_index",
         "_out",
         "_said",
+        "_sources",
         "_tools",
         "_unfinished",
         "sequence",
@@ -97,6 +104,9 @@ class ItemWriter:
         """The number of the next event."""
         self.state = StateCollector(context.provider_tag)
         self._context = context
+        self._content_chars = 0
+        self._sources: list[Json] = []
+        """Sources that came while no text was open."""
         self._tools: dict[str, ToolName] | None = None
         self._out: list[bytes] = []
         self._held_chars = 0
@@ -142,16 +152,37 @@ class ItemWriter:
             said = self._begin_part(kind, form)
         said.text.append(text)
         self.emit(f"{form.text}.delta", **said.names, delta=text, **form.extra)
+        if kind == "text":
+            self._content_chars += len(text)
+            if self._sources:
+                self.add_sources([])
 
     def add_sources(self, sources: list[Json]) -> None:
-        """Add the sources of the text that is open."""
+        """Add sources, and those that came before, to the text that is open."""
+        self._sources += sources
         said = self._said
         if said is None or said.kind != "text":
             return
-        for source in sources:
+        for one in self._sources:
+            source = make_source(move_source(one, -said.start))
             place = {**said.names, "annotation_index": len(said.sources)}
             self.emit("response.output_text.annotation.added", **place, annotation=source)
             said.sources.append(source)
+        self._sources.clear()
+
+    def add_image(self, media: Any) -> None:
+        """Write an image, of which chat tells nothing before it is whole."""
+        form, data = read_image(media)
+        self.text_bytes += PICTURE_BYTES
+        self._hold(data)
+        self._close_said("completed")
+        index = self._next_index
+        item = make_image(make_item_id("ig", self._context, index), (form, data))
+        self._add_item(index, {**item, "status": "in_progress", "result": None})
+        for stage in ("in_progress", "generating", "completed"):
+            kind = f"response.image_generation_call.{stage}"
+            self.emit(kind, item_id=item["id"], output_index=index)
+        self._end_item(index, item)
 
     def add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
         """Add a fragment of the call at `position`; identity, name and arguments may each be empty."""
@@ -200,6 +231,7 @@ class ItemWriter:
             identity = make_item_id(form.prefix, self._context, self._next_index)
             said = self._said = _Said(identity, self._next_index, kind)
             self._add_item(said.index, said.render("in_progress"))
+        said.start = self._content_chars
         self.emit(form.added, **said.names, part=make_part(kind, ""))
         return said
 

@@ -9,17 +9,19 @@ from gateway.dialects.chat import (
     NO_ARGUMENTS,
     StateCollector,
     check_finish,
+    list_media,
     read_arguments,
     read_choice,
     read_content,
     read_reasoning,
+    read_sources,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses import make_usage
 from gateway.dialects.responses_over_chat.custom import read_input
 from gateway.dialects.responses_over_chat.parts import make_part
 from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
-from gateway.dialects.wire import get_list, get_object, get_text
+from gateway.dialects.wire import get_list, get_object, get_text, split_data_url
 from gateway.errors import UndeliverableReply
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -27,7 +29,8 @@ Status = Literal["in_progress", "completed", "incomplete"]
 RESPONSE_PREFIX: Final = "resp_"
 CALL_PREFIX: Final = "call_"
 
-_SOURCE_KEYS: Final = ("start_index", "end_index", "url", "title")
+_UNCUT: Final = ("image_generation_call", "reasoning")
+"""Types of items that have no status `incomplete`."""
 _INCOMPLETE: Final = {
     "length": "max_output_tokens",
     "model_length": "max_output_tokens",
@@ -42,7 +45,7 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     check_finish(choice.get("finish_reason"))
     reason = read_incomplete(choice)
     items = _read_items(message, context)
-    if items and reason is not None and "status" in items[-1]:
+    if items and reason is not None and items[-1]["type"] not in _UNCUT:
         items[-1]["status"] = "incomplete"
     return make_response(context, items, usage, reason)
 
@@ -65,26 +68,39 @@ def _read_items(message: Json, context: ReplyContext) -> list[Json]:
         parts = [make_part("reasoning", thinking)] if thinking else []
         identity = make_item_id("rs", context, 0)
         items.append(make_reasoning(identity, parts, sealed or state.take_any()))
-    parts = [make_part("text", text, read_sources(message))] if text else []
+    parts = [make_part("text", text, map(make_source, read_sources(message)))] if text else []
     if refusal:
         parts.append(make_part("refusal", refusal))
     if parts:
         items.append(make_message(make_item_id("msg", context, len(items)), parts, "completed"))
+    for image in map(read_image, list_media(message)):
+        items.append(make_image(make_item_id("ig", context, len(items)), image))
     tools = read_tool_names(context.request.body)
     for call in get_list(message, "tool_calls"):
         items.append(_read_call(call, len(items), tools, context))
     return items
 
 
-def read_sources(message: Json) -> list[Json]:
-    """Read the sources of a text, each of which chat holds one level deeper."""
-    given = (one for one in get_list(message, "annotations") if isinstance(one, dict))
-    found = (get_object(one, "url_citation") for one in given)
-    return [
-        {"type": "url_citation", **{key: one[key] for key in _SOURCE_KEYS}}
-        for one in found
-        if one.keys() >= set(_SOURCE_KEYS)
-    ]
+def make_source(source: Json) -> Json:
+    """Make the annotation of a page that a text is based on; chat holds it one level deeper."""
+    return {"type": "url_citation", **source}
+
+
+def read_image(media: Any) -> tuple[str, str]:
+    """Read the format and the base64 of an image. Raises UndeliverableReply for all else."""
+    url = get_object(media, "image_url").get("url") if isinstance(media, dict) else None
+    media_type, data = split_data_url(url) if isinstance(url, str) else ("", "")
+    if not media_type.startswith("image/"):
+        raise UndeliverableReply(
+            "The model made audio or an image by address, which a response cannot hold."
+        )
+    return media_type.removeprefix("image/"), data
+
+
+def make_image(identity: str, image: tuple[str, str]) -> Json:
+    form, data = image
+    item = {"id": identity, "type": "image_generation_call", "status": "completed"}
+    return {**item, "result": data, "output_format": form}
 
 
 def _read_call(call: Any, index: int, tools: dict[str, ToolName], context: ReplyContext) -> Json:

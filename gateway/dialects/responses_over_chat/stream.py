@@ -7,13 +7,19 @@ charged.
 
 from __future__ import annotations
 
-from gateway.dialects.chat import check_finish, read_content, read_fragment, read_reasoning
+from gateway.dialects.chat import (
+    check_finish,
+    list_media,
+    read_content,
+    read_fragment,
+    read_reasoning,
+    read_sources,
+)
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses_over_chat.items import ItemWriter
 from gateway.dialects.responses_over_chat.reply import (
     make_response,
     read_incomplete,
-    read_sources,
 )
 from gateway.dialects.wire import get_list, get_object, get_text
 
@@ -86,6 +92,8 @@ class ResponseWriter:
         self._items.add_text("text", text)
         if "annotations" in delta:
             self._items.add_sources(read_sources(delta))
+        for media in list_media(delta):
+            self._items.add_image(media)
         self._items.add_text("refusal", get_text(delta, "refusal"))
         for call in get_list(delta, "tool_calls"):
             if isinstance(call, dict):

@@ -59,12 +59,16 @@ def test_call_that_is_whole_makes_way_for_the_next() -> None:
     assert out == ["content_block_stop", "content_block_start", "content_block_delta"]
 
 
-def test_what_calls_hold_is_bounded() -> None:
-    """8 Mi characters of a stream's arguments are held, and not one more."""
+def test_what_a_stream_holds_is_bounded() -> None:
+    """8 Mi characters of a stream's text and arguments are held, and not one more."""
     writer = BlockWriter(make_context())
     writer.add_call(0, "c", "f", "[" + " " * ((8 << 20) - 1))
     with pytest.raises(UndeliverableReply, match="too large"):
         writer.add_call(0, "", "", "]")
+    writer = BlockWriter(make_context())
+    writer.add_text("text", "a" * (8 << 20))  # its sources quote from it
+    with pytest.raises(UndeliverableReply, match="too large"):
+        writer.add_text("text", "a")
 
 
 @pytest.mark.parametrize("arguments", [None, "", " \n", "{}"])

@@ -55,13 +55,13 @@ def test_text() -> None:
 
 
 def test_sources_stand_beside_their_text() -> None:
-    """As a reply has them and as a stream does; one that lacks a key is left out."""
+    """As a reply has them and as a stream does; one without a place is left out."""
     source = {"start_index": 0, "end_index": 2, "url": "https://x", "title": "X"}
     told = {"type": "url_citation", "url_citation": {**source, "content": "more"}}
     odd = [{"type": "url_citation", "url_citation": {"url": "https://x"}}, "odd"]
     message = {"content": "hi", "annotations": [told, *odd]}
     late = choice({"annotations": [told]})
-    heard = read_response(play_whole(stream(late, text("hi"), choice({"annotations": odd}), late)))
+    heard = read_response(play_whole(stream(text("hi"), choice({"annotations": odd}), late)))
     for response in (read(completion(message)), heard):
         [item] = response["output"]
         assert item["content"][0]["annotations"] == [{"type": "url_citation", **source}]

@@ -1,0 +1,288 @@
+"""Citations and annotations: each text names the same sources in all dialects that know them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from gateway.dialects import EXCHANGES
+from tests.dialects.chat.kit import Json
+from tests.dialects.vendor_bytes import (
+    PAIRS,
+    add_up,
+    chunks,
+    completion,
+    hear,
+    message,
+    message_events,
+    parse,
+    read,
+    response,
+    response_events,
+)
+
+BEFORE: Final = "Grüße 🎉. "
+CITED: Final = "Claude Shannon was born on April 30, 1916"
+AFTER: Final = ". He died in 2001."
+TEXT: Final = BEFORE + CITED + AFTER
+START: Final = len(BEFORE)
+END: Final = START + len(CITED)
+
+WIKI: Final = {"url": "https://en.wikipedia.org/wiki/Claude_Shannon", "title": "Claude Shannon"}
+MIT: Final = {"url": "https://web.mit.edu/", "title": ""}
+FOUND: Final = [(CITED, WIKI["url"], WIKI["title"]), (CITED, MIT["url"], MIT["title"])]
+"""What the reply is based on, as every caller is told."""
+
+
+def locate(page: Json, start: int = START, end: int = END) -> Json:
+    return {"type": "url_citation", "start_index": start, "end_index": end, **page}
+
+
+def annotate(page: Json, start: int = START, end: int = END) -> Json:
+    """Write an annotation as OpenRouter does, with a bit of the page."""
+    held = {**page, "content": "Shannon …", "start_index": start, "end_index": end}
+    return {"type": "url_citation", "url_citation": held}
+
+
+def cite(page: Json) -> Json:
+    """Write a citation as Anthropic does: a page may have no title."""
+    quoted = {"cited_text": "Shannon …", "encrypted_index": "Eo8BCioIAhgBIiQy"}
+    title = page["title"] or None
+    return {"type": "web_search_result_location", **quoted, "url": page["url"], "title": title}
+
+
+def delta(kind: str, **fields: Any) -> Json:
+    return {"type": f"{kind}_delta", **fields}
+
+
+def event(kind: str, **fields: Any) -> Json:
+    where = {"item_id": "msg_1", "output_index": 1, "content_index": 0}
+    return {"type": f"response.{kind}", **where, **fields}
+
+
+PLACE: Final = {"type": "char_location", "cited_text": "x", "document_index": 0}
+FILE: Final = {"type": "file_citation", "file_id": "file-1", "filename": "a.txt", "index": 3}
+SEARCH: Final = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+BLOCKS: Final[list[Json]] = [
+    SEARCH,
+    {"type": "text", "text": BEFORE},
+    {"type": "text", "text": CITED, "citations": [cite(WIKI), PLACE, cite(MIT)]},
+    {"type": "text", "text": AFTER, "citations": [PLACE]},
+]
+STARTED: Final = {"type": "text", "text": "", "citations": []}
+PART: Final = {
+    "type": "output_text",
+    "text": TEXT,
+    "annotations": [locate(WIKI), FILE, locate(MIT)],
+    "logprobs": [],
+}
+SEARCHED: Final = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+SAID: Final = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [PART],
+}
+ANNOTATIONS: Final = [annotate(WIKI), {"type": "file", "file": {}}, annotate(MIT)]
+
+REPLIES: Final = {
+    "chat": completion({"content": TEXT, "annotations": ANNOTATIONS}),
+    "messages": message(*BLOCKS),
+    "responses": response(SEARCHED, SAID),
+}
+ADDED: Final = [
+    event("output_text.annotation.added", annotation_index=index, annotation=one)
+    for index, one in enumerate(PART["annotations"])
+]
+TEXTS: Final = [event("output_text.delta", delta=one) for one in (BEFORE, CITED, AFTER)]
+BEGUN: Final = {"type": "response.output_item.added", "output_index": 1}
+DONE: Final = {"type": "response.output_item.done", "output_index": 1, "item": SAID}
+SAYS: Final = [{"content": one} for one in (BEFORE, CITED, AFTER)]
+STREAMS: Final = {
+    "chat": [
+        chunks(*SAYS, {"annotations": ANNOTATIONS}),  # OpenAI
+        chunks({"annotations": ANNOTATIONS[:1]}, *SAYS, {"annotations": ANNOTATIONS[1:]}),
+        chunks({"content": "", "annotations": ANNOTATIONS}, *SAYS),  # OpenRouter
+        chunks({"content": TEXT, "annotations": ANNOTATIONS}),
+    ],
+    "messages": [
+        message_events(
+            (SEARCH, [delta("input_json", partial_json="{}")]),
+            (STARTED, [delta("text", text=BEFORE)]),
+            (
+                STARTED,
+                [
+                    *(delta("citations", citation=one) for one in (cite(WIKI), PLACE, cite(MIT))),
+                    *(delta("text", text=one) for one in (CITED[:9], CITED[9:])),
+                ],
+            ),
+            (STARTED, [delta("text", text=AFTER)]),
+        ),
+        message_events(
+            ({"type": "thinking", "thinking": ""}, [delta("thinking", thinking="Hm.")]),
+            (STARTED, [delta("text", text=BEFORE)]),
+            (
+                {**STARTED, "citations": [cite(WIKI)]},
+                [delta("text", text=CITED), delta("citations", citation=cite(MIT))],
+            ),
+            (STARTED, [delta("text", text=AFTER)]),
+        ),
+    ],
+    "responses": [
+        response_events({**BEGUN, "item": {**SAID, "content": []}}, *TEXTS, *ADDED, DONE),
+        response_events({**BEGUN, "item": {**SAID, "content": []}}, *ADDED, *TEXTS),
+        response_events(DONE),
+    ],
+}
+
+
+def find_sources(caller: str, reply: Json) -> tuple[str, list[tuple[str, str, str]]]:
+    """Return the text, and what of it is based on which page."""
+    if caller == "messages":
+        [block] = [one for one in reply["content"] if one["type"] == "text"]
+        cited = block["citations"] or []
+        assert all(one["encrypted_index"] == "" for one in cited)
+        return block["text"], [(one["cited_text"], one["url"], one["title"]) for one in cited]
+    if caller == "responses":
+        [item] = [one for one in reply["output"] if one["type"] == "message"]
+        [part] = item["content"]
+        text, pages = part["text"], part["annotations"]
+    else:
+        said = reply["choices"][0]["message"]
+        text, pages = said["content"], [one["url_citation"] for one in said["annotations"]]
+    return text, [
+        (text[one["start_index"] : one["end_index"]], one["url"], one["title"]) for one in pages
+    ]
+
+
+@pytest.mark.parametrize(("caller", "provider"), PAIRS)
+def test_a_reply_names_its_sources(caller: str, provider: str) -> None:
+    reply = parse(caller, read(caller, provider, REPLIES[provider]).body)
+    assert find_sources(caller, reply) == (TEXT, FOUND)
+
+
+@pytest.mark.parametrize(("caller", "provider"), PAIRS)
+def test_a_stream_names_its_sources(caller: str, provider: str) -> None:
+    """Whether they come behind the text, before it or with it."""
+    for data in STREAMS[provider]:
+        assert find_sources(caller, add_up(caller, hear(caller, provider, data))) == (TEXT, FOUND)
+
+
+@pytest.mark.parametrize(("caller", "provider"), PAIRS)
+def test_a_reply_that_should_have_been_a_stream_names_its_sources(
+    caller: str, provider: str
+) -> None:
+    data = EXCHANGES[caller][provider].replay_reply(REPLIES[provider])
+    assert find_sources(caller, add_up(caller, hear(caller, provider, data))) == (TEXT, FOUND)
+
+
+def test_chat_tells_sources_behind_their_text() -> None:
+    """The parts of a text reach the caller in the order in which they were said."""
+    played = hear("chat", "messages", STREAMS["messages"][0])
+    keys = [key for one in played.choices for key, held in one["delta"].items() if held]
+    assert keys == [
+        "role",
+        "content",
+        "content",
+        "content",
+        "annotations",
+        "annotations",
+        "content",
+    ]
+
+
+def test_several_messages_count_as_one_text() -> None:
+    """As chat joins them, with a blank line between."""
+    first = {**SAID, "content": [{**PART, "text": "Hm.", "annotations": [locate(MIT, 0, 3)]}]}
+    told = [
+        {**DONE, "output_index": index, "item": item} for index, item in enumerate((first, SAID))
+    ]
+    for caller in ("chat", "messages"):
+        whole = parse(caller, read(caller, "responses", response(first, SAID)).body)
+        heard = add_up(caller, hear(caller, "responses", response_events(*told)))
+        for reply in (whole, heard):
+            text, found = find_sources(caller, reply)
+            assert text == "Hm.\n\n" + TEXT
+            assert found == [("Hm.", MIT["url"], MIT["title"]), *FOUND]
+
+
+def test_a_block_that_is_not_closed_is_cited() -> None:
+    told = message_events(
+        (STARTED, [delta("text", text=CITED), delta("citations", citation=cite(MIT))])
+    )
+    pieces = [one for one in told.split(b"event: ") if not one.startswith(b"content_block_stop")]
+    reply = add_up("chat", hear("chat", "messages", b"event: ".join(pieces)))
+    assert find_sources("chat", reply) == (CITED, FOUND[1:])
+
+
+CALL: Final = {"index": 0, "id": "c1", "type": "function", "function": {"name": "f"}}
+THOUGHT: Final = {"reasoning_content": "Hm."}
+
+
+@pytest.mark.parametrize("between", [{"tool_calls": [CALL]}, THOUGHT])
+def test_sources_that_come_when_no_text_is_open_wait_for_the_next(between: Json) -> None:
+    late = annotate(MIT, 3, 3 + len(TEXT))
+    data = chunks({"content": "Hm."}, between, {"annotations": [late]}, {"content": TEXT})
+    reply = add_up("responses", hear("responses", "chat", data))
+    parts = [item["content"][0] for item in reply["output"] if item["type"] == "message"]
+    assert [part["annotations"] for part in parts] == [[], [locate(MIT, 0, len(TEXT))]]
+    reply = add_up("messages", hear("messages", "chat", data))
+    first, second = [block for block in reply["content"] if block["type"] == "text"]
+    assert first["citations"] is None
+    assert [one["cited_text"] for one in second["citations"]] == [TEXT]
+
+
+def test_a_source_is_told_once() -> None:
+    said: list[Json] = [
+        {"content": "Hm.", "annotations": [annotate(MIT, 0, 3)]},
+        THOUGHT,
+        {"content": TEXT},
+    ]
+    for caller in ("messages", "responses"):
+        assert (
+            hear(caller, "chat", chunks(*said)).out.count(b"https") == (1, 4)[caller == "responses"]
+        )
+
+
+@pytest.mark.parametrize("said", [[{"content": "Hm."}, {"tool_calls": [CALL]}], [THOUGHT]])
+@pytest.mark.parametrize("caller", ["messages", "responses"])
+def test_sources_without_a_text_are_left_out(caller: str, said: list[Json]) -> None:
+    played = hear(caller, "chat", chunks(*said, {"annotations": ANNOTATIONS}))
+    add_up(caller, played)
+    assert b"http" not in played.out
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "quoted"),
+    [(-9, 3, "aaa"), (0, 10**9, "a" * 150), (7, 3, ""), (10**9, 10**9, ""), (298, 300, "aa")],
+)
+def test_a_quotation_is_short_and_within_the_text(start: int, end: int, quoted: str) -> None:
+    """Anthropic quotes 150 characters at most, so many sources do not repeat a long text."""
+    said = {"content": "a" * 300, "annotations": [annotate(MIT, start, end)]}
+    whole = parse("messages", read("messages", "chat", completion(said)).body)
+    heard = add_up("messages", hear("messages", "chat", chunks(said)))
+    for reply in (whole, heard):
+        _, [(cited, _, _)] = find_sources("messages", reply)
+        assert cited == quoted
+
+
+@pytest.mark.parametrize("odd", [None, 7, [7, None, [], {"url_citation": 7}, locate(MIT)]])
+@pytest.mark.parametrize("caller", ["messages", "responses"])
+def test_odd_annotations_are_left_out(caller: str, odd: Any) -> None:
+    untold = {key: value for key, value in locate(MIT).items() if key != "end_index"}
+    annotations = [*odd, {"url_citation": untold}] if isinstance(odd, list) else odd
+    said = {"content": "Hm.", "annotations": annotations}
+    whole = parse(caller, read(caller, "chat", completion(said)).body)
+    for reply in (whole, add_up(caller, hear(caller, "chat", chunks(said)))):
+        assert find_sources(caller, reply) == ("Hm.", [])
+
+
+def test_odd_citations_are_left_out() -> None:
+    for odd in (None, 7, [7, None, PLACE, {}]):
+        block = {"type": "text", "text": "Hm.", "citations": odd}
+        assert b"annotations" not in read("chat", "messages", message(block)).body
+    odd_deltas = [delta("citations", citation=one) for one in (None, 7, PLACE, {})]
+    data = message_events((STARTED, [delta("text", text="Hm."), *odd_deltas]))
+    assert b"annotations" not in hear("chat", "messages", data).out
