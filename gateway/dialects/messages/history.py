@@ -38,8 +38,8 @@ def may_think(turns: Sequence[Any]) -> bool:
 def write_history(body: Json) -> Json:
     """Return a request whose earlier turns Anthropic takes, whoever made them.
 
-    Thinking that other providers made or nobody signed is left out, and ids of calls have characters
-    that it takes.
+    Thinking that other providers made or nobody signed is left out, as are pages that they found, and
+    ids of calls have characters that it takes.
     """
     messages = body["messages"]
     written = [_write(message) for message in messages]
@@ -62,6 +62,9 @@ def _write(message: Json) -> Json:
 
 
 def _shape(block: Any) -> Any:
+    if isinstance(block, dict) and (citations := get_list(block, "citations")):
+        kept = [one for one in citations if not _is_foreign_citation(one)]
+        return block if len(kept) == len(citations) else {**block, "citations": kept or None}
     key = _IDS.get(str(block.get("type"))) if isinstance(block, dict) else None
     identity = block.get(key) if key else None
     if key is None or not isinstance(identity, str) or (shaped := shape_id(identity)) == identity:
@@ -78,6 +81,11 @@ def shape_id(identity: str) -> str:
 
 
 _FOREIGN_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def _is_foreign_citation(citation: Any) -> bool:
+    """Return whether a citation names a page that another provider found: its index is empty."""
+    return isinstance(citation, dict) and citation.get("encrypted_index") == ""
 
 
 def _is_foreign(block: Any) -> bool:

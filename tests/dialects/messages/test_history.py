@@ -49,6 +49,23 @@ def test_what_another_provider_made_is_left_out(foreign: Json) -> None:
     assert write([foreign, text], thinking=ENABLED)["thinking"] == ENABLED
 
 
+def test_pages_that_another_provider_found_are_left_out() -> None:
+    """Their index is what Anthropic encrypts, to know them again."""
+    page = {
+        "type": "web_search_result_location",
+        "cited_text": "x",
+        "title": "",
+        "url": "https://x",
+    }
+    own = {**page, "encrypted_index": "Eo8B"}
+    text = {"type": "text", "text": "Hi"}
+    for citations, kept in (([own, {**page, "encrypted_index": ""}], [own]), ([own], [own])):
+        written = write([{**text, "citations": citations}])
+        assert written["messages"][1]["content"] == [{**text, "citations": kept}]
+    written = write([{**text, "citations": [{**page, "encrypted_index": ""}]}])
+    assert written["messages"][1]["content"] == [{**text, "citations": None}]
+
+
 def test_a_turn_of_another_provider_needs_no_thinking() -> None:
     """Anthropic would want thinking before its calls."""
     written = write([CALL], thinking=ENABLED)
