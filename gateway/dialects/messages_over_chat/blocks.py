@@ -93,6 +93,8 @@ class BlockWriter:
         self.text_bytes += count_text(text)
         begins = not self._queue or self._queue[-1].kind != kind
         if begins:
+            if kind == "text":
+                self._add_state()
             self._queue.append(_Block(kind))
         block = self._queue[-1]
         block.pending.append(text)
@@ -126,7 +128,8 @@ class BlockWriter:
 
     def flush(self) -> None:
         """Write everything that waits, and close the last block: no fragment is missing."""
-        self._add_state()
+        if self._tools:  # coding agents take a last block of thinking for the whole answer
+            self._add_state()
         while self._queue:
             block = self._queue[0]
             if block.kind == "tool_use":

@@ -7,6 +7,7 @@ would refuse the whole request.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from gateway.dialects.records import Json
@@ -42,7 +43,7 @@ def tag_sealed(text: bytes, tag: str) -> bytes:
 def untag_items(items: list[Any], tag: str) -> list[Any]:
     """Return the items of an `input` that the provider of a tag can read, as it sealed them.
 
-    Where reasoning is left out, the items behind it lose their ids, which say that it precedes them.
+    Items behind no reasoning lose their ids: to OpenAI they may say that some precedes them.
     Raises BadRequest for another's summary of a conversation.
     """
     kept: list[Any] = []
@@ -51,13 +52,19 @@ def untag_items(items: list[Any], tag: str) -> list[Any]:
             kept.append(opened)
         elif item.get("type") in SUMMARIES:
             raise refuse_summary(item)
-    return kept if len(kept) == len(items) else [_drop_id(item) for item in kept]
+    return [*_drop_ids(kept)]
 
 
-def _drop_id(item: Any) -> Any:
-    if not isinstance(item, dict) or item.get("type", "message") not in _LINKED:
-        return item
-    return {name: item[name] for name in item if name != "id"}
+def _drop_ids(items: list[Any]) -> Iterator[Any]:
+    is_behind = False
+    for item in items:
+        kind = item.get("type", "message") if isinstance(item, dict) else ""
+        if kind not in _LINKED or item.get("role", "assistant") != "assistant":
+            is_behind = kind == "reasoning"
+        elif "id" in item and not is_behind:
+            yield {name: item[name] for name in item if name != "id"}
+            continue
+        yield item
 
 
 _LINKED: Final = frozenset({"custom_tool_call", "function_call", "message"})

@@ -228,6 +228,8 @@ class ItemWriter:
             said.kind = kind
         else:
             self._close_said("completed")
+            if kind != "reasoning":
+                self._add_state()
             identity = make_item_id(form.prefix, self._context, self._next_index)
             said = self._said = _Said(identity, self._next_index, kind)
             self._add_item(said.index, said.render("in_progress"))

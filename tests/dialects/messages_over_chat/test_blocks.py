@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ from tests.dialects.messages_over_chat.kit import (
     make_context,
     open_stream,
     play_whole,
+    read_events,
     read_message,
     starts_of,
     stream,
@@ -159,3 +161,28 @@ def test_any_mixture_keeps_text_reasoning_and_calls(
     assert kinds.count("tool_use") == len(calls)
     pairs = itertools.pairwise(kinds)
     assert all(one != two or one == "tool_use" for one, two in pairs)
+
+
+def test_what_comes_back_stands_before_the_text_and_never_ends_an_answer() -> None:
+    """Claude Code takes a last block of thinking for the whole answer."""
+    writer = BlockWriter(replace(make_context(), provider_tag="gw1.00000000."))
+    details = {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}
+    writer.state.add(details)
+    writer.add_text("text", "Hi")
+    writer.state.add(details)
+    writer.flush()
+    begun = [
+        event for event in read_events(writer.take()) if event["type"] == "content_block_start"
+    ]
+    assert [event["content_block"]["type"] for event in begun] == ["thinking", "text"]
+    writer.add_call(0, "a", "f", "{}")
+    writer.state.add(details)
+    writer.flush()
+    begun = [
+        event for event in read_events(writer.take()) if event["type"] == "content_block_start"
+    ]
+    assert [event["content_block"]["type"] for event in begun] == [
+        "thinking",
+        "tool_use",
+        "thinking",
+    ]

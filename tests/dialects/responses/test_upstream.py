@@ -71,7 +71,7 @@ def test_reasoning_is_asked_for_where_the_gateway_lets_it_not_be_stored(
     assert write(target, **fields).get("include") == included
 
 
-def test_items_behind_reasoning_that_is_left_out_lose_their_ids() -> None:
+def test_items_behind_no_reasoning_lose_their_ids() -> None:
     """OpenAI would not find the reasoning by its id, nor take what was made with it."""
     call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
     output = {"type": "function_call_output", "id": "o", "call_id": "c", "output": ""}
@@ -83,7 +83,9 @@ def test_items_behind_reasoning_that_is_left_out_lose_their_ids() -> None:
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
         output,
     ]
-    assert write(input=[said, call, output])["input"] == [said, call, output]
+    kept = {**bare, "encrypted_content": TAG + "x"}
+    behind = write(input=[kept, said, call, output, call])["input"]
+    assert behind == [{**bare, "encrypted_content": "x"}, said, call, output, written[1]]
 
 
 def test_reasoning_returns_to_its_provider_alone() -> None:
