@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -69,6 +69,9 @@ class Exchange:
         Raises BadRequest for what cannot be carried over, and for what has no price.
         """
         body = request.body
+        if target.leave_out:
+            body = {name: body[name] for name in body if name not in target.leave_out}
+            request = replace(request, body=body)
         if request.audio:
             check_audio(request.audio, target)
         if self.translation is not None:
@@ -77,8 +80,6 @@ class Exchange:
             except RecursionError as error:  # documents within documents, hundreds of levels
                 raise too_deep() from error
         asked = self.upstream.ask(body, target)
-        if target.leave_out:
-            asked = {name: asked[name] for name in asked if name not in target.leave_out}
         data = dump_request(asked)
         return Payload(data, read_asked(asked, data))
 

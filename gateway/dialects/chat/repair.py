@@ -31,6 +31,7 @@ class _Tools:
 
     started: set[int] = field(default_factory=set)
     latest: int = -1
+    highest: int = -1
     by_id: dict[str, int] = field(default_factory=dict)
     ids: dict[int, str] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
@@ -170,9 +171,9 @@ def _repair_tool_call(call: Json, state: _Tools) -> Json:
     told, identity = call.get("index"), get_text(call, "id")
     is_named = bool(get_text(get_object(call, "function"), "name"))
     if isinstance(told, int) and not isinstance(told, bool):
-        index = state.moved.get(told, told)
+        index = state.by_id.get(identity, state.moved.get(told, told))
         if identity and is_named and state.ids.get(index, identity) != identity:
-            index = state.moved[told] = max(state.started) + 1  # Gemini's and Ollama's are all 0
+            index = state.moved[told] = state.highest + 1  # Gemini's and Ollama's are all 0
     else:
         begins = bool(identity) or is_named
         following = state.latest + 1 if begins or state.latest < 0 else state.latest
@@ -182,7 +183,7 @@ def _repair_tool_call(call: Json, state: _Tools) -> Json:
     if index not in state.started and not call.get("type"):
         call = {**call, "type": "function"}
     state.started.add(index)
-    state.latest = index
+    state.latest, state.highest = index, max(state.highest, index)
     if identity:
         state.by_id[identity] = index
         state.ids.setdefault(index, identity)

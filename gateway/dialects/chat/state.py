@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import is_not
 from typing import Any, Final
 
+from gateway.dialects.chat.usage import read_reasoning
 from gateway.dialects.records import History, Json, Target
 from gateway.dialects.wire import (
     dumps_lenient,
@@ -33,8 +34,8 @@ STATE: Final = "gateway_state"
 with `sealed`, and in messages with `reasoning`; a `State` once it is opened."""
 FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
 """Stands for the signature of a call that Gemini did not make (Google's documentation of them)."""
-MAX_DETAILS_CHARS: Final = 8 << 20
-"""Characters of the details of a reply: the length of the largest event."""
+MAX_STATE_CHARS: Final = 8 << 20
+"""Characters of what a reply's upstream wants back: the length of the largest event."""
 NO_REASONING: Final = " "
 """Stands for the reasoning of a turn that has none: an empty one is refused, like none."""
 
@@ -49,10 +50,11 @@ class State:
     """The text of its reasoning, whoever made it."""
 
 
-def join_states(states: Sequence[Json]) -> Json:
-    """Join the members `STATE` of messages that become one."""
-    reasoning = "\n\n".join(filter(None, (one["reasoning"] for one in states)))
-    return {"sealed": join_seals([one["sealed"] for one in states]), "reasoning": reasoning}
+def add_state(message: Json, sealed: list[str], reasoning: list[str]) -> None:
+    """Add to a message what its caller carried; a message may be made of many turns."""
+    held = message.setdefault(STATE, {"sealed": [], "reasoning": []})
+    held["sealed"] += sealed
+    held["reasoning"] += reasoning
 
 
 class StateCollector:
@@ -76,12 +78,16 @@ class StateCollector:
             self._seals.append(get_text(get_object(held, STATE), "sealed"))
         if details := get_list(held, "reasoning_details"):
             self._details += details
-            self._chars += len(dumps_lenient(details))
-            if self._chars > MAX_DETAILS_CHARS:
-                raise UndeliverableReply("The upstream's reasoning is too large.")
+            self._count(details)
         for call in get_list(held, "tool_calls"):
             if isinstance(call, dict) and isinstance(call.get("extra_content"), dict):
                 self._extras[get_text(call, "id")] = call["extra_content"]
+                self._count(call["extra_content"])
+
+    def _count(self, held: object) -> None:
+        self._chars += len(dumps_lenient(held))
+        if self._chars > MAX_STATE_CHARS:
+            raise UndeliverableReply("The upstream's reasoning is too large.")
 
     def take(self) -> str:
         """Return the seals of what came since the last call; "" for nothing."""
@@ -115,7 +121,7 @@ def _open(message: Json, tag: str) -> Json:
     if held is None and not calls:
         return message
     carried = held if isinstance(held, dict) else {}
-    found = open_seals(carried.get("sealed"), tag)
+    found = open_seals(join_seals(_texts(carried, "sealed")), tag)
     edited = message
     if isinstance(calls, list):
         cut = [_cut_id(call, found, tag) for call in calls]
@@ -123,7 +129,12 @@ def _open(message: Json, tag: str) -> Json:
             edited = {**message, "tool_calls": cut}
     if held is None and not found:
         return edited
-    return {**edited, STATE: State(found, get_text(carried, "reasoning"))}
+    reasoning = "\n\n".join(filter(None, _texts(carried, "reasoning")))
+    return {**edited, STATE: State(found, reasoning)}
+
+
+def _texts(held: Json, name: str) -> list[str]:
+    return [one for one in get_list(held, name) if isinstance(one, str)]
 
 
 def _cut_id(call: Any, found: list[Any], tag: str) -> Any:
@@ -154,6 +165,8 @@ def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> l
 def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
     if message.get("role") == "assistant":
         return _write_assistant(message, target, wants_reasoning=wants_reasoning)
+    if STATE in message:
+        message = {name: message[name] for name in message if name != STATE}
     identity = message.get("tool_call_id")
     if not identity or (shaped := _shape_id(str(identity), target.history)) == identity:
         return message
@@ -172,7 +185,7 @@ def _write_assistant(message: Json, target: Target, *, wants_reasoning: bool) ->
     if details := _merge_details(one for held in states for one in get_list(held, "details")):
         edited["reasoning_details"] = details
     if wants_reasoning and not message.get("reasoning_content"):
-        edited["reasoning_content"] = state.reasoning or NO_REASONING
+        edited["reasoning_content"] = read_reasoning(message) or state.reasoning or NO_REASONING
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         written = _write_calls(calls, states, target)
@@ -255,19 +268,21 @@ _FRAGMENTS: Final = ("text", "summary", "data", "signature")
 
 
 def _merge_details(details: Iterable[Any]) -> list[Json]:
-    """Join the fragments of the details of one reply: those of one kind and index are one."""
-    whole: dict[object, Json] = {}
-    for number, one in enumerate(details):
+    """Join the fragments of details: those of one kind, index and id, up to its signature."""
+    whole: list[tuple[Json, dict[str, list[str]]]] = []
+    places: dict[object, int] = {}
+    for one in details:
         if not isinstance(one, dict):
             continue
-        index = one.get("index")
-        place = (str(one.get("type")), index) if isinstance(index, int) else number
-        before = whole.get(place, {})
-        said = {
-            name: before[name] + one[name]
-            for name in _FRAGMENTS
-            if isinstance(before.get(name), str) and isinstance(one.get(name), str)
-        }
-        told = {name: value for name, value in one.items() if value is not None}
-        whole[place] = {**before, **told, **said}
-    return list(whole.values())
+        place = (str(one.get("type")), str(one.get("index")), str(one.get("id")))
+        at = places.get(place) if isinstance(one.get("index"), int) else None
+        if at is None or "signature" in whole[at][1]:
+            at = places[place] = len(whole)
+            whole.append(({}, {}))
+        told, said = whole[at]
+        for name, value in one.items():
+            if name in _FRAGMENTS and isinstance(value, str):
+                said.setdefault(name, []).append(value)
+            if value is not None:
+                told[name] = value
+    return [{**told, **{name: "".join(said[name]) for name in said}} for told, said in whole]

@@ -12,7 +12,6 @@ from gateway.dialects.chat import open_fields, open_history
 from gateway.dialects.chat_over_messages.conversation import translate_conversation
 from gateway.dialects.chat_over_messages.schema import adapt_schema
 from gateway.dialects.chat_over_messages.tools import is_forced, translate_tools
-from gateway.dialects.messages import may_think
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire import Field
 
@@ -116,15 +115,21 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made |= translate_tools(body, conversation.called)
     made |= _translate_sampling(body)
     made |= _translate_output(body, max_tokens, target, forced=is_forced(made))
-    if target.reasoning == "budget" and not may_think(conversation.turns):
-        made.pop("thinking", None)
     made |= _translate_labels(body)
-    if "prompt_cache_key" in body.value:
-        made["cache_control"] = {"type": "ephemeral"}  # the caller's own mark stands instead
+    if "prompt_cache_key" in body.value and not _has_marks(made):
+        made["cache_control"] = {"type": "ephemeral"}
     made |= {name: body.value[name] for name in PASSED if name in body.value}
     if request.stream:
         made["stream"] = True
     return made
+
+
+def _has_marks(made: Json) -> bool:
+    """Return whether the caller has marked what is to be cached: Anthropic takes four marks."""
+    said = (block for turn in made["messages"] for block in turn["content"])
+    return any(
+        "cache_control" in one for one in (*made.get("system", ()), *made.get("tools", ()), *said)
+    )
 
 
 def _translate_sampling(body: Field) -> Json:

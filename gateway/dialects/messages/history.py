@@ -29,8 +29,8 @@ def may_think(turns: Sequence[Any]) -> bool:
 
     Anthropic refuses others: "Expected `thinking` or `redacted_thinking`, but found `tool_use`".
     """
-    spoken = (one for one in reversed(turns) if isinstance(one, dict) and one["role"] != "user")
-    last = next(spoken, {})
+    spoken = (one for one in reversed(turns) if one["role"] == "assistant")
+    last: Json = next(spoken, {})
     kinds = [block.get("type") for block in get_list(last, "content") if isinstance(block, dict)]
     return "tool_use" not in kinds or kinds[0] in THINKING
 
@@ -48,7 +48,19 @@ def write_history(body: Json) -> Json:
     if any(ours is not given for ours, given in zip(written, messages, strict=True)):
         edited = {**body, "messages": turns}
     if get_object(body, "thinking").get("type") == "enabled" and not may_think(turns):
-        return {name: edited[name] for name in edited if name != "thinking"}
+        return _forbid_thinking(edited)
+    return edited
+
+
+def _forbid_thinking(body: Json) -> Json:
+    """Leave thinking out, and the edits of the context that are refused without it."""
+    edited = {name: body[name] for name in body if name != "thinking"}
+    context = get_object(body, "context_management")
+    kept = [one for one in get_list(context, "edits") if "clear_thinking" not in str(one)]
+    if len(kept) < len(get_list(context, "edits")):
+        edited["context_management"] = {**context, "edits": kept}
+        if not kept:
+            del edited["context_management"]
     return edited
 
 

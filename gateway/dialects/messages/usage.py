@@ -164,7 +164,7 @@ def count_start_text(block: Json) -> int:
 
 def is_made(block: Json) -> bool:
     """Return whether a block that begins brings something by itself, such as a tool's name."""
-    return block.get("type") not in _FILLED_LATER
+    return get_text(block, "type") not in _FILLED_LATER
 
 
 _FILLED_LATER: Final = frozenset({"text", "thinking"})

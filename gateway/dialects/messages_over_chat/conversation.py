@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.chat import BLOCK_SEPARATOR, STATE, join_states, make_result, pack_parts
+from gateway.dialects.chat import BLOCK_SEPARATOR, STATE, add_state, make_result, pack_parts
 from gateway.dialects.messages import THINKING, MessagesField
 from gateway.dialects.messages_over_chat.content import (
     read_texts,
@@ -19,7 +19,7 @@ from gateway.dialects.messages_over_chat.content import (
 )
 from gateway.dialects.messages_over_chat.tools import read_tool_name
 from gateway.dialects.records import Json
-from gateway.dialects.wire import dump_request, get_text, join_seals
+from gateway.dialects.wire import dump_request, get_text
 
 BILLING_HEADER: Final = "x-anthropic-billing-header:"
 """The beginning of a system block that a coding agent adds for the vendor's own accounting."""
@@ -62,7 +62,7 @@ def _translate_system(system: MessagesField) -> list[Json]:
         if any(block.mark for block in system.read_items()):
             parts = translate_content(system)
             kept = [part for part in parts if not part["text"].startswith(BILLING_HEADER)]
-            return [{"role": "system", "content": kept}]
+            return [{"role": "system", "content": kept}] if kept else []
     joined = BLOCK_SEPARATOR.join(texts)
     return [{"role": "system", "content": joined}] if joined else []
 
@@ -125,7 +125,7 @@ def _translate_assistant(content: MessagesField) -> Json:
     if calls:
         message |= {"content": text or None, "tool_calls": calls}
     if seals:
-        message[STATE] = {"sealed": join_seals(seals), "reasoning": reasoning}
+        add_state(message, seals, [reasoning])
     return message
 
 
@@ -149,8 +149,10 @@ def _append(out: list[Json], message: Json) -> None:
     merged: Json = {"role": "assistant", "content": BLOCK_SEPARATOR.join(texts)}
     if calls:
         merged |= {"content": merged["content"] or None, "tool_calls": calls}
-    if states := [one[STATE] for one in (last, message) if STATE in one]:
-        merged[STATE] = join_states(states)
+    if STATE in last:
+        merged[STATE] = last[STATE]
+    if held := message.get(STATE):
+        add_state(merged, held["sealed"], held["reasoning"])
     out[-1] = merged
 
 

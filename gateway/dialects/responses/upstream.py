@@ -26,6 +26,7 @@ from gateway.dialects.wire import (
     check_fields,
     dumps_lenient,
     get_list,
+    get_text,
     hide_bill,
     maybe_splice,
 )
@@ -73,7 +74,12 @@ class ResponsesUpstream:
             check_fields(body, target)
         body = {**strip_tools(body, target), "model": target.upstream_model}
         if isinstance(items := body.get("input"), list):
-            body["input"] = untag_items(items, target.provider_tag)
+            kept = untag_items(items, target.provider_tag)
+            if not _reasons(target):
+                kept = [
+                    one for one in kept if type(one) is not dict or one.get("type") != _REASONING
+                ]
+            body["input"] = kept
         if self.is_free:
             return {name: value for name, value in body.items() if name in COUNTED}
         body.pop("client_metadata", None)  # Codex tells OpenAI of itself; others refuse the field
@@ -89,7 +95,7 @@ class ResponsesUpstream:
         return read_responses_usage(find_usage(reply), reply.get("service_tier"), calls, expected)
 
     def is_whole(self, reply: Json) -> bool:
-        return reply.get("status") in WHOLE
+        return get_text(reply, "status") in WHOLE
 
     def has_content(self, reply: Json) -> bool:
         return any(is_made(item) or count_item_text(item) for item in read_items(reply))
@@ -110,13 +116,19 @@ class ResponsesUpstream:
         return ResponsesReader()
 
 
+_REASONING: Final = "reasoning"
 _ENCRYPTED: Final = "reasoning.encrypted_content"
-_UNREASONING: Final = re.compile(r"(?:.*/)?(?:gpt-3|gpt-4|chatgpt-|gpt-5[^/]*-chat)")
-"""Matches OpenAI's models that refuse `_ENCRYPTED`: "Encrypted content is not supported"."""
+_UNREASONING: Final = re.compile(r"(?:.*/)?(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5[^/]*-chat)")
+"""Matches OpenAI's models that refuse reasoning: "Encrypted content is not supported"."""
 
 
 def _include_reasoning(body: Json, target: Target) -> Json:
     """Ask for reasoning in a form that can be sent again, as the provider keeps none of it."""
     given = get_list(body, "include")
-    cannot = target.reasoning == "none" or _UNREASONING.match(target.upstream_model)
-    return {} if cannot or _ENCRYPTED in given else {"include": [*given, _ENCRYPTED]}
+    if not _reasons(target) or _ENCRYPTED in given:
+        return {}
+    return {"include": [*given, _ENCRYPTED]}
+
+
+def _reasons(target: Target) -> bool:
+    return target.reasoning != "none" and not _UNREASONING.match(target.upstream_model)

@@ -77,7 +77,7 @@ def find_tool(item: Json) -> str | None:
 
 def is_made(item: Json) -> bool:
     """Return whether an item brings something by itself, such as a function's name."""
-    return item.get("type") not in _FILLED_LATER
+    return get_text(item, "type") not in _FILLED_LATER
 
 
 def count_item_text(item: Json) -> int:

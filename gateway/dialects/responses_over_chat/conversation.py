@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gateway.dialects.chat import BLOCK_SEPARATOR, STATE, join_states, make_result, pack_parts
+from gateway.dialects.chat import BLOCK_SEPARATOR, add_state, make_result, pack_parts
 from gateway.dialects.records import Json, Target
 from gateway.dialects.responses import SUMMARIES, refuse_summary
 from gateway.dialects.responses_over_chat.content import read_texts, translate_content
@@ -90,7 +90,7 @@ class _Conversation:
         """The turns that called, by the ids of their calls."""
         self._left_out: set[object] = set()
         """The ids of calls that are left out, and their results with them."""
-        self._state: list[Json] = []
+        self._state: list[tuple[str, str]] = []
         """The reasoning before the next thing that the assistant says or calls."""
 
     def add(self, item: Field) -> None:
@@ -126,6 +126,7 @@ class _Conversation:
             case "assistant":
                 self._say("".join(read_texts(content)))
             case "user":
+                self._state.clear()  # it was about a turn that did not come
                 parts = pack_parts(self._translate(content))
                 self.turns.append(_Turn({"role": "user", "content": parts}))
             case _:
@@ -148,10 +149,10 @@ class _Conversation:
         return translate_content(content, is_pivot=self._target.is_pivot)
 
     def _add_reasoning(self, item: Field) -> None:
-        summary = (part for part in get_list(item.value, "summary") if isinstance(part, dict))
-        reasoning = "\n\n".join(get_text(part, "text") for part in summary)
+        parts = get_list(item.value, "content") or get_list(item.value, "summary")
+        texts = (get_text(part, "text") for part in parts if isinstance(part, dict))
         sealed = get_text(item.value, "encrypted_content")
-        self._state.append({"sealed": sealed, "reasoning": reasoning})
+        self._state.append((sealed, "\n\n".join(texts)))
 
     def _say(self, text: str) -> None:
         message = self._open_assistant().message
@@ -180,8 +181,8 @@ class _Conversation:
             last = _Turn({"role": "assistant", "content": ""})
             self.turns.append(last)
         if self._state:
-            before = [last.message[STATE]] if STATE in last.message else []
-            last.message[STATE] = join_states([*before, *self._state])
+            sealed, reasoning = zip(*self._state, strict=True)
+            add_state(last.message, [*sealed], [*reasoning])
             self._state.clear()
         return last
 

@@ -12,8 +12,10 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any, Final
 
+import orjson
+
 from gateway.dialects.wire.elements import has_more_elements
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.jsonbytes import dumps_lenient
 
 ANY_TAG: Final = "gw1."
 """The beginning of all tags."""
@@ -27,7 +29,9 @@ _LEAST_ELEMENTS: Final = 100
 """Values that a state of any length may have."""
 _BYTES_PER_ELEMENT: Final = 16
 """Bytes of a state for each further value, as nearly all of it is text."""
-_SEALED_ID: Final = re.compile(r"(.*?)-gw1-([0-9a-f]{8})-([A-Za-z0-9_-]+)", re.DOTALL)
+_ID_MARK: Final = "-gw1-"
+"""Stands between an id and a seal."""
+_SEALED: Final = re.compile(r"([0-9a-f]{8})-([A-Za-z0-9_-]+)")
 
 
 def tag_provider(name: str, base_url: str) -> str:
@@ -70,8 +74,9 @@ def seal_id(identity: str, sealed: str) -> str:
 
 def split_id(identity: str) -> tuple[str, str]:
     """Return a provider's own id, and the seal behind it or ""."""
-    found = _SEALED_ID.fullmatch(identity)
-    return (found[1], f"{ANY_TAG}{found[2]}.{_OURS}{found[3]}") if found else (identity, "")
+    own, _, behind = identity.partition(_ID_MARK)
+    found = _SEALED.fullmatch(behind)
+    return (own, f"{ANY_TAG}{found[1]}.{_OURS}{found[2]}") if found else (identity, "")
 
 
 def _maybe_unpack(packed: str) -> Any:
@@ -81,4 +86,7 @@ def _maybe_unpack(packed: str) -> Any:
     except ValueError:
         return None
     dense = has_more_elements(text, _LEAST_ELEMENTS + len(text) // _BYTES_PER_ELEMENT)
-    return None if dense else maybe_loads(text)
+    try:  # what the request cannot be written with, such as half a character, is no state either
+        return None if dense else orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None

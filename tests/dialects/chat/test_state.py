@@ -32,7 +32,7 @@ def write(*messages: Json, has_tools: bool = True, **settings: Any) -> list[Json
 
 
 def carried(state: object, tag: str = TAG, reasoning: str = "") -> Json:
-    return {STATE: {"sealed": seal(state, tag), "reasoning": reasoning}}
+    return {STATE: {"sealed": [seal(state, tag)], "reasoning": [reasoning]}}
 
 
 def test_what_has_nothing_to_bring_back_is_the_same_object() -> None:
@@ -86,7 +86,8 @@ def test_details_come_back_whole() -> None:
     first = [
         {"type": "reasoning.text", "index": 0, "text": "a", "signature": None},
         {"type": "reasoning.text", "index": 0, "text": "b"},
-        {"type": "reasoning.encrypted", "index": 1, "data": "x"},
+        {"type": "reasoning.encrypted", "index": 1, "id": "a", "data": "x"},
+        {"type": "reasoning.encrypted", "index": 1, "id": "b", "data": "y"},
         {"type": "reasoning.summary", "summary": "s"},
         "odd",
     ]
@@ -98,12 +99,21 @@ def test_details_come_back_whole() -> None:
     )
     sealed += "," + collector.take()
     assert collector.take() == ""
-    [written] = write({"role": "assistant", "content": "Hi", STATE: {"sealed": sealed}})
+    [written] = write({"role": "assistant", "content": "Hi", STATE: {"sealed": [sealed]}})
     assert written["reasoning_details"] == [
         {"type": "reasoning.text", "index": 0, "text": "ab", "signature": "sig"},
-        {"type": "reasoning.encrypted", "index": 1, "data": "x"},
+        {"type": "reasoning.encrypted", "index": 1, "id": "a", "data": "x"},
+        {"type": "reasoning.encrypted", "index": 1, "id": "b", "data": "y"},
         {"type": "reasoning.summary", "summary": "s"},
     ]
+
+
+def test_details_of_two_turns_stay_two() -> None:
+    """Two signed texts with one index are no fragments of each other."""
+    signed = [{"type": "reasoning.text", "index": 0, "text": one, "signature": one} for one in "ab"]
+    sealed = [seal({"details": [one]}, TAG) for one in signed]
+    [written] = write({"role": "assistant", "content": "", STATE: {"sealed": sealed}})
+    assert written["reasoning_details"] == signed
 
 
 def test_a_seal_behind_an_id_is_cut_off_wherever_it_goes() -> None:
@@ -140,9 +150,9 @@ def test_ids_of_others_are_written_as_the_upstream_takes_them(
 def test_odd_calls_pass_for_the_upstream_to_judge(odd: Json) -> None:
     message = {"role": "assistant", "content": None, **odd}
     assert write(message) == [message]
-    assert write({"role": "assistant", "content": "", STATE: "forged"}) == [
-        {"role": "assistant", "content": ""}
-    ]
+    for role in ("assistant", "user"):
+        said = {"role": role, "content": ""}
+        assert write({**said, STATE: "forged"}) == write({**said, STATE: {"sealed": [7]}}) == [said]
 
 
 @pytest.mark.parametrize("odd", ["x", None, {"sealed": 7}, {}])

@@ -207,6 +207,9 @@ def test_a_cache_key_asks_for_a_mark_unless_the_caller_made_its_own() -> None:
     assert translate(prompt_cache_key="k") == translate(cache_control={"type": "ephemeral"})
     own = {"type": "ephemeral", "ttl": "1h"}
     assert translate(prompt_cache_key="k", cache_control=own)["cache_control"] == own
+    part = {"type": "text", "text": "Hi", "cache_control": own}
+    marked = [{"role": "user", "content": [part]}]
+    assert "cache_control" not in translate(prompt_cache_key="k", messages=marked)
 
 
 def test_every_field_of_the_chat_schema_is_in_one_table() -> None:

@@ -70,6 +70,16 @@ def test_a_turn_of_another_provider_needs_no_thinking() -> None:
     """Anthropic would want thinking before its calls."""
     written = write([CALL], thinking=ENABLED)
     assert (written["messages"][1]["content"], "thinking" in written) == ([CALL], False)
+    edits = [
+        {"type": "clear_thinking_20251015", "keep": "all"},
+        {"type": "clear_tool_uses_20250919"},
+    ]
+    context = {"context_management": {"edits": edits}}
+    without = write([CALL], thinking=ENABLED, **context)
+    assert without["context_management"] == {"edits": edits[1:]}
+    assert (
+        write([SIGNED, CALL], thinking=ENABLED, **context)["context_management"]["edits"] == edits
+    )
     assert write([CALL], thinking={"type": "adaptive"})["thinking"] == {"type": "adaptive"}
 
 

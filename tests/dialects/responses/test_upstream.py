@@ -88,6 +88,14 @@ def test_items_behind_no_reasoning_lose_their_ids() -> None:
     assert behind == [{**bare, "encrypted_content": "x"}, said, call, output, written[1]]
 
 
+def test_a_model_that_does_not_reason_gets_no_reasoning_of_its_providers_others() -> None:
+    item = {"type": "reasoning", "summary": [], "encrypted_content": TAG + "a"}
+    said = {"role": "user", "content": "Hi"}
+    plain = replace(TARGET, upstream_model="ft:gpt-4.1-mini:org::1")
+    assert write(plain, input=[item, said])["input"] == [said]
+    assert len(write(input=[item, said])["input"]) == len([item, said])
+
+
 def test_reasoning_returns_to_its_provider_alone() -> None:
     def reason(sealed: str) -> Json:
         return {"type": "reasoning", "summary": [], "encrypted_content": sealed}

@@ -17,6 +17,7 @@ from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.requests import (
     PNG,
     PNG_PART,
+    TOOL,
     called,
     chat_call,
     custom_call,
@@ -202,3 +203,15 @@ def test_what_is_no_item_is_refused_by_name(item: Any, param: str) -> None:
     with pytest.raises(BadRequest) as refused:
         write(input=[item])
     assert refused.value.param == param
+
+
+def test_reasoning_of_a_turn_that_did_not_come_is_left_out() -> None:
+    """As an interrupted agent leaves it: it would be told of another turn."""
+
+    def reason(text: str) -> Json:
+        return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
+
+    takes = Target("theirs", takes=frozenset({"reasoning_content"}))
+    items = [message("user", "a"), reason("old"), message("user", "b"), reason("new")]
+    written = write(takes, input=[*items, message("assistant", "c")], tools=[TOOL])["messages"]
+    assert [one.get("reasoning_content") for one in written] == [None, None, "new"]

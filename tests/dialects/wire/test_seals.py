@@ -72,3 +72,8 @@ def test_what_is_no_state_opens_to_nothing(sealed: object) -> None:
 @pytest.mark.parametrize("identity", ["", "call_1", "functions.get:0", "a-gw1-b", "-gw1-0-", "ö"])
 def test_an_id_without_a_seal_stays(identity: str) -> None:
     assert split_id(identity) == (identity, "")
+
+
+def test_an_id_full_of_marks_takes_no_time() -> None:
+    """A search for the last mark at each of them would take minutes."""
+    assert split_id("x" + "-gw1-00000000-a" * 100_000 + "!")[1] == ""
