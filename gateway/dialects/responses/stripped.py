@@ -1,14 +1,15 @@
 """Tools without a price, left out of requests to a Responses upstream.
 
-They are never refused: agents such as Codex declare them in every request.
+They are refused only where the caller forces one: agents such as Codex declare them in every request.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gateway.dialects.records import Json, Target
-from gateway.dialects.wire import ANY_TOOL, get_list, is_open, list_families
+from gateway.dialects.wire import ANY_TOOL, get_list, is_open, list_families, refuse
+from gateway.errors import BadRequest
 
 
 def strip_tools(body: Json, target: Target) -> Json:
@@ -27,7 +28,8 @@ def strip_tools(body: Json, target: Target) -> Json:
     edited["tools"] = kept = _pick(tools, target)
     if not kept:
         edited.pop("tools")
-        edited.pop("tool_choice", None)  # a choice among none is refused
+        if edited.pop("tool_choice", None) not in _LENIENT:
+            raise _refuse_forced()
     elif kept != tools:
         _edit_choice(edited, target)
     return edited
@@ -59,7 +61,17 @@ def _edit_choice(body: Json, target: Target) -> None:
             return
     elif _may_pass(choice, target):
         return
+    if choice.get("mode") != "auto":
+        raise _refuse_forced()
     del body["tool_choice"]
+
+
+def _refuse_forced() -> BadRequest:
+    why = "It forces a tool that the provider would run itself and charge for"
+    return refuse("tool_choice", None, why)
+
+
+_LENIENT: Final = (None, "auto", "none")
 
 
 def _may_pass(tool: Any, target: Target) -> bool:

@@ -29,6 +29,7 @@ from gateway.dialects.wire.billed import check_tools as check_tools
 from gateway.dialects.wire.billed import is_open as is_open
 from gateway.dialects.wire.billed import list_families as list_families
 from gateway.dialects.wire.billed import read_asked as read_asked
+from gateway.dialects.wire.billed import refuse as refuse
 from gateway.dialects.wire.collected import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from gateway.dialects.wire.collected import MAX_REPLY_ELEMENTS as MAX_REPLY_ELEMENTS
 from gateway.dialects.wire.collected import CollectedReply as CollectedReply

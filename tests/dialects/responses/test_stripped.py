@@ -96,9 +96,8 @@ def test_tools_within_namespaces_and_items_are_left_out_too() -> None:
     [
         ([FUNCTION, SEARCH], "required", "required"),
         ([FUNCTION, SEARCH], {"type": "function", "name": "f"}, {"type": "function", "name": "f"}),
-        ([FUNCTION, SEARCH], SEARCH, None),
-        ([SEARCH], "required", None),
-        ([FUNCTION, SEARCH], {"type": "allowed_tools", "tools": [SEARCH]}, None),
+        ([SEARCH], "auto", None),
+        ([FUNCTION, SEARCH], {"type": "allowed_tools", "mode": "auto", "tools": [SEARCH]}, None),
         (
             [FUNCTION, SEARCH],
             {"type": "allowed_tools", "tools": [SEARCH, FUNCTION]},
@@ -109,3 +108,18 @@ def test_tools_within_namespaces_and_items_are_left_out_too() -> None:
 def test_what_is_left_out_is_not_chosen(tools: list[Json], choice: Any, kept: Any) -> None:
     stripped = strip_tools({"tools": tools, "tool_choice": choice}, PLAIN)
     assert stripped.get("tool_choice") == kept
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"),
+    [
+        ([FUNCTION, SEARCH], SEARCH),
+        ([SEARCH], "required"),
+        ([SEARCH], SEARCH),
+        ([FUNCTION, SEARCH], {"type": "allowed_tools", "mode": "required", "tools": [SEARCH]}),
+    ],
+)
+def test_a_forced_tool_without_a_price_is_refused(tools: list[Json], choice: Any) -> None:
+    with pytest.raises(BadRequest, match="forces a tool") as caught:
+        strip_tools({"tools": tools, "tool_choice": choice}, PLAIN)
+    assert caught.value.param == "tool_choice"
