@@ -14,7 +14,7 @@ from gateway.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.times import format_moment
 
 _UNITS: Final = {"request": "each", "web_search": "per thousand"}
-"""What a price is for, unless it is for a million tokens."""
+"""The units of prices that are not for a million tokens."""
 
 
 def _describe_end(call: CallView) -> str:

@@ -20,6 +20,7 @@ SAMPLING: Final = frozenset(
         "presence_penalty",
         "seed",
         "stop",
+        "stop_sequences",
         "temperature",
         "top_k",
         "top_logprobs",

@@ -19,7 +19,7 @@ from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 FEES: Final = ("request", "web_search")
 """Prices that are 0 unless they are told."""
 INHERITED: Final = (*FEES, *MEDIA, "reported")
-"""What a rule's price need not repeat."""
+"""Amounts that a rule's price takes from the base price where it leaves them out."""
 HOUR_FACTOR: Final = (8, 5)
 """Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
 NO_OUTPUT: Final = "must be left out: embeddings have no output tokens"

@@ -17,7 +17,7 @@ from gateway.dialects.wire import TranslatedStream, dump_request
 from gateway.errors import BadRequest
 
 PIVOT_TAKES: Final = frozenset(get_args(Taken)) - {"cache_control"}
-"""What the pivot takes: all that has a field there; the upstream's dialect may refuse it."""
+"""The pivot takes all fields that chat has; the upstream's dialect may refuse them."""
 
 
 def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstream]) -> Translation:

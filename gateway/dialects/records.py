@@ -32,7 +32,7 @@ Taken = Literal[
     "user",
     "verbosity",
 ]
-"""What only some chat upstreams take; others refuse a request for it."""
+"""A field, or a part of earlier turns, that some chat upstreams take and others refuse."""
 History = Literal["any", "mistral", "openai"]
 """The earlier turns that a chat upstream takes: all, or such as a strict vendor could have made."""
 ModelKind = Literal["chat", "embedding"]
@@ -93,7 +93,7 @@ class Target:
     embeddings_base64: bool = True
     """The upstream can write vectors as base64; if not, they are asked for as floats."""
     takes: frozenset[Taken] = frozenset()
-    """What this chat upstream takes besides what all do."""
+    """The fields and parts that this chat upstream takes."""
     history: History = "any"
     leave_out: frozenset[str] = frozenset()
     """Fields that the upstream's model refuses."""
@@ -103,7 +103,7 @@ class Target:
     provider_tag: str = ""
     """Marks what only this provider can read, such as encrypted reasoning: see `tag_provider`."""
     is_pivot: bool = False
-    """What is written is translated once more: it may say what no provider of its dialect takes."""
+    """The request is translated once more: it may say things that no provider of its dialect takes."""
 
 
 @dataclass(slots=True)

@@ -37,8 +37,8 @@ from gateway.dialects.chat.sources import read_sources as read_sources
 from gateway.dialects.chat.state import STATE as STATE
 from gateway.dialects.chat.state import StateCollector as StateCollector
 from gateway.dialects.chat.state import add_state as add_state
-from gateway.dialects.chat.state import get_state as get_state
 from gateway.dialects.chat.state import open_history as open_history
+from gateway.dialects.chat.state import read_state as read_state
 from gateway.dialects.chat.stream import DONE as DONE
 from gateway.dialects.chat.stream import ID_PREFIX as ID_PREFIX
 from gateway.dialects.chat.upstream import ChatUpstream as ChatUpstream

@@ -1,4 +1,4 @@
-"""What chat upstreams want back with a turn, and how callers of other dialects carry it.
+"""Earlier turns as chat upstreams want them back, and how callers of other dialects carry them.
 
 Gemini signs calls (`extra_content`), OpenRouter gives `reasoning_details`, DeepSeek and Kimi want their
 `reasoning_content` again. A `StateCollector` seals the first two for the caller. On the way back an
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import is_not
 from typing import Any, Final
@@ -42,7 +42,7 @@ NO_REASONING: Final = " "
 
 @dataclass(slots=True)
 class State:
-    """What a turn brings back."""
+    """The state of a turn that came back, opened for its upstream."""
 
     found: list[Any]
     """The states that were sealed for the upstream, in order."""
@@ -100,7 +100,7 @@ class StateCollector:
         return sealed
 
     def take_any(self) -> str:
-        """Return the same, or a seal of nothing: SDKs drop reasoning that nobody signed."""
+        """Return the seals, or an empty one: SDKs drop reasoning that is not signed."""
         return self.take() or seal(None, self._tag)
 
 
@@ -148,9 +148,15 @@ def _cut_id(call: Any, found: list[Any], tag: str) -> Any:
 
 
 def get_state(message: Json) -> State:
-    """Return the state of a message that `open_history` opened."""
+    """Return the state of a message that was opened."""
     state = message.get(STATE)
     return state if isinstance(state, State) else State([])
+
+
+def read_state(message: Json, read: Callable[[Any], Json | None]) -> list[Json]:
+    """Return the blocks or items of a turn that an upstream of another dialect wants back."""
+    found = (one for state in get_state(message).found if isinstance(state, list) for one in state)
+    return [part for one in found if (part := read(one)) is not None]
 
 
 def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> list[Json]:
@@ -204,7 +210,7 @@ def _drop_thinking(message: Json) -> Json:
 
 
 def _drop_members(message: Json) -> Json:
-    """Leave out what only the vendor takes that gave it, and what says nothing."""
+    """Leave out members that strict vendors refuse: those of other vendors, and null ones."""
     kept = {
         name: value
         for name, value in message.items()
@@ -222,7 +228,7 @@ def _drop_members(message: Json) -> Json:
 
 
 _GIVEN: Final = frozenset({"extra_content", "reasoning", "reasoning_content", "reasoning_details"})
-"""Members of an assistant's message that its vendor gave."""
+"""Members that vendors add to an assistant's message, and other vendors refuse."""
 
 
 def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[Any]:

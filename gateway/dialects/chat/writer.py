@@ -95,7 +95,7 @@ class ChoiceWriter(ABC):
         self.text_bytes = 0
         self._context = context
         self._state: list[Json] = []
-        """What the upstream wants back with the next call."""
+        """The blocks or items that the upstream wants back with the next call."""
         self._functions = uses_functions(request.body)
         self._wants_usage = request.wants_usage
         self._head = b"data: " + dumps_lenient(head)[:-1] + b',"choices":['

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.dialects.chat import get_state
+from gateway.dialects.chat import read_state
 from gateway.dialects.chat_over_messages.content import (
     ALL_PARTS,
     SPOKEN_PARTS,
@@ -109,7 +109,7 @@ class _Turns:
             blocks.append(self._read_function(message["function_call"], identity))
             self._function_ids[self.called[-1]] = identity
         self.add_late()
-        self._append("assistant", blocks and _read_thinking(message) + blocks)
+        self._append("assistant", blocks and read_state(message.value, maybe_thinking) + blocks)
         self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
     def add_tool_result(self, message: Field) -> None:
@@ -165,10 +165,3 @@ _ADDERS: Final[dict[str, Callable[[_Turns, Field], None]]] = {
     "tool": _Turns.add_tool_result,
     "function": _Turns.add_function_result,
 }
-
-
-def _read_thinking(message: Field) -> list[Json]:
-    found = (
-        one for state in get_state(message.value).found if isinstance(state, list) for one in state
-    )
-    return [thinking for block in found if (thinking := maybe_thinking(block))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.chat import NO_ARGUMENTS, get_state
+from gateway.dialects.chat import NO_ARGUMENTS, read_state
 from gateway.dialects.chat_over_responses.content import (
     ALL_PARTS,
     TEXT_PARTS,
@@ -93,7 +93,7 @@ class _Items:
         if message.get("function_call") is not None:
             self._add_function(message["function_call"])
         if len(self.items) > begin:  # reasoning alone would be refused
-            self.items[begin:begin] = _read_reasoning(message)
+            self.items[begin:begin] = read_state(message.value, maybe_reasoning)
 
     def add_tool_result(self, message: Field) -> None:
         identity = message["tool_call_id"].read_text()
@@ -139,12 +139,6 @@ class _Items:
         elif not isinstance(output, str):
             output = translate_content(message["content"], ALL_PARTS)
         self.items.append({"type": kind, "call_id": identity, "output": output})
-
-
-def _read_reasoning(message: Field) -> list[Json]:
-    states = (state for state in get_state(message.value).found if isinstance(state, list))
-    found = (one for state in states for one in state)
-    return [item for one in found if (item := maybe_reasoning(one))]
 
 
 _ADDERS: Final[dict[str, Callable[[_Items, Field], None]]] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import orjson
+
 from gateway.dialects.records import Json
 from gateway.dialects.wire import maybe_loads
 
@@ -16,6 +18,10 @@ def read_input(arguments: str) -> Json:
     if not arguments.strip():
         return {}
     read = read_arguments(arguments)
+    try:  # half a character, or an integer beyond 64 bits, could not be written again
+        orjson.dumps(read)
+    except TypeError:
+        read = None
     return wrap_arguments(arguments if read is None else read)
 
 

@@ -47,7 +47,7 @@ class _Block:
     """The block's place in the message, once it is open."""
     closed: bool = False
     signature: str = ""
-    """What goes out with thinking, if it is known before its end."""
+    """The seals of thinking, if they are known before its end."""
 
 
 class BlockWriter:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field, maybe_read_text
+from gateway.dialects.wire import ANY_TAG, Field, maybe_read_text
 
 DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without one: a chat upstream requires it."""
 DETAILS: Final = ("auto", "high", "low")
 """How closely a model looks at a picture. Responses has `original` too, which chat has not."""
-SEALS: Final = ("gw1.", "gAAAA")
+SEALS: Final = (ANY_TAG, "gAAAA")
 """The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
 
 

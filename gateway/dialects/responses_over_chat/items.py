@@ -49,7 +49,7 @@ class _Said:
     sources: list[Json] = field(default_factory=list)
     """The annotations of the last part."""
     sealed: str = ""
-    """What the upstream wants back, once reasoning is over."""
+    """The seals that reasoning carries, once it is over."""
 
     @property
     def names(self) -> Json:

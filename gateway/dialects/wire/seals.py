@@ -46,7 +46,7 @@ def is_ours(sealed: str, tag: str) -> bool:
 
 
 def seal(state: object, tag: str) -> str:
-    """Seal a state for the provider of a tag; "" for nobody's."""
+    """Seal a state for the provider of a tag. Without a tag nothing is sealed: ""."""
     if not tag:
         return ""
     packed = urlsafe_b64encode(dumps_lenient(state))

@@ -16,7 +16,8 @@ from gateway.dialects.messages import read_arguments, read_input, wrap_arguments
         ("[1]", {"arguments": [1]}),
         ("null", {"arguments": "null"}),
         ('{"a":', {"arguments": '{"a":'}),
-        ("\ud800", {"arguments": "\ud800"}),
+        ('{"a":"\\ud800"}', {"arguments": '{"a":"\\ud800"}'}),
+        ("[" * 500 + "]" * 500, {"arguments": "[" * 500 + "]" * 500}),
     ],
 )
 def test_an_input_is_an_object(arguments: str, made: object) -> None:

@@ -86,7 +86,7 @@ class PostgresStore:
         """Requests of a round that is under way, or had no answer."""
         self._known_prices: set[int] = set()
         self._turn = asyncio.Lock()
-        """Of the connection: who has it may use it."""
+        """Guards the connection: its holder may use it."""
         self._thread = ThreadPoolExecutor(1, "ledger")
 
     def start_round(
