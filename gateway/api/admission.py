@@ -190,6 +190,6 @@ def _prepare(
         expected,
         call.started_ms // 1000,
         candidate.target.provider_tag,
-        candidate.target.reasoning,
+        payload.effort_sent,
     )
     return Prepared(payload.data, context)

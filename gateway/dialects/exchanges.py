@@ -35,6 +35,7 @@ from gateway.dialects.wire import (
     check_audio,
     dump_request,
     dumps_lenient,
+    get_object,
     read_asked,
     too_deep,
 )
@@ -81,7 +82,7 @@ class Exchange:
                 raise too_deep() from error
         asked = self.upstream.ask(body, target)
         data = dump_request(asked)
-        return Payload(data, read_asked(asked, data))
+        return Payload(data, read_asked(asked, data), _says_effort(asked))
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's.
@@ -213,3 +214,9 @@ EMBEDDINGS: Final = Exchange(EmbeddingsCaller(), EmbeddingsUpstream(), max_eleme
 """The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""
 EMBEDDERS: Final = ("chat", "responses", DEMO)
 """The dialects of the providers that serve it, as keys of `UPSTREAMS`: OpenAI's, under one base URL."""
+
+
+def _says_effort(asked: Json) -> bool:
+    """Return whether an upstream's request, of any dialect, says how much to reason."""
+    inner = (get_object(asked, name).get("effort") for name in ("output_config", "reasoning"))
+    return any((asked.get("reasoning_effort"), asked.get("thinking"), *inner))

@@ -112,6 +112,8 @@ class Payload:
 
     data: bytes
     asked: Asked
+    effort_sent: bool = True
+    """It says how much to reason. A caller's effort may be left out, and is then not told back."""
 
 
 @dataclass(slots=True)
@@ -125,8 +127,8 @@ class ReplyContext:
     """Epoch seconds that a translated reply carries: when the request came."""
     provider_tag: str = ""
     """See `Target`."""
-    reasoning: Reasoning = "effort"
-    """How the upstream's model took the effort: with "none" it was not sent."""
+    effort_sent: bool = True
+    """See `Payload`."""
     is_pivot: bool = False
     """The reply goes to another translation, which reads `STATE`; no caller does."""
 

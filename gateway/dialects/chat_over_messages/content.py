@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field, maybe_read_text, split_data_url
+from gateway.dialects.wire import Field, is_link, maybe_read_text, split_data_url
 
 TEXT_PARTS: Final = frozenset({"text"})
 SPOKEN_PARTS: Final = frozenset({"text", "refusal"})
@@ -57,7 +57,7 @@ def copy_cache_mark(source: Field, block: Json) -> Json:
 def _translate_image(part: Field) -> list[Json]:
     field = part["image_url"]["url"]
     url = field.read_text()
-    if _is_link(url):
+    if is_link(url):
         return [{"type": "image", "source": {"type": "url", "url": url}}]
     told, data = split_data_url(url)
     media_type = _MEDIA_TYPES.get(told)
@@ -87,16 +87,12 @@ def _translate_file(part: Field) -> list[Json]:
 
 
 def _maybe_source(file: str) -> Json | None:
-    if _is_link(file):
+    if is_link(file):
         return {"type": "url", "url": file}
     if (text := maybe_read_text(file)) is not None:
         return {"type": "text", "media_type": "text/plain", "data": text}
     media_type, data = (_PDF, file) if file.startswith(_PDF_BEGIN) else split_data_url(file)
     return {"type": "base64", "media_type": _PDF, "data": data} if media_type == _PDF else None
-
-
-def _is_link(url: str) -> bool:
-    return url[:8].lower() == "https://"
 
 
 _TRANSLATORS: Final[dict[str, Callable[[Field], list[Json]]]] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field
+from gateway.dialects.wire import Field, is_link
 
 TEXT_PARTS: Final = frozenset({"text"})
 ALL_PARTS: Final = frozenset({"text", "image_url", "file"})
@@ -74,8 +74,7 @@ def _translate_file(part: Field) -> Json:
     made = {"type": "input_file"}
     if isinstance(name := file.get("filename"), str):
         made["filename"] = name
-    is_link = data[:8].lower() == "https://"
-    return {**made, "file_url" if is_link else "file_data": data}
+    return {**made, "file_url" if is_link(data) else "file_data": data}
 
 
 _SPOKEN_PARTS: Final = frozenset({"text", "refusal"})

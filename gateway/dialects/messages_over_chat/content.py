@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.dialects.messages import MessagesField
 from gateway.dialects.records import Json
+from gateway.dialects.wire import is_link
 
 DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without a title: a chat upstream requires one."""
@@ -80,7 +81,7 @@ def _translate_document(block: MessagesField, *, links: bool = False) -> list[Js
         case "base64":
             parts = [_translate_pdf(source, title)]
             title = ""
-        case "url" if links and source["url"].read_string().startswith("https://"):
+        case "url" if links and is_link(source["url"].read_string()):
             parts = [_make_file(title, source["url"].value)]
             title = ""
         case "text":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import ANY_TAG, Field, maybe_read_text
+from gateway.dialects.wire import ANY_TAG, Field, is_link, maybe_read_text
 
 DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without one: a chat upstream requires it."""
@@ -74,7 +74,7 @@ def _translate_file(part: Field, *, is_pivot: bool = False) -> Json:
     _refuse_file_id(part)
     name = part["filename"].read_string() if part.get("filename") else ""
     if (link := part["file_url"]).value is not None:
-        if not (is_pivot and link.read_string().startswith("https://")):
+        if not (is_pivot and is_link(link.read_string())):
             raise link.refuse_field()
         data = link.value
     else:

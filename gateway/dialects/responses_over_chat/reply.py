@@ -164,7 +164,7 @@ def make_response(
 def _tell_reasoning(asked: Any, context: ReplyContext) -> Json:
     if not asked:
         return {"effort": None, "summary": None}
-    return {**asked, "effort": None} if context.reasoning == "none" else dict(asked)
+    return dict(asked) if context.effort_sent else {**asked, "effort": None}
 
 
 def _or_default(given: object) -> object:

@@ -35,6 +35,7 @@ from gateway.dialects.wire.collected import MAX_REPLY_ELEMENTS as MAX_REPLY_ELEM
 from gateway.dialects.wire.collected import CollectedReply as CollectedReply
 from gateway.dialects.wire.collected import ReplayedReply as ReplayedReply
 from gateway.dialects.wire.collected import looks_like_json as looks_like_json
+from gateway.dialects.wire.data_urls import is_link as is_link
 from gateway.dialects.wire.data_urls import maybe_read_text as maybe_read_text
 from gateway.dialects.wire.data_urls import split_data_url as split_data_url
 from gateway.dialects.wire.elements import count_marks as count_marks

@@ -1,4 +1,4 @@
-"""Data URLs with base64 (RFC 2397), by which callers send files."""
+"""The URLs by which callers send files: links, and data URLs with base64 (RFC 2397)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from base64 import b64decode
 from typing import Final
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.+)", re.IGNORECASE | re.DOTALL)
+
+
+def is_link(url: str) -> bool:
+    return url[:8].lower() == "https://"
 
 
 def split_data_url(url: str) -> tuple[str, str]:

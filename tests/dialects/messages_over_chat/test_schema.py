@@ -40,6 +40,15 @@ def closed(*required: str, **properties: Any) -> Json:
         (closed("a", a={"not": TEXT}), False),
         ({"type": "object", "properties": 7, "required": 7, "additionalProperties": False}, True),
         ({"type": 7}, True),
+        (closed("a", a={}), False),
+        (closed("a", a=True), False),
+        (closed("a", a={"enum": [1]}), True),
+        (closed("a", a={"type": "array", "items": {}}), False),
+        (closed("a", a={"type": "array", "items": [TEXT]}), False),
+        (closed("type", type=TEXT), True),
+        (closed("not", **{"not": TEXT}), True),
+        ({"properties": {"a": TEXT}, "enum": [1]}, False),
+        ({**closed(), "patternProperties": {"^a": TEXT}}, False),
     ],
 )
 def test_strict_schemas(schema: Json, strict: bool) -> None:

@@ -139,6 +139,14 @@ def test_a_nameless_call_cannot_be_delivered(broken: Any) -> None:
     assert reply.body == b""
 
 
+def test_an_effort_that_was_not_sent_is_not_told() -> None:
+    context = make_context({"reasoning": {"effort": "high", "summary": "auto"}})
+    context.effort_sent = False
+    reply = EXCHANGE.read_reply(dump(completion({"content": "hi"})), context)
+    told = {"effort": None, "summary": "auto"}
+    assert json.loads(reply.body)["reasoning"] == told
+
+
 def test_no_message_and_errors_fail() -> None:
     with pytest.raises(UpstreamError, match="no message"):
         read_reply(completion({}, choice={"message": None}))
