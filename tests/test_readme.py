@@ -28,6 +28,8 @@ from tests import ROOT
 from tests.documents import DOCUMENTS, FOLDER, PARTS, README, find_part
 
 TEXT: Final = README.read_text(encoding="utf-8")
+TEXTS: Final = {path.stem: path.read_text(encoding="utf-8") for path in DOCUMENTS}
+MAX_README_LINES: Final = 180
 
 
 @pytest.mark.parametrize("mark", PARTS)
@@ -43,10 +45,25 @@ def test_readme_links_every_document_and_the_package_has_them() -> None:
     patterns = project["tool"]["setuptools"]["package-data"]["gateway"]
     documents = [path for path in DOCUMENTS if path.parent == FOLDER]
     assert len(documents) >= 5
+    assert len(TEXT.splitlines()) <= MAX_README_LINES
     for path in documents:
         assert f"({path.relative_to(ROOT).as_posix()})" in TEXT
         inside = path.relative_to(ROOT / "gateway").as_posix()
         assert any(fnmatch(inside, pattern) for pattern in patterns)
+
+
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
+            name, _, anchor = target.partition("#")
+            if name.startswith(("http:", "https:")):
+                continue
+            linked = (path.parent / name).resolve() if name else path
+            assert linked.is_file(), f"{path.name}: {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)", linked.read_text(encoding="utf-8"), re.MULTILINE)
+                slugs = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+                assert anchor in slugs, f"{path.name}: {target}"
 
 
 def test_the_headers_that_pass_are_named() -> None:
@@ -63,7 +80,7 @@ def test_the_command_that_tests_is_near_the_one_that_runs() -> None:
     assert "<!-- test-command -->\n```sh\n" in section
 
 
-def test_readme_names_every_error_code() -> None:
+def test_every_error_code_is_documented() -> None:
     """Each status and code that a caller can meet stands in the errors table."""
     seen = set()
     todo = [GatewayError]
@@ -73,7 +90,7 @@ def test_readme_names_every_error_code() -> None:
         code = getattr(kind, "chat_code", None)
         if code is not None:
             seen.add((kind.status, code))
-    table = TEXT.partition("## Errors")[2].partition("##")[0]
+    table = TEXTS["clients"].partition("## Errors")[2].partition("##")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")]
     for status, code in seen - {(404, "model_not_found")}:
         assert any(str(status) in row.split("|")[1] and f"`{code}`" in row for row in rows), code
@@ -82,9 +99,10 @@ def test_readme_names_every_error_code() -> None:
 def test_the_examples_of_toml_are_valid(tmp_path: Path) -> None:
     """They work beside the shipped file."""
     shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
-    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
     blocks = [
-        block for text in texts for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+        block
+        for text in TEXTS.values()
+        for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     ]
     assert len(blocks) >= 3
     for block in blocks:
@@ -95,7 +113,7 @@ def test_the_examples_of_toml_are_valid(tmp_path: Path) -> None:
 
 def test_the_copy_of_the_configuration_has_its_database_elsewhere(tmp_path: Path) -> None:
     """The `sed` of the installation changes the path of the database, and nothing else."""
-    script = re.findall(r"sudo sed -i '(.*?)' /etc/gateway/gateway.toml", TEXT)
+    script = re.findall(r"sudo sed -i '(.*?)' /etc/gateway/gateway.toml", TEXTS["deploy"])
     shipped = (ROOT / "gateway.toml").read_text(encoding="utf-8")
     copy = tmp_path / "gateway.toml"
     copy.write_text(shipped, encoding="utf-8")
@@ -109,7 +127,7 @@ GATEWAY: Final = re.compile(r"(?:^| )(?:\S*bin/gateway|gw) ([^|>]*)")
 """A command of ours within a line of shell: `.venv/bin/gateway ...`, or the alias `gw ...`."""
 
 
-def find_commands(text: str = TEXT) -> Iterator[list[str]]:
+def find_commands(text: str) -> Iterator[list[str]]:
     blocks = re.findall(r"```(?:sh|crontab)\n(.*?)```", text, re.DOTALL)
     inline = re.findall(r"`((?:\.venv/bin/gateway|gw) [^`]*)`", text)
     for line in [*"".join(blocks).splitlines(), *(one.replace("\n", " ") for one in inline)]:
@@ -118,18 +136,16 @@ def find_commands(text: str = TEXT) -> Iterator[list[str]]:
 
 
 def test_the_commands_are_those_of_the_program() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
-    commands = [words for text in texts for words in find_commands(text)]
+    commands = [words for text in TEXTS.values() for words in find_commands(text)]
     assert len(commands) >= 20
     parser = make_parser(VERBS, GROUPS)
     for words in commands:
         parser.parse_args(words)
 
 
-@pytest.mark.parametrize("verb", sorted({verb.path.split()[0] for verb in VERBS} - {"serve"}))
-def test_readme_names_every_verb(verb: str) -> None:
-    """A verb nobody can find is none."""
-    assert verb in {word for words in find_commands() for word in words}
+def test_the_documents_show_every_verb() -> None:
+    shown = {word for text in TEXTS.values() for words in find_commands(text) for word in words}
+    assert {verb.path.split()[0] for verb in VERBS} - {"serve"} <= shown
 
 
 def test_the_receipt_is_whole_and_adds_up() -> None:
@@ -142,7 +158,7 @@ def test_the_receipt_is_whole_and_adds_up() -> None:
     assert shown["hold_nano"] == compute_cost_nano(
         Tokens(input=32, output=1024), receipt.price.price
     )
-    text = " ".join(TEXT.split())
+    text = " ".join(TEXTS["charges"].split())
     assert f"32 × 0.15 + 1,024 × 0.60 per million, {shown['hold']}" in text
     assert f"2 × 0.15 + 2 × 0.60 per million, {shown['cost']}" in text
     for nano in (shown["cost_nano"], shown["hold_nano"]):

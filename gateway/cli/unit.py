@@ -91,7 +91,7 @@ def explain_container(config: Config) -> Iterator[str]:
     path = shlex.quote(str(config.path.absolute()))
     command = f"{shlex.quote(sys.executable)} -m gateway --config {path} unit"
     yield "To run the container as your own user, now and at every boot, with Podman 4.5 or newer:"
-    yield f"  podman build -t {IMAGE} .          # in the clone, with README's Containerfile"
+    yield f"  podman build -t {IMAGE} .          # in the clone, with the Containerfile of deploy.md"
     yield f"  mkdir -p {QUADLET_FOLDER} {USER_UNIT_FOLDER}"
     yield f"  {command} --container > {QUADLET_FOLDER}/{NAME}.container"
     yield f"  {command} --socket > {USER_UNIT_FOLDER}/{NAME}.socket"

@@ -1,4 +1,4 @@
-"""README's snippets as people paste them, against a first start with the shipped configuration."""
+"""The documents' snippets as people paste them, against a first start with the shipped configuration."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from tests.support.process import GatewayProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS: Final[list[tuple[str, str]]] = re.findall(
-    r"^```(python|js|ini|sh)\n(.*?)^```", README, re.DOTALL | re.MULTILINE
-)
+DOCUMENTS: Final = (ROOT / "README.md", ROOT / "gateway/docs/clients.md")
+BLOCK: Final = re.compile(r"^```(python|js|ini|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+BLOCKS: Final[dict[tuple[str, str], None]] = {
+    block: None for path in DOCUMENTS for block in BLOCK.findall(path.read_text(encoding="utf-8"))
+}
+"""In their order, each once."""
 RUN: Final = {"python": kit.run_python, "js": kit.run_node}
 SCRIPTS: Final = [one for one in BLOCKS if one[0] in RUN]
 

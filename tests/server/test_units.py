@@ -19,7 +19,7 @@ from gateway.server.units import Installation, make_service, make_socket
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.settings import SHIPPED
 
-README: Final = SHIPPED.with_name("README.md")
+DEPLOY: Final = SHIPPED.with_name("gateway") / "docs/deploy.md"
 WORST_EXPOSURE: Final = 3.0
 ANALYZE: Final = shutil.which("systemd-analyze")
 needs_systemd: Final = pytest.mark.skipif(ANALYZE is None, reason="there is no systemd-analyze")
@@ -210,8 +210,8 @@ def test_systemd_would_say_what_is_wrong(tmp_path: Path) -> None:
     assert "ProtectClok" in done.stderr
 
 
-def test_the_readme_has_the_commands() -> None:
-    told = README.read_text(encoding="utf-8")
+def test_the_documents_have_the_commands() -> None:
+    told = DEPLOY.read_text(encoding="utf-8")
     for line in explain(PLACE).splitlines():
         if line.startswith("  sudo "):
             assert line.strip() in told
