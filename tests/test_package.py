@@ -157,17 +157,6 @@ def test_imports_follow_the_table() -> None:
         assert used <= MAY_IMPORT.get(place, set()), name
 
 
-def test_folders_are_imported_by_what_they_offer() -> None:
-    """A folder's `__init__` says what others may use, so that its modules can be moved about."""
-    deep = set()
-    for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            parts = (getattr(node, "module", None) or "").split(".")
-            if parts[0] == "gateway" and len(parts) > 2 and parts[1] != name.split("/")[0]:
-                deep.add((name, ".".join(parts[1:])))
-    assert deep == set()
-
-
 def test_nobody_else_asks_which_dialect_it_is() -> None:
     """The `Caller` and `Upstream` of dialects say how they differ."""
     for name, path in MODULES.items():

@@ -10,14 +10,14 @@ from gateway.cli.output import Column, render_table
 from gateway.exit_codes import ExitCode
 from gateway.ledger import NotFound
 from gateway.money import describe_amount
-from gateway.price_lists import (
+from gateway.price_lists.comparison import (
     Comparison,
     Difference,
     compare,
     describe_difference,
-    open_list,
     propose,
 )
+from gateway.price_lists.lists import open_list
 
 _COLUMNS: Final = (Column("MODEL"), Column("KEY"), Column("ROUTE"), Column("IN THE LIST"))
 _LIST_CURRENCY: Final = "USD"

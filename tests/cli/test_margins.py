@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.check import list_losses
-from tests.price_lists.lists import PROVIDERS, load, model
+from tests.price_lists.kit import PROVIDERS, load, model
 from tests.support.cli import Cli
 
 COST = "cost = { input = 1, cached_input = 0.5, output = 2 }"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.price_lists.lists import PROVIDERS, genai, litellm, model, write
+from tests.price_lists.kit import PROVIDERS, genai, litellm, model, write
 from tests.support.cli import Cli, make_cli
 
 CONFIG = (

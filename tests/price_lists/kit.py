@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.config import Config, load_config
-from gateway.price_lists import Comparison, compare, open_list
+from gateway.price_lists.comparison import Comparison, compare
+from gateway.price_lists.lists import open_list
 
 TODAY: Final = date(2026, 11, 22)
 GENAI: Final = "genai"
