@@ -12,8 +12,7 @@
     reload       reads gateway.toml again while serving
     systemd      takes sockets from systemd, tells it states and pings its watchdog
     first_start  makes an account with the demo credit, a key and a sign-in link
-    units        the text of the systemd units
-    container    the text of the unit of a container
+    units        the text of the systemd units, from three templates
 
 Other folders import from here. May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`,
 `app`, `metrics`.
@@ -24,13 +23,13 @@ from __future__ import annotations
 import signal
 
 from gateway.config import Config, Server
-from gateway.server.container import CONTAINER_CONFIG as CONTAINER_CONFIG
-from gateway.server.container import CONTAINER_STATE as CONTAINER_STATE
-from gateway.server.container import IMAGE as IMAGE
-from gateway.server.container import make_container as make_container
+from gateway.server.units import CONTAINER_CONFIG as CONTAINER_CONFIG
+from gateway.server.units import CONTAINER_STATE as CONTAINER_STATE
+from gateway.server.units import IMAGE as IMAGE
 from gateway.server.units import NAME as NAME
 from gateway.server.units import Installation as Installation
 from gateway.server.units import find_variables as find_variables
+from gateway.server.units import make_container as make_container
 from gateway.server.units import make_service as make_service
 from gateway.server.units import make_socket as make_socket
 

@@ -1,4 +1,4 @@
-"""`unit`: make the text of the systemd units for this installation. No I/O."""
+"""`unit`: the text of the systemd units for this installation, from the templates beside this file."""
 
 from __future__ import annotations
 
@@ -33,31 +33,32 @@ MIB_PER_BODY_MIB: Final = 2
 MIB_STEP: Final = 256
 """The limit is rounded up to a multiple of this, so that small changes keep the unit."""
 
-SANDBOX: Final = """\
-NoNewPrivileges=yes
-ProtectSystem=strict
-PrivateDevices=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectProc=invisible
-ProcSubset=pid
-RemoveIPC=yes
-UMask=0077
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-# Name resolution needs Netlink, to see which address families this machine has.
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallFilter=~@privileged
-SystemCallErrorNumber=EPERM"""
+NO_RESTART: Final = f"{ExitCode.AUDIT_MISMATCH} {ExitCode.CONFIG}"
+
+IMAGE: Final = f"localhost/{NAME}"
+CONTAINER_CONFIG: Final = "/etc/gateway/gateway.toml"
+"""The configuration within the container."""
+CONTAINER_STATE: Final = Path("/var/lib/gateway")
+"""The folder of the volume within the container."""
+CONTAINER_USER: Final = 10001
+"""The user within the container: nobody else has this number, and it is not root's."""
+
+_ORDER: Final = f"After=network-online.target {NAME}.socket"
+_ORDER_POSTGRES: Final = f"""\
+# PostgreSQL, if it runs on this machine, has to stop last: charges may be under way.
+{_ORDER} postgresql.service"""
+_PORT: Final = """\
+# The port needs this capability without the socket unit. It has no effect in a user
+# namespace, so PrivateUsers= is not set.
+CapabilityBoundingSet=CAP_NET_BIND_SERVICE
+AmbientCapabilities=CAP_NET_BIND_SERVICE"""
+_NO_CAPABILITIES: Final = "CapabilityBoundingSet=\nPrivateUsers=yes"
+_IN_VOLUME: Final = "# The image and the configuration are read-only; the volume has the database."
+_ELSEWHERE: Final = f"""\
+# The image and the configuration are read-only; the first start leaves a key in the volume.
+Environment=STATE_DIRECTORY={CONTAINER_STATE}
+# If [storage] url is "env:DATABASE_URL": podman secret create database_url FILE
+#Secret=database_url,type=env,target=DATABASE_URL"""
 
 HIDDEN: Final = (
     ("PrivateTmp", ("/tmp", "/var/tmp"), "yes", "no"),  # noqa: S108 - named, not used
@@ -89,27 +90,28 @@ class Installation:
 
 def make_service(place: Installation, server: Server) -> str:
     """Return the text of gateway.service. Raises Refused for a service that would run as root."""
-    return "\n".join(
-        [
-            "[Unit]",
-            "Description=LLM gateway",
-            f"Wants=network-online.target {NAME}.socket",
-            *_order(place),
-            "StartLimitIntervalSec=0",
-            "",
-            "[Service]",
-            *_command(place),
-            "",
-            *_life(server),
-            "",
-            *_limits(server),
-            "",
-            *_rights(place, server),
-            SANDBOX,
-            "",
-            "[Install]",
-            "WantedBy=multi-user.target",
-        ]
+    variables = find_variables(place)
+    fixed = [str(one) for one in (place.package, place.environment, place.config)]
+    command = (_quote(str(place.python)), "-m", "gateway")
+    config = _quote(str(place.config)).replace("$", "$$")
+    return _fill(
+        "gateway.service",
+        order=_ORDER if place.database else _ORDER_POSTGRES,
+        serve=" ".join((*command, "serve", "--config", config)),
+        reload=" ".join((*command, "reload", "--config", config)),
+        folder=_escape(str(place.folder)),
+        variables=_escape(str(variables)),
+        credential=_escape(str(place.config.with_name("openai.key"))),
+        stop_seconds=_find_stop_seconds(server),
+        no_restart=NO_RESTART,
+        memory_mib=_find_memory_mib(server),
+        user="\n".join(_find_user(place)),
+        fixed=" ".join(_quote(one) for one in (*fixed, f"-{variables}")),
+        hidden="\n".join(
+            f"{setting}={otherwise if _needs_any(place, folders) else usual}"
+            for setting, folders, usual, otherwise in HIDDEN
+        ),
+        capabilities=_PORT if 0 < server.port < PRIVILEGED_PORTS else _NO_CAPABILITIES,
     )
 
 
@@ -118,103 +120,51 @@ def make_socket(addresses: Sequence[tuple[str, int]]) -> str:
     lines = [f"ListenStream={join_address(host, port)}" for host, port in addresses]
     if any(":" in host for host, _ in addresses):
         lines.append("BindIPv6Only=ipv6-only")
-    return "\n".join(
-        [
-            "[Unit]",
-            "Description=LLM gateway: the socket, which stays open while the service restarts",
-            "",
-            "[Socket]",
-            *lines,
-            f"Backlog={SOCKET_BACKLOG}",
-            "# The address may not be configured yet when the socket is opened.",
-            "FreeBind=yes",
-            "# While callers wait, systemd starts the service again each time it ends, even if every",
-            "# start fails. This limits the starts; after them callers are refused.",
-            "TriggerLimitIntervalSec=60",
-            "TriggerLimitBurst=20",
-            "",
-            "[Install]",
-            "WantedBy=sockets.target",
-        ]
+    return _fill("gateway.socket", listen="\n".join(lines), backlog=SOCKET_BACKLOG)
+
+
+def make_container(config: Path, server: Server, *, has_database: bool = True) -> str:
+    """Return the text of gateway.container, a Quadlet unit for a user's own systemd.
+
+    Its keys are those of podman-systemd.unit(5), Podman 4.5 or newer. `has_database`: whether the
+    database is a file in the volume.
+    """
+    stop_seconds = _find_stop_seconds(server)
+    return _fill(
+        "gateway.container",
+        image=IMAGE,
+        config=CONTAINER_CONFIG,
+        source=_escape(str(config)),
+        state=CONTAINER_STATE,
+        database=_IN_VOLUME if has_database else _ELSEWHERE,
+        user=CONTAINER_USER,
+        stop_seconds=stop_seconds,
+        end_seconds=stop_seconds + GRACE_SECONDS,
+        no_restart=NO_RESTART,
     )
 
 
-def _order(place: Installation) -> Iterator[str]:
-    after = f"After=network-online.target {NAME}.socket"
-    if place.database is None:
-        yield "# PostgreSQL, if it runs on this machine, has to stop last: charges may be under way."
-        after += " postgresql.service"
-    yield after
+def _fill(template: str, **values: object) -> str:
+    """Return the text of a unit; its template is the file of that name beside this module."""
+    text = Path(__file__).with_name(template).read_text(encoding="utf-8")
+    return text.rstrip("\n").format_map(values)
 
 
-def _command(place: Installation) -> Iterator[str]:
-    yield "Type=notify"
-    for setting, verb in (("ExecStart", "serve"), ("ExecReload", "reload")):
-        arguments = ("-m", "gateway", verb, "--config", str(place.config))
-        quoted = (_quote(one).replace("$", "$$") for one in arguments)
-        yield f"{setting}={' '.join((_quote(str(place.python)), *quoted))}"
-    yield f"WorkingDirectory={_escape(str(place.folder))}"
-    yield "# If the watchdog ends a process that hangs, its stack is written to the journal."
-    yield "Environment=PYTHONFAULTHANDLER=1"
-    yield "# Providers' keys: lines such as OPENAI_API_KEY=sk-... in a file of root (mode 0600) ..."
-    yield f"EnvironmentFile=-{_escape(str(find_variables(place)))}"
-    yield '# ... or credentials, which gateway.toml names as "file:$CREDENTIALS_DIRECTORY/openai".'
-    yield f"#LoadCredential=openai:{_escape(str(place.config.with_name('openai.key')))}"
-
-
-def find_stop_seconds(server: Server) -> int:
-    """Return the seconds that a stop may take."""
+def _find_stop_seconds(server: Server) -> int:
     return max(MIN_STOP_SECONDS, math.ceil(server.drain_seconds) + GRACE_SECONDS)
 
 
-def _life(server: Server) -> Iterator[str]:
-    yield "WatchdogSec=30"
-    yield "TimeoutStartSec=300"
-    yield f"TimeoutStopSec={find_stop_seconds(server)}"
-    yield "Restart=on-failure"
-    yield "RestartSec=1"
-    yield "# A restart does not help if the books do not add up or the configuration is invalid."
-    yield f"RestartPreventExitStatus={ExitCode.AUDIT_MISMATCH} {ExitCode.CONFIG}"
-
-
-def _limits(server: Server) -> Iterator[str]:
+def _find_memory_mib(server: Server) -> int:
     mib = (
         MIB_BASE + MIB_PER_REQUEST * server.max_in_flight + MIB_PER_BODY_MIB * server.max_bodies_mb
     )
-    yield "LimitNOFILE=65536"
-    yield "# A core dump would contain keys and prompts."
-    yield "LimitCORE=0"
-    yield f"MemoryMax={math.ceil(mib / MIB_STEP) * MIB_STEP}M"
+    return math.ceil(mib / MIB_STEP) * MIB_STEP
 
 
-def _rights(place: Installation, server: Server) -> Iterator[str]:
-    yield from _user(place)
-    yield "# What runs cannot be changed by what runs, even beside the database."
-    fixed = [str(one) for one in (place.package, place.environment, place.config)]
-    optional = f"-{find_variables(place)}"
-    yield f"ReadOnlyPaths={' '.join(_quote(one) for one in (*fixed, optional))}"
-    for setting, folders, usual, otherwise in HIDDEN:
-        yield f"{setting}={otherwise if _needs_any(place, folders) else usual}"
-    if 0 < server.port < PRIVILEGED_PORTS:
-        yield "# The port needs this capability without the socket unit. It has no effect in a user"
-        yield "# namespace, so PrivateUsers= is not set."
-        yield "CapabilityBoundingSet=CAP_NET_BIND_SERVICE"
-        yield "AmbientCapabilities=CAP_NET_BIND_SERVICE"
-    else:
-        yield "CapabilityBoundingSet="
-        yield "PrivateUsers=yes"
-
-
-def _user(place: Installation) -> Iterator[str]:
-    """Yield the user, and the folder that the service may write."""
-    if place.database is None:
-        yield f"User={place.owner}" if place.owner else "DynamicUser=yes"
-        yield "# The first start leaves a key there; nothing else is kept outside PostgreSQL."
-        yield f"StateDirectory={NAME}"
-        yield "StateDirectoryMode=0700"
-        return
-    state = _find_state_folder(place.database)
-    if not place.owner and not state:
+def _find_user(place: Installation) -> Iterator[str]:
+    """Give the lines of the user, and of the folder that the service may write."""
+    state = NAME if place.database is None else _find_state_folder(place.database)
+    if place.database is not None and not place.owner and not state:
         folder = place.database.parent
         raise Refused(
             f"{folder} belongs to root, so the gateway would run as root. Give the folder to a user of"
@@ -223,10 +173,12 @@ def _user(place: Installation) -> Iterator[str]:
             " Then print the unit again."
         )
     yield f"User={place.owner}" if place.owner else "DynamicUser=yes"
+    if place.database is None:
+        yield "# The first start leaves a key there; nothing else is kept outside PostgreSQL."
     if state:
         yield f"StateDirectory={_quote(state)}"
         yield "StateDirectoryMode=0700"
-    else:
+    elif place.database is not None:
         yield f"ReadWritePaths={_quote(str(place.database.parent))}"
 
 
