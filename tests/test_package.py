@@ -64,10 +64,6 @@ MAY_IMPORT: Final = {
 
 WITHOUT_TESTS: Final = {
     "__main__": "it runs `cli.main`; tests of whole processes start by it",
-    "cli/account_grammar": "a table: test_grammar.py types every example of it",
-    "cli/key_grammar": "another one",
-    "cli/token_grammar": "a table as well",
-    "cli/budget_grammar": "one more",
     "config/records": "records; test_load.py reads all of them",
     "config/model_settings": "a part of that table",
     "config/settings": "a table: test_load.py sets each of its rows, test_readme.py reads them all",

@@ -1,94 +1,230 @@
-"""The verbs for accounts: balances, limits, roles and suspension."""
+"""The verbs for accounts: balances, limits, roles, suspension, and how people sign in."""
 
 from __future__ import annotations
 
-from gateway.admin import accounts, views
+import os
+import sys
+from getpass import getpass
+from typing import Final, Literal, Unpack, get_args
+
+from gateway.addresses import make_tunnel_command
+from gateway.admin import accounts, signin, views
+from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.keys import read_term_changes, warn_of_unknown_models
-from gateway.cli.tables import ACCOUNTS, page_account
-from gateway.ledger import AccountView, EntryView, Terms
-from gateway.money import format_amount
+from gateway.cli.keys import KEYS, limits_of, models_of, warn_of_unknown_models
+from gateway.cli.output import Columns, render, render_fields
+from gateway.cli.verbs import JSON, arg, choice, edit, flag, make_limits, verb
+from gateway.ledger import AccountDetail, AccountView, EntryView, Refused, TermChanges, Terms
+from gateway.money import align_points, format_amount
 from gateway.times import format_moment
 
+Role = Literal["holder", "operator"]
 
-def account_add(command: Command) -> None:
-    options = command.options
-    warn_of_unknown_models(command)
-    terms = Terms(options.models, options.rpm, options.tpm, options.concurrency)
+_MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
+"""How much of the line is read: a longer one is refused anyway."""
+
+
+def state_of_account(account: AccountView) -> str:
+    state = "suspended" if account.suspended else "active"
+    return f"{state}, operator" if account.operator else state
+
+
+ACCOUNTS: Final[Columns[AccountView]] = (
+    ("NAME", lambda account: account.name),
+    ("BALANCE {}", lambda account: format_amount(account.balance_nano)),
+    ("HELD {}", lambda account: format_amount(account.held_nano)),
+    ("STATE", state_of_account),
+    ("LIMITS", lambda account: limits_of(account.terms)),
+    ("CREATED UTC", lambda account: format_moment(account.created_ms)),
+)
+ENTRIES: Final[Columns[EntryView]] = (
+    ("WHEN UTC", lambda entry: format_moment(entry.created_ms)),
+    ("KIND", lambda entry: entry.kind),
+    ("AMOUNT {}", lambda entry: format_amount(entry.amount_nano)),
+    ("BALANCE {}", lambda entry: format_amount(entry.balance_after_nano)),
+    ("NOTE", lambda entry: " ".join(part for part in (entry.request_id, entry.note) if part)),
+)
+
+_NAME: Final = arg("name", "NAME", read.word, "the account's name")
+_IDEMPOTENCY_KEY: Final = arg(
+    "--idempotency-key",
+    "KEY",
+    read.word,
+    "any text; a second command with the same KEY changes nothing",
+)
+
+
+@verb(
+    "account add",
+    "account add alice --credit 20 --rpm 600",
+    "account add admin --operator",
+    arguments=(
+        arg("name", "NAME", read.word, "a name that is not yet taken"),
+        arg("--credit", "AMOUNT", read.amount_or_zero, "the balance to begin with", default=0),
+        flag("--operator", "make it an operator's account"),
+        *make_limits(arg),
+        JSON,
+    ),
+)
+def account_add(
+    command: Command, name: str, credit: int, *, operator: bool, **terms: Unpack[TermChanges]
+) -> None:
+    """Add an account; create the database, or PostgreSQL's tables, if there is none."""
+    warn_of_unknown_models(command, terms)
     with command.open_books(create=True) as books:
         account = accounts.add_account(
-            books,
-            options.name,
-            credit_nano=options.credit,
-            operator=options.operator,
-            terms=terms,
+            books, name, credit_nano=credit, operator=operator, terms=Terms(**terms)
         )
     _tell_account(command, account, "added")
 
 
-def account_edit(command: Command) -> None:
-    options = command.options
-    changes = read_term_changes(command)
-    operator = None if options.role is None else options.role == "operator"
+@verb(
+    "account edit",
+    "account edit alice --concurrency 20 --models gpt-5.4-nano,demo/echo",
+    "account edit alice --rpm none --role operator",
+    arguments=(
+        _NAME,
+        *make_limits(edit),
+        choice("--role", get_args(Role), "a new role ends the account's sessions"),
+        JSON,
+    ),
+)
+def account_edit(
+    command: Command, name: str, role: Role | None, **changes: Unpack[TermChanges]
+) -> None:
+    """Change what all keys of an account may use together, or its role."""
+    warn_of_unknown_models(command, changes)
+    operator = None if role is None else role == "operator"
     with command.forbid() as books:
-        account = accounts.edit_account(books, options.name, changes, operator=operator)
+        account = accounts.edit_account(books, name, changes, operator=operator)
     _tell_account(command, account, "changed")
 
 
+@verb("account list", "account list", "account list --json", arguments=(JSON,))
 def account_list(command: Command) -> None:
+    """List the accounts with their balances."""
     with command.open_books() as books:
         command.show_list(books.accounts.read_all(), views.describe_account, ACCOUNTS)
 
 
-def account_show(command: Command) -> None:
+@verb("account show", "account show alice", arguments=(_NAME, JSON))
+def account_show(command: Command, name: str) -> None:
+    """Show an account with its keys and latest entries."""
     with command.open_books() as books:
-        detail = accounts.show_account(books, command.options.name)
+        detail = accounts.show_account(books, name)
     command.show(views.describe_detail(detail), page_account(detail, command.currency))
 
 
-def account_credit(command: Command) -> None:
-    options = command.options
+@verb(
+    "account credit",
+    'account credit alice 20 --note "invoice 17"',
+    "account credit alice 20 --idempotency-key invoice-17",
+    arguments=(
+        _NAME,
+        arg("amount", "AMOUNT", read.amount_above_zero, "how much to add, such as 5 or 0.25"),
+        arg("--note", "TEXT", read.word, "the reason, kept with the entry"),
+        _IDEMPOTENCY_KEY,
+        JSON,
+    ),
+)
+def account_credit(
+    command: Command, name: str, amount: int, note: str | None, idempotency_key: str | None
+) -> None:
+    """Add money to an account's balance."""
     with command.open_books() as books:
         entry = accounts.credit(
-            books,
-            options.name,
-            options.amount,
-            note=options.note or "",
-            idempotency_key=options.idempotency_key,
+            books, name, amount, note=note or "", idempotency_key=idempotency_key
         )
     _tell_entry(command, entry)
 
 
-def account_correct(command: Command) -> None:
-    options = command.options
+@verb(
+    "account correct",
+    'account correct alice -0.5 --note "charged twice by hand"',
+    'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
+    'account correct alice 0 --note "no reply" --request req_0123456789abcdef',
+    arguments=(
+        _NAME,
+        arg("amount", "±AMOUNT", read.amount, "how much to add, or to take: 0.25 or -0.5"),
+        arg("--note", "TEXT", read.word, "the reason", required=True),
+        arg("--request", "ID", read.word, "the interrupted request that this settles"),
+        _IDEMPOTENCY_KEY,
+        JSON,
+    ),
+)
+def account_correct(
+    command: Command,
+    name: str,
+    amount: int,
+    *,
+    note: str,
+    request: str | None,
+    idempotency_key: str | None,
+) -> None:
+    """Correct a balance, up or down."""
     with command.open_books() as books:
         entry = accounts.correct(
-            books,
-            options.name,
-            options.amount,
-            note=options.note or "",
-            request_id=options.request,
-            idempotency_key=options.idempotency_key,
+            books, name, amount, note=note, request_id=request, idempotency_key=idempotency_key
         )
     _tell_entry(command, entry)
 
 
-def account_suspend(command: Command) -> None:
+@verb("account suspend", "account suspend alice", arguments=(_NAME, JSON))
+def account_suspend(command: Command, name: str) -> None:
+    """Refuse an account's requests until it is resumed."""
     with command.forbid() as books:
-        account = accounts.suspend(books, command.options.name)
+        account = accounts.suspend(books, name)
         has_operator = any(one.operator and not one.suspended for one in books.accounts.read_all())
     _tell_account(command, account, "suspended")
     if account.operator and not has_operator:
         command.say("It was the last operator: nobody can manage accounts in the console now.")
 
 
-def account_resume(command: Command) -> None:
+@verb("account resume", "account resume alice", arguments=(_NAME, JSON))
+def account_resume(command: Command, name: str) -> None:
+    """Accept a suspended account's requests again."""
     with command.open_books() as books:
-        _tell_account(command, books.accounts.resume(command.options.name), "resumed")
+        _tell_account(command, books.accounts.resume(name), "resumed")
 
 
-def account_end_sessions(command: Command) -> None:
-    name = command.options.name
+@verb(
+    "account passwd",
+    "account passwd alice",
+    "account passwd alice < password.txt",
+    arguments=(_NAME,),
+)
+def account_passwd(command: Command, name: str) -> None:
+    """Set an account's password for the console: ask for it twice, or read a line of stdin.
+
+    Its sessions end.
+    """
+    with command.open_books() as books:
+        books.accounts.read(name)
+        ended = signin.set_password(books, name, _read_password())
+    note = f" Sessions ended: {ended}." if ended else ""
+    command.say(f"The password of account {name} is set.{note}")
+
+
+@verb("account signin-link", "account signin-link alice", arguments=(_NAME,))
+def account_signin_link(command: Command, name: str) -> None:
+    """Print a link that signs in to the console as the account. It works once, within a day."""
+    server = command.config.server
+    base_url = signin.find_base_url(server)
+    tunnel = make_tunnel_command(server.host, server.port, os.environ)
+    with command.open_books() as books:
+        link = signin.make_signin_link(books, name)
+    command.say(
+        f"This link signs in as {name} once, until"
+        f" {format_moment(link.expires_ms)} UTC. Earlier links no longer work."
+    )
+    if tunnel is not None and server.public_url is None:
+        command.say(f"To open it on another machine, type there: {tunnel}")
+    command.output.print(link.url(base_url))
+
+
+@verb("account end-sessions", "account end-sessions alice", arguments=(_NAME, JSON))
+def account_end_sessions(command: Command, name: str) -> None:
+    """Sign an account out of the console everywhere. Its password stays."""
     with command.open_books() as books:
         ended = books.signins.end_all_sessions(name)
     command.show({"account": name, "ended": ended})
@@ -112,3 +248,46 @@ def _tell_entry(command: Command, entry: EntryView) -> None:
         return
     balance = command.format_money(entry.balance_after_nano)
     command.say(f"Account {entry.account}: {entry.kind} {amount}; its balance is {balance}.")
+
+
+def page_account(detail: AccountDetail, currency: str) -> str:
+    """Render an account with its keys and latest entries."""
+    account = detail.account
+    available_nano = account.balance_nano - account.held_nano
+    amounts_nano = (account.balance_nano, account.held_nano, available_nano)
+    balance, held, available = align_points([format_amount(nano) for nano in amounts_nano])
+    fields = (
+        ("account", account.name),
+        ("balance", f"{balance} {currency}"),
+        ("held", f"{held} {currency}"),
+        ("available", f"{available} {currency}"),
+        ("state", state_of_account(account)),
+        ("limits", limits_of(account.terms)),
+        ("models", models_of(account.terms)),
+        ("created", f"{format_moment(account.created_ms)} UTC"),
+    )
+    parts = [render_fields(fields)]
+    if detail.keys:
+        parts.append("Keys\n" + render(KEYS, detail.keys, currency))
+    if detail.entries:
+        parts.append("Latest entries\n" + render(ENTRIES, detail.entries, currency))
+    return "\n\n".join(parts)
+
+
+def _read_password() -> str:
+    """Read the password: twice from a terminal, else one line of stdin.
+
+    It is never an argument, as other users can see those.
+    """
+    if sys.stdin is None:
+        raise Refused("stdin is closed; type the password on a terminal or pipe it in")
+    if sys.stdin.isatty():
+        password = getpass("New password: ")
+        if getpass("Repeat it: ") != password:
+            raise Refused("the two passwords differ; nothing was changed, try again")
+        return password
+    line = sys.stdin.buffer.readline(_MAX_LINE_BYTES).removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise Refused("the password on stdin is not valid UTF-8") from error

@@ -7,8 +7,11 @@ from typing import Final
 
 from gateway.admin import alerts
 from gateway.alerts import try_channels
+from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.tables import Columns
+from gateway.cli.output import Columns
+from gateway.cli.verbs import JSON, arg, verb
+from gateway.config import load_config
 from gateway.exit_codes import ExitCode
 from gateway.ledger import Alert, AlertView, make_alert_id
 from gateway.times import format_moment
@@ -30,13 +33,25 @@ _ALERTS: Final[Columns[AlertView]] = (
 )
 
 
-def list_alerts(command: Command) -> None:
+@verb(
+    "alerts list",
+    "alerts list",
+    "alerts list --limit 5 --json",
+    arguments=(
+        arg("--limit", "N", read.count_above_zero, "the most to list", default=20),
+        JSON,
+    ),
+)
+def list_alerts(command: Command, limit: int) -> None:
+    """List the latest alerts to the operator, and whether they were delivered."""
     with command.open_books() as books:
-        rows = books.alerts.read_latest(command.options.limit or 0)
+        rows = books.alerts.read_latest(limit)
     command.show_list(rows, alerts.describe_alert, _ALERTS)
 
 
+@verb("alerts test", "alerts test", "alerts test --json", arguments=(JSON,), load=load_config)
 def send_test(command: Command) -> int:
+    """Send a test to the webhook and the command under [alerts], and say how it went."""
     config = command.config.alerts
     if not config.channels:
         command.say("No webhook and no command is set under [alerts] in gateway.toml.")

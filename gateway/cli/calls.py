@@ -1,15 +1,32 @@
-"""The verbs for requests to models: a list of calls, and the receipt of one."""
+"""The verbs for requests to models: a list of calls, the receipt of one, and sums of usage."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, get_args
 
-from gateway.admin import views
+from gateway.admin import accounts, csv_text, views
+from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.observations import describe_failure
-from gateway.cli.output import render_fields
-from gateway.cli.tables import Columns
-from gateway.ledger import ENDINGS, CallDetail, CallFilter, CallView, Correction, Receipt
+from gateway.cli.output import Column, Columns, render_fields, render_table
+from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
+from gateway.ledger import (
+    ENDINGS,
+    Books,
+    CallDetail,
+    CallFilter,
+    CallView,
+    Correction,
+    OutcomeFilter,
+    ProviderCosts,
+    Receipt,
+    Usage,
+    UsageGroup,
+    sum_costs,
+    sum_usage,
+)
 from gateway.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.times import format_moment
 
@@ -34,26 +51,63 @@ CALLS: Final[Columns[CallView]] = (
 )
 
 
-def list_calls(command: Command) -> None:
-    options = command.options
+@verb(
+    "calls",
+    "calls --outcome failed --since yesterday",
+    "calls --account alice --status 502 --limit 5 --json",
+    arguments=(
+        ACCOUNT,
+        arg("--key", "ID", read.word, "only this key, by its id"),
+        arg("--model", "M", read.word, "only this model"),
+        arg("--provider", "P", read.word, "only this provider"),
+        choice("--outcome", ("failed", *ENDINGS), "only calls that ended so"),
+        arg("--status", "N", read.count, "only this status of the reply"),
+        SINCE,
+        UNTIL,
+        LIMIT,
+        JSON,
+    ),
+)
+def list_calls(
+    command: Command,
+    *,
+    account: str | None,
+    key: str | None,
+    model: str | None,
+    provider: str | None,
+    outcome: OutcomeFilter | None,
+    status: int | None,
+    since: int | None,
+    until: int | None,
+    limit: int,
+) -> None:
     with command.open_books() as books:
         chosen = CallFilter(
-            None if options.account is None else books.accounts.find_id(options.account),
-            key_id=options.key_id,
-            model=options.model,
-            provider=options.provider,
-            outcome=options.outcome,
-            status=options.http_status,
-            since_ms=options.since,
-            until_ms=options.until,
+            None if account is None else books.accounts.find_id(account),
+            key_id=key,
+            model=model,
+            provider=provider,
+            outcome=outcome,
+            status=status,
+            since_ms=since,
+            until_ms=until,
         )
-        found = books.calls.read_page(chosen, None, options.limit + 1)
-    command.show_latest("calls", found, views.describe_call, CALLS)
+        found = books.calls.read_page(chosen, None, limit + 1)
+    command.show_latest("calls", found, views.describe_call, CALLS, limit)
 
 
-def show_receipt(command: Command) -> None:
+@verb(
+    "receipt",
+    "receipt req_0123456789abcdef",
+    "receipt req_0123456789abcdef --json",
+    arguments=(
+        arg("id", "ID", read.word, "the request id, from the reply's x-request-id"),
+        JSON,
+    ),
+)
+def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
     with command.open_books() as books:
-        detail = books.calls.read_detail(command.options.id)
+        detail = books.calls.read_detail(id)
     described = views.describe_call_detail(detail, command.currency, for_operator=True)
     command.show(described, page_receipt(detail, command.currency))
 
@@ -122,3 +176,128 @@ def _describe_cost(receipt: Receipt, currency: str) -> str:
 def _describe_correction(correction: Correction, currency: str) -> str:
     amount = f"{format_amount(correction.amount_nano)} {currency}"
     return f"{amount} on {format_moment(correction.created_ms)} UTC: {correction.note}"
+
+
+@verb(
+    "usage",
+    "usage --since 7d",
+    "usage --by account --since today",
+    "usage --account alice --by model --since yesterday",
+    "usage --since 2026-11-01 --until 2026-11-30 --csv > usage.csv",
+    arguments=(
+        ACCOUNT,
+        choice("--by", get_args(UsageGroup), "one line for each", default="day"),
+        SINCE,
+        UNTIL,
+    ),
+    either=(JSON, flag("--csv", "write CSV to stdout")),
+)
+def usage(
+    command: Command,
+    account: str | None,
+    by: UsageGroup,
+    since: int | None,
+    until: int | None,
+    *,
+    csv: bool,
+) -> None:
+    with command.open_books() as books:
+        rows = accounts.usage_with_costs(
+            books, account=account, by=by, since_ms=since, until_ms=until
+        )
+        named = _name_groups(books, by, [group for group, *_ in rows])
+    lines = [(names, sums, costs) for names, (_, sums, costs) in zip(named, rows, strict=True)]
+    table = csv_usage if csv else partial(table_usage, currency=command.currency)
+    described = [
+        {**names, **views.describe_usage(sums), **views.describe_costs(costs)}
+        for names, sums, costs in lines
+    ]
+    command.show(described, table(lines, by))
+
+
+def _name_groups(books: Books, by: UsageGroup, groups: Sequence[str]) -> list[dict[str, str]]:
+    """Return the columns that name each group: a key's account and name too."""
+    if by != "key":
+        return [{by: group} for group in groups]
+    keys = {key.id: key for key in books.keys.read_all()}
+    return [
+        {by: group, "account": keys[group].account, "key_name": keys[group].terms.name}
+        for group in groups
+    ]
+
+
+UsageLine = tuple[Mapping[str, str], Usage, ProviderCosts]
+"""The columns that name a group of usage, its sums, and what providers bill for it."""
+_GROUP_TITLES: Final[Mapping[UsageGroup, tuple[str, ...]]] = {
+    "day": ("DAY UTC",),
+    "model": ("MODEL",),
+    "key": ("KEY", "ACCOUNT", "NAME"),
+    "account": ("ACCOUNT",),
+}
+_COST_TITLES: Final = ("WITH COST", "PROVIDER COST", "MARGIN", "REPORTED", "EXCESS")
+
+
+def table_usage(rows: Sequence[UsageLine], by: UsageGroup, currency: str) -> str:
+    """Render usage by group, with a total of several; with providers' costs if any are known."""
+    titles = ["REQUESTS", "INPUT", "OF IT CACHED", "OF IT WRITTEN", "OUTPUT", f"COST {currency}"]
+    if has_costs := any(any(costs) for *_, costs in rows):
+        titles += _COST_TITLES
+    groups = _GROUP_TITLES[by]
+    columns = (
+        *(Column(title) for title in groups),
+        *(Column(title, right=True) for title in titles),
+    )
+    lines = [
+        (
+            *(name or "-" for name in names.values()),
+            *_figures(sums),
+            *(_cells(costs) if has_costs else ()),
+        )
+        for names, sums, costs in rows
+    ]
+    if len(rows) > 1:
+        total = sum_usage(sums for _, sums, _ in rows)
+        costs = sum_costs(costs for *_, costs in rows)
+        lines.append(
+            (
+                *("total", *[""] * (len(groups) - 1)),
+                *_figures(total),
+                *(_cells(costs) if has_costs else ()),
+            )
+        )
+    return render_table(columns, lines)
+
+
+def _figures(usage: Usage) -> tuple[str, ...]:
+    """Return the cells of a sum; all input is one figure, as in the vendors' SDKs."""
+    tokens = usage.tokens
+    counts = (tokens.all_input, tokens.cached_input, tokens.cache_write, tokens.output)
+    return (str(usage.requests), *map(str, counts), format_amount(usage.cost_nano))
+
+
+def _cells(costs: ProviderCosts) -> tuple[str, ...]:
+    """Describe what providers bill; "-" where it is not known."""
+    amounts = (
+        (costs.known, costs.cost_nano),
+        (costs.known, costs.margin_nano),
+        (costs.reported, costs.reported_nano),
+        (costs.compared, costs.difference_nano),
+    )
+    shown = (format_amount(nano) if requests else "-" for requests, nano in amounts)
+    return (str(costs.known), *shown)
+
+
+def csv_usage(rows: Sequence[UsageLine], by: UsageGroup) -> str:
+    names = ("key", "account", "key_name") if by == "key" else (by,)
+    empty = views.describe_usage(Usage()) | views.describe_costs(ProviderCosts())
+    described = [
+        (names, views.describe_usage(sums) | views.describe_costs(costs))
+        for names, sums, costs in rows
+    ]
+    return csv_text.render_csv(
+        (*names, *empty),
+        [
+            (*names.values(), *("" if one is None else str(one) for one in members.values()))
+            for names, members in described
+        ],
+    )

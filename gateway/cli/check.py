@@ -8,9 +8,12 @@ from dataclasses import asdict
 from typing import Final
 
 from gateway.apikeys import find_last4
+from gateway.cli.command import Command
+from gateway.cli.keys import limits_of
 from gateway.cli.output import Column, render_fields, render_table
-from gateway.cli.tables import limits_of
-from gateway.config import Config, Limits, Model, Provider, Server, quote_key
+from gateway.cli.verbs import JSON, flag, verb
+from gateway.config import Config, Limits, Model, Provider, Server, load_config, quote_key
+from gateway.exit_codes import ExitCode
 from gateway.ledger import LedgerError, Terms, check_ledger
 from gateway.money import (
     MEDIA,
@@ -43,6 +46,46 @@ _PRICES: Final = {
 }
 """The column titles of the prices."""
 ANY_HOST: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+
+
+@verb(
+    "check",
+    "check",
+    "check --live",
+    "check --json --config /etc/gateway.toml",
+    arguments=(
+        flag(
+            "--live",
+            "also ask each provider for its list of models, and say what is wrong;"
+            f" exits {ExitCode.FAILED} if one cannot be used",
+        ),
+        JSON,
+    ),
+    load=load_config,
+)
+def check(command: Command, *, live: bool) -> int:
+    findings = look(command.config) if live else []
+    summary, page = describe_config(command.config), page_config(command.config)
+    if live:
+        summary["live"] = describe_findings(findings)
+        page = f"{page}\n\n{page_findings(findings)}"
+    command.show(summary, page)
+    if not command.config.active_models():
+        command.say(
+            "No model is on, so callers get an empty list of models. Set a provider's key to"
+            " turn its models on."
+        )
+    for warning in (*list_losses(command.config), *list_conflicts(command.config)):
+        command.say(warning)
+    if exposure := warn_of_exposure(command.config.server):
+        command.say(exposure)
+    unusable = [one.provider for one in findings if not one.is_usable]
+    if unusable:
+        command.say(f"Not usable as they are set: {', '.join(unusable)}.")
+    if obstacle := find_obstacle(command.config):
+        command.say(f"`serve` cannot start: {obstacle}")
+        return ExitCode.UNAVAILABLE
+    return ExitCode.FAILED if unusable else ExitCode.OK
 
 
 def describe_config(config: Config) -> dict[str, object]:

@@ -1,87 +1,31 @@
-"""One command as its verb sees it: the options, the configuration, and where the output goes."""
+"""One command as its verb sees it: the configuration, the books, and where the output goes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from gateway.admin import accounts
-from gateway.cli.output import Json, Output
-from gateway.cli.tables import Columns, render
+from gateway.cli.output import Columns, Json, Output, render
 from gateway.config import Config
-from gateway.ledger import CLI, Actor, Allowance, Books, CodeStatus, OutcomeFilter, UsageGroup
+from gateway.ledger import CLI, Actor, Books
 from gateway.money import format_amount
 
 Row = TypeVar("Row")
-
-
-Role = Literal["holder", "operator"]
-
-
-class Options:
-    """The parsed arguments of all verbs. A verb reads only those that `grammar` gives it.
-
-    argparse sets them as attributes, so there is none where `edit` leaves an argument out.
-    """
-
-    config: str | None
-    json: bool
-    live: bool
-    # What the verb is applied to.
-    account: str | None
-    id: str
-    name: str
-    token: str
-    file: Path
-    allowance: Allowance | None
-    budget: Allowance | str | None
-    key: str
-    key_id: str | None
-    model: str | None
-    provider: str | None
-    # Amounts are nano-units, times are Unix milliseconds, and durations are seconds.
-    amount: int
-    cap: int | None
-    credit: int
-    expires: int | None
-    grace: int
-    since: int | None
-    until: int | None
-    # The rest, by name.
-    batch: bool
-    by: UsageGroup
-    concurrency: int | None
-    container: bool
-    count: int
-    csv: bool
-    http_status: int | None
-    idempotency_key: str | None
-    limit: int
-    models: tuple[str, ...] | None
-    note: str | None
-    operator: bool
-    outcome: OutcomeFilter | None
-    request: str | None
-    role: Role | None
-    rpm: int | None
-    search: str | None
-    socket: bool
-    status: CodeStatus | None
-    tpm: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command that is being run."""
 
-    options: Options
     config: Config
     output: Output
     actor: Actor = CLI
     """The one under whose name changes are kept as events."""
+    as_json: bool = False
+    """Data are written as JSON, not as text."""
 
     @property
     def currency(self) -> str:
@@ -108,7 +52,7 @@ class Command:
 
     def show(self, value: Json, text: str = "") -> None:
         """Write JSON to stdout if it was asked for, else the text if there is one."""
-        if self.options.json:
+        if self.as_json:
             self.output.print_json(value)
         elif text:
             self.output.print(text)
@@ -128,9 +72,10 @@ class Command:
         rows: Sequence[Row],
         describe: Callable[[Row], dict[str, object]],
         columns: Columns[Row],
+        limit: int,
     ) -> None:
         """Write as many rows as `--limit` allows, and say so if there are more."""
-        shown = rows[: self.options.limit]
+        shown = rows[:limit]
         self.show_list(shown, describe, columns)
         if len(rows) > len(shown):
             self.say(f"These are the latest {len(shown)} {what}; --limit N shows more.")

@@ -2,75 +2,220 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import cast
+from argparse import SUPPRESS
+from typing import Final, Unpack
 
 from gateway.admin import budgets, keys, views
+from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.tables import KEYS
-from gateway.ledger import Allowance, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
+from gateway.cli.output import Columns
+from gateway.cli.verbs import JSON, arg, edit, make_limits, verb
+from gateway.ledger import Allowance, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges, Terms
+from gateway.money import format_amount
+from gateway.times import format_moment, unix_ms
 
 
-def key_add(command: Command) -> None:
-    options = command.options
-    assert options.account is not None  # argparse requires it here
-    warn_of_unknown_models(command)
-    terms = KeyTerms(
-        name=options.name or "",
-        models=options.models,
-        requests_per_minute=options.rpm,
-        tokens_per_minute=options.tpm,
-        concurrency=options.concurrency,
-        cap_nano=options.cap,
-        expires_ms=options.expires,
+def limits_of(terms: Terms) -> str:
+    """Describe the limits of a key or an account; "-" are the defaults of gateway.toml."""
+    limits = (
+        (terms.requests_per_minute, "requests/min"),
+        (terms.tokens_per_minute, "tokens/min"),
+        (terms.concurrency, "at once"),
     )
+    return (
+        ", ".join(f"{limit or 'unlimited'} {unit}" for limit, unit in limits if limit is not None)
+        or "-"
+    )
+
+
+def models_of(terms: Terms) -> str:
+    return "all" if terms.models is None else ", ".join(sorted(terms.models))
+
+
+def state_of_key(key: KeyView) -> str:
+    """Describe whether a key works, and since or until when."""
+    match key.status(unix_ms()):
+        case "revoked":
+            return f"revoked {format_moment(key.revoked_ms or 0)}"
+        case "expired":
+            return f"expired {format_moment(key.terms.expires_ms or 0)}"
+        case "cap_spent":
+            return "cap spent"
+        case "active":
+            expires_ms = key.terms.expires_ms
+            return "active" if expires_ms is None else f"until {format_moment(expires_ms)}"
+
+
+def _cap_of_key(key: KeyView) -> str:
+    return "-" if key.terms.cap_nano is None else format_amount(key.terms.cap_nano)
+
+
+def _budget_of_key(key: KeyView) -> str:
+    budget = key.budget
+    if budget is None:
+        return "-"
+    name = "" if budget.name is None else f", {budget.name}"
+    spent, amount = format_amount(budget.spent_nano), format_amount(budget.amount_nano)
+    return f"{spent} of {amount} a {budget.period}{name}"
+
+
+KEYS: Final[Columns[KeyView]] = (
+    ("ID", lambda key: key.id),
+    ("ACCOUNT", lambda key: key.account),
+    ("NAME", lambda key: key.terms.name or "-"),
+    ("KEY", lambda key: key.display),
+    ("STATE", state_of_key),
+    ("SPENT {}", lambda key: format_amount(key.spent_nano)),
+    ("CAP {}", _cap_of_key),
+    ("BUDGET {}", _budget_of_key),
+    ("LIMITS", lambda key: limits_of(key.terms)),
+    ("MODELS", lambda key: models_of(key.terms)),
+)
+
+_KEY: Final = arg(
+    "key", "KEY", read.word, "the key's id, as `key list` shows it, or its name if no other has it"
+)
+_BUDGET: Final = (
+    "--budget",
+    "AMOUNT/PERIOD|NAME",
+    read.budget,
+    "the most it may spend per day, week or month, such as 10/month; or a shared budget's name",
+)
+
+
+@verb(
+    "key add",
+    "key add alice --name laptop",
+    "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
+    "key add alice --name ci --budget 5/day",
+    "KEY=$(python -m gateway key add alice)",
+    arguments=(
+        arg("account", "ACCOUNT", read.word, "the account that pays"),
+        arg("--name", "NAME", read.word, "a name to tell keys apart", default=SUPPRESS),
+        arg(
+            "--expires",
+            "TIME",
+            read.expiry,
+            "when it expires: 30d, 12h, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
+            dest="expires_ms",
+        ),
+        *make_limits(arg),
+        arg(
+            "--cap",
+            "AMOUNT",
+            read.amount_above_zero,
+            "the most it may ever spend (default: no cap)",
+            dest="cap_nano",
+        ),
+        arg(*_BUDGET),
+        JSON,
+    ),
+)
+def key_add(
+    command: Command, account: str, budget: Allowance | str | None, **terms: Unpack[KeyChanges]
+) -> None:
+    """Make a key and print it on stdout. It is shown only once."""
+    warn_of_unknown_models(command, terms)
     with command.open_books() as books:
-        shared = options.budget if isinstance(options.budget, str) else None
-        if shared is not None:
-            budget = budgets.find_budget(books, shared, options.account)
-            terms = replace(terms, budget_id=budget.id)
-        own = options.budget if isinstance(options.budget, Allowance) else None
-        _hand_out(command, keys.add_key(books, options.account, terms, own=own))
+        if isinstance(budget, str):
+            terms["budget_id"] = budgets.find_budget(books, budget, account).id
+        own = budget if isinstance(budget, Allowance) else None
+        _hand_out(command, keys.add_key(books, account, KeyTerms(**terms), own=own))
 
 
-def key_edit(command: Command) -> None:
-    options = vars(command.options)
-    changes = cast(KeyChanges, read_term_changes(command))  # which may get further names
-    if "name" in options:
-        changes["name"] = options["name"] or ""
-    if "cap" in options:
-        changes["cap_nano"] = options["cap"]
-    if "expires" in options:
-        changes["expires_ms"] = options["expires"]
-    budget: Allowance | str | None = options.get("budget")
-    own = budget if isinstance(budget, Allowance) else None
+class _KeyOptions(KeyChanges, total=False):
+    budget: Allowance | str | None
+
+
+@verb(
+    "key edit",
+    "key edit laptop --cap 20 --expires 90d",
+    "key edit ID --rpm 60 --budget none",
+    arguments=(
+        _KEY,
+        edit("--name", "NAME", read.word, "a name to tell keys apart"),
+        edit(
+            "--cap",
+            "AMOUNT",
+            read.amount_above_zero,
+            "the most it may ever spend",
+            dest="cap_nano",
+        ),
+        edit(*_BUDGET),
+        edit(
+            "--expires",
+            "TIME",
+            read.expiry,
+            "when it expires: 30d, 12h or 2026-12-31",
+            dest="expires_ms",
+        ),
+        *make_limits(edit),
+        JSON,
+    ),
+)
+def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
+    """Change a key. Options that are left out change nothing."""
+    warn_of_unknown_models(command, options)
+    has_budget, budget = "budget" in options, options.pop("budget", None)
+    changes: KeyChanges = options
+    if "name" in changes:
+        changes["name"] = changes["name"] or ""
     with command.forbid() as books:
-        key_id = keys.find_key_id(books, options["key"])
+        key_id = keys.find_key_id(books, key)
         if isinstance(budget, str):
             account = books.keys.read(key_id).account
             changes["budget_id"] = budgets.find_budget(books, budget, account).id
-        elif "budget" in options and budget is None:
+        elif has_budget and budget is None:
             changes["budget_id"] = None
-        key = keys.edit_key(books, key_id, changes, own=own)
-    _tell_key(command, key, "changed")
+        own = budget if isinstance(budget, Allowance) else None
+        changed = keys.edit_key(books, key_id, changes, own=own)
+    _tell_key(command, changed, "changed")
 
 
-def key_list(command: Command) -> None:
+@verb(
+    "key list",
+    "key list",
+    "key list alice --json",
+    arguments=(
+        arg("account", "ACCOUNT", read.word, "list only the keys of this account", nargs="?"),
+        JSON,
+    ),
+)
+def key_list(command: Command, account: str | None) -> None:
+    """List keys, without their secrets."""
     with command.open_books() as books:
-        command.show_list(books.keys.read_all(command.options.account), views.describe_key, KEYS)
+        command.show_list(books.keys.read_all(account), views.describe_key, KEYS)
 
 
-def key_rotate(command: Command) -> None:
-    options = command.options
+@verb(
+    "key rotate",
+    "key rotate laptop",
+    "key rotate ID --grace 24h",
+    arguments=(
+        _KEY,
+        arg(
+            "--grace",
+            "TIME",
+            read.duration_seconds,
+            "how long the old key still works: 0, 1h, 24h or 7d",
+            default=0,
+        ),
+        JSON,
+    ),
+)
+def key_rotate(command: Command, key: str, grace: int) -> None:
+    """Replace a key by one on the same terms, which is printed on stdout and shown only once."""
     with command.forbid() as books:
-        key_id = keys.find_key_id(books, options.key)
-        _hand_out(command, keys.rotate_key(books, key_id, grace_seconds=options.grace))
+        key_id = keys.find_key_id(books, key)
+        _hand_out(command, keys.rotate_key(books, key_id, grace_seconds=grace))
 
 
-def key_revoke(command: Command) -> None:
+@verb("key revoke", "key revoke laptop", "key revoke ID", arguments=(_KEY, JSON))
+def key_revoke(command: Command, key: str) -> None:
+    """Revoke a key for good."""
     with command.forbid() as books:
-        key = books.keys.revoke(keys.find_key_id(books, command.options.key))
-    _tell_key(command, key, "revoked")
+        revoked = books.keys.revoke(keys.find_key_id(books, key))
+    _tell_key(command, revoked, "revoked")
 
 
 def _tell_key(command: Command, key: KeyView, done: str) -> None:
@@ -87,23 +232,7 @@ def _hand_out(command: Command, made: NewKey) -> None:
     command.show({"secret": made.secret, **views.describe_key(made.key)}, made.secret)
 
 
-def read_term_changes(command: Command) -> TermChanges:
-    """Return the terms that an edit names; warn of models that the configuration lacks."""
-    options = command.options
-    warn_of_unknown_models(command)
-    changes: TermChanges = {}
-    if hasattr(options, "rpm"):
-        changes["requests_per_minute"] = options.rpm
-    if hasattr(options, "tpm"):
-        changes["tokens_per_minute"] = options.tpm
-    if hasattr(options, "concurrency"):
-        changes["concurrency"] = options.concurrency
-    if hasattr(options, "models"):
-        changes["models"] = options.models
-    return changes
-
-
-def warn_of_unknown_models(command: Command) -> None:
-    for model in getattr(command.options, "models", None) or ():
+def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
+    for model in terms.get("models") or ():
         if model not in command.config.models:
             command.say(f"Note: {command.config.path} has no model {model}. Check the spelling.")

@@ -15,9 +15,8 @@ from typing import Final, TextIO
 
 from gateway.cli.actor import find_actor
 from gateway.cli.command import Command
-from gateway.cli.grammar import GROUPS, VERBS
 from gateway.cli.output import Output
-from gateway.cli.parser import PROGRAM, parse
+from gateway.cli.verbs import PROGRAM, parse
 from gateway.config import ConfigError
 from gateway.exit_codes import ExitCode
 from gateway.ledger import LedgerError, NotFound, Refused
@@ -54,7 +53,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
 def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> int:
     """Parse the words, load the configuration and run the verb; turn known errors into a message."""
     try:
-        options = parse(words, VERBS, GROUPS)
+        options = parse(words)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     if options.version:
@@ -63,7 +62,8 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
     path = Path(options.config or environ.get("GATEWAY_CONFIG") or DEFAULT_CONFIG)
     try:
         config = options.verb.load(path, environ)
-        code = options.verb.run(Command(options, config, output, find_actor(environ)))
+        command = Command(config, output, find_actor(environ), options.json)
+        code = options.verb.run(command, **options.find_arguments())
     except tuple(kind for kind, _ in FAILURES) as error:
         for line in str(error).splitlines():
             output.say(f"{PROGRAM}: {line}")

@@ -6,8 +6,8 @@ from typing import Final
 
 from gateway.admin import observations
 from gateway.cli.command import Command
-from gateway.cli.output import Column, render_table
-from gateway.cli.tables import Columns
+from gateway.cli.output import Column, Columns, render_table
+from gateway.cli.verbs import ACCOUNT, JSON, SINCE, verb
 from gateway.ledger import CallSums, RefusalView, UpstreamFailure
 from gateway.times import DAY_MS, format_moment
 
@@ -29,6 +29,7 @@ _REFUSALS: Final[Columns[RefusalView]] = (
 )
 
 
+@verb("providers", "providers", "providers --json", arguments=(JSON,))
 def providers(command: Command) -> None:
     with command.open_books() as books:
         rows = observations.list_upstream(books, command.config)
@@ -44,11 +45,16 @@ def providers(command: Command) -> None:
     )
 
 
-def refusals(command: Command) -> None:
-    options = command.options
+@verb(
+    "refusals",
+    "refusals",
+    "refusals --account alice --since yesterday",
+    arguments=(ACCOUNT, SINCE, JSON),
+)
+def refusals(command: Command, account: str | None, since: int | None) -> None:
     with command.open_books() as books:
-        since_ms = books.clock() - RECENT_MS if options.since is None else options.since
-        rows = observations.list_refusals(books, options.account, since_ms)
+        since_ms = books.clock() - RECENT_MS if since is None else since
+        rows = observations.list_refusals(books, account, since_ms)
     command.show_list(rows, observations.describe_refusal, _REFUSALS)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from gateway.admin import csv_text
 from gateway.money import align_points
 
 Json = dict[str, object] | list[dict[str, object]]
+Row = TypeVar("Row")
+Columns = tuple[tuple[str, Callable[[Row], str]], ...]
+"""The title and the cell of each column. `{}` in a title is the currency of a column of amounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +69,12 @@ def render_fields(fields: Sequence[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in fields)
     return "\n".join(
         f"{name:<{width}}  {csv_text.printable(value)}".rstrip() for name, value in fields
+    )
+
+
+def render(columns: Columns[Row], rows: Sequence[Row], currency: str) -> str:
+    """Render rows as a table; amounts are aligned to the right."""
+    return render_table(
+        [Column(title.format(currency), right="{}" in title) for title, _ in columns],
+        [[cell(row) for _, cell in columns] for row in rows],
     )

@@ -1,4 +1,4 @@
-"""`unit`: describe this installation, and tell the operator what to do with the units."""
+"""`unit`: print units for this installation, and tell the operator what to do with them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 import gateway
+from gateway.cli.command import Command
+from gateway.cli.verbs import flag, verb
 from gateway.config import Config, Server
 from gateway.ledger import Refused
 from gateway.server import (
@@ -20,6 +22,9 @@ from gateway.server import (
     NAME,
     Installation,
     find_variables,
+    make_container,
+    make_service,
+    make_socket,
 )
 
 UNIT_FOLDER: Final = "/etc/systemd/system"
@@ -28,6 +33,35 @@ QUADLET_FOLDER: Final = "~/.config/containers/systemd"
 CONFIG_FOLDER: Final = Path("/etc/gateway")
 """The proposed folder of a configuration that no upgrade touches."""
 PACKAGE_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
+
+
+@verb(
+    "unit",
+    "unit > gateway.service",
+    "unit --socket > gateway.socket",
+    "unit --container > gateway.container",
+    either=(
+        flag("--socket", "print the socket unit, which queues callers while the service restarts"),
+        flag("--container", "print the unit of a container, for Podman's Quadlet"),
+    ),
+)
+def unit(command: Command, *, socket: bool, container: bool) -> None:
+    place, server = find_installation(command.config), command.config.server
+    if socket:
+        command.output.print(make_socket(find_addresses(server)))
+        return
+    if container:
+        command.output.print(
+            make_container(place.config, server, has_database=place.database is not None)
+        )
+        for line in explain_container(command.config):
+            command.say(line)
+        return
+    service = make_service(place, server)
+    command.output.print(service)
+    command.say(explain(place))
+    for line in note(service, place):
+        command.say(line)
 
 
 def find_installation(config: Config) -> Installation:

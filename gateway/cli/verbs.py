@@ -1,174 +1,335 @@
-"""The verbs for the process, usage, audit, events and backup. A verb returns its exit code; None is OK."""
+"""Verbs: the decorator that makes one of a function, and the argparse parser of all.
+
+A subject's module is imported when one of its words is typed: `--help` needs none of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import argparse
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, Final, NoReturn, ParamSpec, TypedDict, Unpack
 
-from gateway.admin import accounts, alerts, views
-from gateway.admin import reload as asking
-from gateway.cli.check import (
-    describe_config,
-    describe_findings,
-    find_obstacle,
-    list_conflicts,
-    list_losses,
-    look,
-    page_config,
-    page_findings,
-    warn_of_exposure,
-)
-from gateway.cli.command import Command
-from gateway.cli.tables import EVENTS, INTERRUPTED, csv_usage, render, table_usage
-from gateway.cli.unit import explain, explain_container, find_addresses, find_installation, note
+from gateway.cli import arguments as read
 from gateway.exit_codes import ExitCode
-from gateway.ledger import Books, DatabaseUrl, Refused, UsageGroup, find_server
-from gateway.server import make_container, make_service, make_socket, run_server
+
+if TYPE_CHECKING:
+    from gateway.cli.command import Command
+    from gateway.config.records import Config
+
+P = ParamSpec("P")
+
+PROGRAM: Final = "python -m gateway"
+
+WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "account": ("accounts", "Manage accounts and their balances."),
+    "key": ("keys", "Manage the keys of accounts."),
+    "budget": ("budgets", "Manage budgets, which begin anew each day, week or month."),
+    "price": ("prices", "Compare the prices with a list that others publish."),
+    "alerts": ("alerts", "Look at alerts, and try where they go."),
+    "code": ("codes", "Manage top-up codes; each can be redeemed once."),
+    "token": ("tokens", "Manage tokens, by which scripts use the console's API."),
+    "serve": ("process", "Run the gateway. This is the default verb."),
+    "check": (
+        "check",
+        f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
+    ),
+    "reload": (
+        "process",
+        (
+            "Make the process that serves on this machine read the configuration again. It checks the whole file before anything"
+            " changes, with the variables of its own environment, and says what changed, or why nothing did."
+            f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves."
+        ),
+    ),
+    "audit": (
+        "books",
+        (
+            "Run the full audit: check that balances equal the sums of all entries and requests. "
+            f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."
+        ),
+    ),
+    "events": ("books", "List who did what, apart from requests: the latest first."),
+    "backup": (
+        "books",
+        (
+            "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
+            f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
+        ),
+    ),
+    "export": (
+        "books",
+        (
+            "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
+            " of holders' webhooks."
+            f" Exits {ExitCode.AUDIT_MISMATCH} if the books do not add up."
+        ),
+    ),
+    "import": (
+        "books",
+        (
+            "Make a new database of an exported file, or fill an empty one of PostgreSQL."
+            f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up."
+        ),
+    ),
+    "unit": (
+        "unit",
+        "Print the systemd unit of this installation, and on stderr how to install it.",
+    ),
+    "usage": ("calls", "Sum up the requests, tokens and cost of all accounts or of one."),
+    "calls": (
+        "calls",
+        "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
+    ),
+    "receipt": ("calls", "Show how one call ended, what it used, and what it cost."),
+    "providers": (
+        "observations",
+        "Show how the providers answer: calls, failures and the last error.",
+    ),
+    "refusals": ("observations", "Show which requests were refused, for whom and why."),
+}
+"""The first words of all verbs: the module of each, and what it is for."""
+DEFAULT: Final = "serve"
 
 
-def serve(command: Command) -> int:
-    return run_server(command.config)
+class Presence(TypedDict, total=False):
+    """Parameters of argparse's `add_argument`: whether there is a value, and its name."""
+
+    default: object
+    dest: str
+    nargs: str
+    required: bool
 
 
-def check(command: Command) -> int:
-    findings = look(command.config) if command.options.live else []
-    summary, page = describe_config(command.config), page_config(command.config)
-    if command.options.live:
-        summary["live"] = describe_findings(findings)
-        page = f"{page}\n\n{page_findings(findings)}"
-    command.show(summary, page)
-    if not command.config.active_models():
-        command.say(
-            "No model is on, so callers get an empty list of models. Set a provider's key to"
-            " turn its models on."
-        )
-    for warning in (*list_losses(command.config), *list_conflicts(command.config)):
-        command.say(warning)
-    if exposure := warn_of_exposure(command.config.server):
-        command.say(exposure)
-    unusable = [one.provider for one in findings if not one.is_usable]
-    if unusable:
-        command.say(f"Not usable as they are set: {', '.join(unusable)}.")
-    if obstacle := find_obstacle(command.config):
-        command.say(f"`serve` cannot start: {obstacle}")
-        return ExitCode.UNAVAILABLE
-    return ExitCode.FAILED if unusable else ExitCode.OK
+class Parameters(Presence, total=False):
+    action: str
+    choices: Sequence[str]
+    help: str
+    metavar: str
+    type: Callable[[str], object]
 
 
-def reload(command: Command) -> int:
-    location = command.config.storage.location
-    with command.open_books() as books:  # first: it says so if the files belong to another user
-        pid = find_server(location)
-        if pid is None:
-            command.say(
-                f"No gateway serves from {location} on this machine. If [storage] has changed,"
-                " restart the gateway: it goes on with the old one."
-            )
-            return ExitCode.UNAVAILABLE
-        try:
-            answer = asking.ask(books, pid)
-        except PermissionError:
-            command.say(f"The gateway (process {pid}) belongs to another user. Use sudo.")
-            return ExitCode.UNAVAILABLE
-    if answer is None:
-        command.say(
-            f"The gateway (process {pid}) was asked, but did not answer within"
-            f" {asking.WAIT_SECONDS:.0f} s. Its log and the console's page Health say more."
-        )
-        return ExitCode.UNAVAILABLE
-    command.show(views.describe(answer, "ok", "at_ms", "words"))
-    command.say(answer.words if answer.ok else f"Refused, nothing changed: {answer.words}")
-    return ExitCode.OK if answer.ok else ExitCode.CONFIG
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a verb. Its `dest`, or else its name, is the function's parameter."""
+
+    name: str
+    parameters: Parameters
 
 
-def audit(command: Command) -> int:
-    with command.open_books() as books:
-        report = alerts.run_audit(books, command.config)
-    text = (
-        f"accounts {report.accounts}, entries {report.entries}, "
-        f"requests pending {report.pending}, interrupted {report.interrupted}"
+def arg(
+    name: str,
+    metavar: str,
+    parse_value: Callable[[str], object],
+    what: str,
+    **others: Unpack[Presence],
+) -> Argument:
+    """Make an argument with a value."""
+    default = others.get("default", argparse.SUPPRESS)
+    what = what if default is argparse.SUPPRESS else f"{what} (default: {default})"
+    parameters: Parameters = {"metavar": metavar, "type": parse_value, "help": what}
+    return Argument(name, {**parameters, **others})
+
+
+def edit(
+    name: str,
+    metavar: str,
+    parse_value: Callable[[str], object],
+    what: str,
+    **others: Unpack[Presence],
+) -> Argument:
+    """Make an argument that changes or clears a value; without it the function gets none."""
+    what = f"{what}; `none` restores the default"
+    others["default"] = argparse.SUPPRESS
+    return arg(name, metavar, read.clearable(parse_value), what, **others)
+
+
+def flag(name: str, what: str) -> Argument:
+    """Make an option without a value."""
+    return Argument(name, {"action": "store_true", "help": what})
+
+
+def choice(name: str, words: Sequence[str], what: str, **others: Unpack[Presence]) -> Argument:
+    """Make an option with one of these words."""
+    what = f"{what} (default: {others['default']})" if "default" in others else what
+    parameters: Parameters = {"choices": words, "help": what}
+    return Argument(name, {**parameters, **others})
+
+
+JSON: Final = flag("--json", "write JSON to stdout")
+"""What `Command.show` goes by; no function gets it."""
+_TIME: Final = "7d or 24h ago, today, yesterday, 2026-11-01, or 2026-11-01T18:00 (UTC)"
+SINCE: Final = arg("--since", "TIME", read.start, f"only from this time on: {_TIME}")
+UNTIL: Final = arg("--until", "TIME", read.end, "only before this time; a day is included")
+ACCOUNT: Final = arg("--account", "NAME", read.word, "only this account")
+LIMIT: Final = arg("--limit", "N", read.count_above_zero, "the most to list", default=50)
+
+
+def make_limits(make: Callable[..., Argument]) -> tuple[Argument, ...]:
+    """Make the options of what an account or a key may use, with `arg` or `edit`."""
+    minute = "per minute; 0 = unlimited"
+    return (
+        make("--models", "A,B", read.model_list, "the only models it may use (default: all)"),
+        make("--rpm", "N", read.count, f"requests {minute}", dest="requests_per_minute"),
+        make("--tpm", "N", read.count, f"tokens {minute}", dest="tokens_per_minute"),
+        make("--concurrency", "N", read.count, "requests in flight at once; 0 = unlimited"),
     )
-    if report.to_settle:
-        text += "\n\n" + render(INTERRUPTED, report.to_settle, command.currency)
-    command.show(views.describe_audit(report), text)
-    if report.unsettled:
-        command.say(
-            f"Interrupted requests to settle: {report.unsettled}. Nothing was charged for them."
-            " Settle each with `account correct --request ID`."
+
+
+def _read_config(path: Path, environ: Mapping[str, str]) -> Config:
+    """Read the configuration where the providers' keys may be unreadable."""
+    from gateway.config.load import load_config
+
+    return load_config(path, environ, read_keys=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command."""
+
+    path: str
+    summary: str
+    run: Callable[..., int | None]
+    """Takes the `Command`, and the arguments by name. Its exit code; None means OK."""
+    examples: tuple[str, ...]
+    arguments: tuple[Argument, ...]
+    either: tuple[Argument, ...]
+    """Arguments that exclude each other."""
+    load: Callable[[Path, Mapping[str, str]], Config]
+    """Reads what it needs of the configuration."""
+
+
+VERBS: Final[dict[str, Verb]] = {}
+"""The verbs of the modules that are imported."""
+
+
+def verb(
+    path: str,
+    *examples: str,
+    arguments: tuple[Argument, ...] = (),
+    either: tuple[Argument, ...] = (),
+    load: Callable[[Path, Mapping[str, str]], Config] = _read_config,
+) -> Callable[
+    [Callable[Concatenate[Command, P], int | None]], Callable[Concatenate[Command, P], int | None]
+]:
+    """Make a verb of a function, whose docstring says what it does unless `WORDS` does."""
+
+    def add(
+        run: Callable[Concatenate[Command, P], int | None],
+    ) -> Callable[Concatenate[Command, P], int | None]:
+        said = WORDS[path][1] if path in WORDS else " ".join((inspect.getdoc(run) or "").split())
+        VERBS[path] = Verb(path, said, run, examples, arguments, either, load)
+        return run
+
+    return add
+
+
+class Options(argparse.Namespace):
+    """The parsed words."""
+
+    config: str | None
+    json: bool = False
+    version: bool
+    verb: Verb
+    parser: Parser
+
+    def find_arguments(self) -> dict[str, object]:
+        """Return the parameters of the verb's function."""
+        own = {"config", "json", "version", "verb", "parser"}
+        return {name: value for name, value in vars(self).items() if name not in own}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help begins with a summary and examples."""
+
+    summary: str = ""
+    examples: tuple[str, ...] = ()
+
+    def format_help(self) -> str:
+        lines = [f"  {line if '$(' in line else f'{PROGRAM} {line}'}" for line in self.examples]
+        return "\n".join((self.summary, "", "examples:", *lines, "", super().format_help()))
+
+
+def load_verbs(words: Iterable[str] = tuple(WORDS)) -> None:
+    """Import the modules of these words."""
+    for name in sorted({WORDS[word][0] for word in words if word in WORDS}):
+        import_module(f"gateway.cli.{name}")
+
+
+def parse(words: Sequence[str]) -> Options:
+    """Parse a command line. Raises SystemExit when argparse has written the error or the help."""
+    load_verbs(words)
+    options, unknown = make_parser().parse_known_args(words, Options())
+    if not hasattr(options, "verb"):
+        load_verbs((DEFAULT,))
+        options.verb = VERBS[DEFAULT]
+    if unknown:
+        _refuse(options, unknown[0])
+    return options
+
+
+def _refuse(options: Options, word: str) -> NoReturn:
+    """Refuse an argument that the verb does not have; argparse would show the usage of all verbs."""
+    import difflib  # 0.2 MiB, for errors only
+
+    known = [one.name for one in (*options.verb.arguments, *options.verb.either)]
+    close = difflib.get_close_matches(word.partition("=")[0], known, n=1)
+    advice = f"did you mean {close[0]}?" if close else "see --help"
+    options.parser.error(f"unknown argument {word}; {advice}")
+
+
+def make_parser() -> Parser:
+    """Build the parser of the verbs whose modules are imported; it knows the words of the others."""
+    root = _equip(
+        Parser(prog=PROGRAM, allow_abbrev=False),
+        "An LLM gateway: keys, balances and an exact ledger in front of upstream providers.",
+        ("serve", "account add alice --credit 20", "key add alice", "usage --by model"),
+    )
+    root.set_defaults(parser=root)
+    root.add_argument("--version", action="store_true", help="print the version and exit")
+    _add_config(root, default=None)
+    top = root.add_subparsers(title="verbs", metavar="VERB")
+    for word, (_, summary) in WORDS.items():
+        members = [one for path, one in VERBS.items() if path.startswith(f"{word} ")]
+        parser = _equip(
+            top.add_parser(word, help=summary, allow_abbrev=False),
+            summary,
+            (one.examples[0] for one in members),
         )
-    for problem in report.problems:
-        command.say(problem)
-    command.say("The books are in order." if report.ok else "The books do not add up.")
-    return ExitCode.OK if report.ok else ExitCode.AUDIT_MISMATCH
+        if word in VERBS:
+            _fill(parser, VERBS[word])
+        elif members:
+            group = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+            for one in members:
+                name = one.path.removeprefix(f"{word} ")
+                _fill(group.add_parser(name, help=one.summary, allow_abbrev=False), one)
+    return root
 
 
-def events(command: Command) -> None:
-    options = command.options
-    with command.open_books() as books:
-        found = books.events.read_page(options.search, None, options.limit + 1)
-    since_ms = options.since or 0
-    rows = [event for event in found if event.at_ms >= since_ms]
-    command.show_latest("events", rows, views.describe_event, EVENTS)
+def _equip(parser: Parser, summary: str, examples: Iterable[str]) -> Parser:
+    parser.summary, parser.examples = summary, tuple(examples)
+    return parser
 
 
-def backup(command: Command) -> None:
-    target, location = command.options.file, command.config.storage.location
-    if isinstance(location, DatabaseUrl):
-        raise Refused(
-            f"{location} is not copied to a file: backups of a database of PostgreSQL are its own,"
-            " pg_dump, or base backups with WAL archiving. `export` writes a ledger to a file"
-        )
-    with command.open_books() as books:
-        size = accounts.back_up(books, target)
-    command.show({"file": str(target), "bytes": size})
-    command.say(f"{location} is copied to {target}, {size} bytes.")
+def _fill(parser: Parser, one: Verb) -> None:
+    _equip(parser, one.summary, one.examples)
+    _add_config(parser, default=argparse.SUPPRESS)  # a default would override --config before VERB
+    for argument in one.arguments:
+        parser.add_argument(argument.name, **argument.parameters)
+    if one.either:
+        group = parser.add_mutually_exclusive_group()
+        for argument in one.either:
+            group.add_argument(argument.name, **argument.parameters)
+    parser.set_defaults(verb=one, parser=parser)
 
 
-def unit(command: Command) -> None:
-    place, server = find_installation(command.config), command.config.server
-    if command.options.socket:
-        command.output.print(make_socket(find_addresses(server)))
-        return
-    if command.options.container:
-        command.output.print(
-            make_container(place.config, server, has_database=place.database is not None)
-        )
-        for line in explain_container(command.config):
-            command.say(line)
-        return
-    service = make_service(place, server)
-    command.output.print(service)
-    command.say(explain(place))
-    for line in note(service, place):
-        command.say(line)
-
-
-def usage(command: Command) -> None:
-    options = command.options
-    with command.open_books() as books:
-        rows = accounts.usage_with_costs(
-            books,
-            account=options.account,
-            by=options.by,
-            since_ms=options.since,
-            until_ms=options.until,
-        )
-        named = _name_groups(books, options.by, [group for group, *_ in rows])
-    lines = [(names, sums, costs) for names, (_, sums, costs) in zip(named, rows, strict=True)]
-    table = csv_usage if options.csv else partial(table_usage, currency=command.currency)
-    described = [
-        {**names, **views.describe_usage(sums), **views.describe_costs(costs)}
-        for names, sums, costs in lines
-    ]
-    command.show(described, table(lines, options.by))
-
-
-def _name_groups(books: Books, by: UsageGroup, groups: Sequence[str]) -> list[dict[str, str]]:
-    """Return the columns that name each group: a key's account and name too."""
-    if by != "key":
-        return [{by: group} for group in groups]
-    keys = {key.id: key for key in books.keys.read_all()}
-    return [
-        {by: group, "account": keys[group].account, "key_name": keys[group].terms.name}
-        for group in groups
-    ]
+def _add_config(parser: Parser, default: str | None) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        default=default,
+        help="the configuration file (default: $GATEWAY_CONFIG, else ./gateway.toml)",
+    )

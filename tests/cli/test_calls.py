@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from dataclasses import replace
-from typing import get_args
+from typing import Final, get_args
 
 import pytest
 
+from gateway import apikeys
 from gateway.cli.calls import page_receipt
 from gateway.ledger import (
     CallDetail,
@@ -19,9 +23,21 @@ from gateway.ledger import (
 from gateway.money import PRICES, Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.request_ids import make_request_id
-from tests.ledger.kit import admission, find_key, make_place, settlement, void
+from tests.ledger.kit import admission, charge, find_key, make_place, settlement, void
 from tests.support.cli import Cli
 
+NO_COSTS: Final = {
+    "provider_cost": None,
+    "provider_cost_nano": None,
+    "margin": None,
+    "margin_nano": None,
+    "costed_requests": 0,
+    "reported_cost": None,
+    "reported_cost_nano": None,
+    "reported_excess": None,
+    "reported_excess_nano": None,
+    "reported_requests": 0,
+}
 NOW_MS = 1_700_000_000_000
 RECEIPT = Receipt(
     request_id="req_1",
@@ -156,3 +172,130 @@ def test_every_price_is_named() -> None:
         assert f" {name} 1.00 " in page
     assert "file_search 0.000000007 per call" in page
     assert "1.2 × the provider's bill, where it tells it" in page
+
+
+async def make_usage(cli: Cli, second_model: str = "demo/echo") -> str:
+    """Make two charges of account `a` and return the id of its key."""
+    place = make_place(cli.folder)
+    async with open_ledger(place.path) as ledger:
+        key = find_key(ledger, place)
+        await charge(ledger, key, 1_000_000_001)
+        second = ledger.hold(key, replace(admission(), model=second_model))
+        await ledger.settle(second, settlement(2))
+    return place.key_id
+
+
+async def test_usage_is_summed_by_day_model_and_key(cli: Cli) -> None:
+    key_id = await make_usage(cli)
+    for by, names in (
+        ("day", {"day": "2023-11-14"}),
+        ("model", {"model": "demo/echo"}),
+        ("account", {"account": "a"}),
+        ("key", {"key": key_id, "account": "a", "key_name": ""}),
+    ):
+        assert cli.done("usage", "--by", by, "--json").json == [
+            {
+                **names,
+                "requests": 2,
+                "input_tokens": 200,
+                "cached_input_tokens": 40,
+                "cache_write_tokens": 10,
+                "output_tokens": 100,
+                "cost": "1.000000003",
+                "cost_nano": 1_000_000_003,
+                **NO_COSTS,
+            }
+        ]
+
+
+async def test_usage_is_cut_by_account_and_date(cli: Cli) -> None:
+    await make_usage(cli)
+    cli.done("account", "add", "other")
+    counts = {
+        words: sum(row["requests"] for row in cli.done("usage", *words, "--json").json)
+        for words in (
+            ("--account", "a"),
+            ("--account", "other"),
+            ("--since", "2023-11-14"),
+            ("--since", "2023-11-15"),
+            ("--until", "2023-11-14"),
+            ("--until", "2023-11-13"),
+            ("--since", "2023-11-14T22:13:21", "--until", "2023-11-14T22:13:22"),
+        )
+    }
+    assert list(counts.values()) == [2, 0, 2, 0, 2, 0, 2]
+
+
+def test_a_period_that_ends_before_it_begins_is_refused(cli: Cli, alice: str) -> None:
+    answer = cli.run("usage", "--account", alice, "--since", "today", "--until", "7d")
+    assert (answer.code, answer.out) == (1, "")
+    assert "the period ends before it begins" in answer.err
+
+
+async def test_usage_for_people_and_for_spreadsheets(cli: Cli) -> None:
+    await make_usage(cli, "=cmd")
+    assert cli.done("usage", "--by", "model").out == (
+        "MODEL      REQUESTS  INPUT  OF IT CACHED  OF IT WRITTEN  OUTPUT     COST EUR\n"
+        "=cmd              1    125            20              5      50  0.000000002\n"
+        "demo/echo         1    125            20              5      50  1.000000001\n"
+        "total             2    250            40             10     100  1.000000003\n"
+    )
+    rows = list(csv.DictReader(io.StringIO(cli.done("usage", "--by", "model", "--csv").out)))
+    assert [row["model"] for row in rows] == ["'=cmd", "demo/echo"]
+    assert [(row["cost"], row["cost_nano"]) for row in rows] == [
+        ("0.000000002", "2"),
+        ("1.000000001", "1000000001"),
+    ]
+
+
+async def test_usage_tells_operators_what_providers_bill(cli: Cli) -> None:
+    """The margin is of those requests whose cost is known."""
+    place = make_place(cli.folder)
+    async with open_ledger(place.path) as ledger:
+        key = find_key(ledger, place)
+        await charge(ledger, key, 10)
+        billed = settlement(100, provider_cost_nano=60, reported_cost_nano=75)
+        await ledger.settle(ledger.hold(key, replace(admission(), model="large")), billed)
+    lines = cli.done("usage", "--by", "model").out.splitlines()
+    header, *rows = [re.split("  +", line.strip())[-6:] for line in lines]
+    assert header == ["COST EUR", "WITH COST", "PROVIDER COST", "MARGIN", "REPORTED", "EXCESS"]
+    billed_cells = ["1", "0.00000006", "0.00000004", "0.000000075", "0.000000015"]
+    assert rows == [
+        ["0.00000001", "0", "-", "-", "-", "-"],
+        ["0.0000001", *billed_cells],
+        ["0.00000011", *billed_cells],
+    ]
+    plain, large = cli.done("usage", "--by", "model", "--json").json
+    assert {name: plain[name] for name in NO_COSTS} == NO_COSTS
+    assert (large["provider_cost_nano"], large["margin_nano"]) == (60, 40)
+    assert (large["reported_cost_nano"], large["reported_excess_nano"]) == (75, 15)
+    (_, row) = csv.DictReader(io.StringIO(cli.done("usage", "--by", "model", "--csv").out))
+    assert (row["provider_cost"], row["margin_nano"]) == ("0.00000006", "40")
+    cli.done("audit")
+
+
+async def test_who_spent_most_stands_first(cli: Cli) -> None:
+    """In whole days, and in parts of one, which are summed from the requests themselves."""
+    place = make_place(cli.folder)
+    cli.done("account", "add", "zoe", "--credit", "5")
+    secret = cli.done("key", "add", "zoe", "--name", "laptop").out.strip()
+    async with open_ledger(place.path) as ledger:
+        await charge(ledger, find_key(ledger, place), 5)
+        key = ledger.find_key(apikeys.digest(secret))
+        assert key is not None
+        await charge(ledger, key, 6)
+    for part in ((), ("--since", "2023-11-14T22:13:00")):
+        rows = cli.done("usage", "--by", "account", "--json", *part).json
+        assert [(row["account"], row["cost_nano"]) for row in rows] == [("zoe", 6), ("a", 5)]
+        rows = cli.done("usage", "--by", "key", "--json", *part).json
+        assert {(row["account"], row["key_name"], row["cost_nano"]) for row in rows} == {
+            ("zoe", "laptop", 6),
+            ("a", "", 5),
+        }
+    assert "ACCOUNT  NAME" in cli.done("usage", "--by", "key").out
+    (header, *_) = cli.done("usage", "--by", "key", "--csv").out.splitlines()
+    assert header.startswith("key,account,key_name,requests,")
+
+
+def test_usage_takes_one_format(cli: Cli, alice: str) -> None:
+    assert cli.run("usage", "--csv", "--json", "--account", alice).code == 2

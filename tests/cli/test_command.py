@@ -8,18 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.command import Command, Options
+from gateway.cli.codes import CODES
+from gateway.cli.command import Command
 from gateway.cli.output import Output
-from gateway.cli.tables import CODES
 from gateway.ledger import CodeView, NotFound
 from tests.support.settings import load
 
 
 def make_command(folder: Path, *, json: bool) -> Command:
     config = load(folder, '[billing]\ncurrency = "EUR"\n')
-    options = Options()
-    options.json = json
-    return Command(options, config, Output(io.StringIO(), io.StringIO()))
+    return Command(config, Output(io.StringIO(), io.StringIO()), as_json=json)
 
 
 def read(command: Command) -> tuple[str, str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from gateway import apikeys
+from gateway.cli.keys import state_of_key
 from gateway.exit_codes import ExitCode
+from gateway.ledger import KeyTerms, KeyView
 from tests.support.cli import Cli
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -170,3 +173,24 @@ def test_a_key_is_revoked(cli: Cli, alice: str) -> None:
     assert (answer.out, answer.err) == ("", f"Key {key_id} of account alice is revoked.\n")
     assert ISO.fullmatch(cli.done("key", "revoke", key_id, "--json").json["revoked"])
     assert "  revoked " in cli.done("key", "list").out
+
+
+YEAR_9999_MS = 253_402_300_799_000
+KEY = KeyView("key_1", "a", "sk-ru-…a1b2", KeyTerms(), 5, 0, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "state"),
+    [
+        (KEY, "active"),
+        (replace(KEY, terms=KeyTerms(cap_nano=6)), "active"),
+        (replace(KEY, terms=KeyTerms(cap_nano=5)), "cap spent"),
+        (replace(KEY, terms=KeyTerms(expires_ms=0)), "expired 1970-01-01 00:00"),
+        (replace(KEY, terms=KeyTerms(expires_ms=YEAR_9999_MS)), "until 9999-12-31 23:59"),
+        (replace(KEY, terms=KeyTerms(expires_ms=0), revoked_ms=60_000), "revoked 1970-01-01 00:01"),
+    ],
+)
+def test_the_state_of_a_key_is_its_status_and_when_it_began_or_ends(
+    key: KeyView, state: str
+) -> None:
+    assert state_of_key(key) == state

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from gateway.cli.tokens import state_of_token
+from gateway.ledger import TokenTerms, TokenView
 from tests.support.cli import Cli
 
 
@@ -63,3 +65,20 @@ def test_tokens_are_listed_for_people(cli: Cli) -> None:
     answer = cli.done("token", "revoke", token_id)
     assert answer.err == f"Token shop ({token_id}) is revoked.\n"
     assert cli.run("token", "revoke", "shop").code == 5
+
+
+YEAR_9999_MS = 253_402_300_799_000
+
+
+@pytest.mark.parametrize(
+    ("expires_ms", "revoked_ms", "state"),
+    [
+        (None, None, "active"),
+        (YEAR_9999_MS, None, "until 9999-12-31 23:59"),
+        (0, None, "expired 1970-01-01 00:00"),
+        (0, 60_000, "revoked 1970-01-01 00:01"),
+    ],
+)
+def test_the_state_of_a_token(expires_ms: int | None, revoked_ms: int | None, state: str) -> None:
+    terms = TokenTerms("shop", "read", expires_ms)
+    assert state_of_token(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)) == state

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Final
 
+from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.output import Column, render_table
+from gateway.cli.verbs import JSON, arg, verb
 from gateway.exit_codes import ExitCode
 from gateway.ledger import NotFound
 from gateway.money import describe_amount
@@ -23,8 +26,21 @@ _COLUMNS: Final = (Column("MODEL"), Column("KEY"), Column("ROUTE"), Column("IN T
 _LIST_CURRENCY: Final = "USD"
 
 
-def price_check(command: Command) -> int:
-    compared = _compare(command)
+_FILE: Final = arg("file", "FILE", read.new_file, "the price list that you downloaded")
+
+
+@verb(
+    "price check",
+    "price check data.json",
+    "price check model_prices_and_context_window.json --json",
+    arguments=(_FILE, JSON),
+)
+def price_check(command: Command, file: Path) -> int:
+    """Compare the prices with a list: the JSON of genai-prices, or LiteLLM's map.
+
+    Exits 1 if one drifts.
+    """
+    compared = _compare(command, file)
     drifting = [one for one in compared if one.state == "drifts"]
     rows = [
         (one.model.id, one.key, _name_route(one), said)
@@ -40,18 +56,19 @@ def price_check(command: Command) -> int:
     return ExitCode.FAILED if drifting else ExitCode.OK
 
 
-def price_propose(command: Command) -> None:
-    compared = _compare(command)
+@verb("price propose", "price propose data.json", arguments=(_FILE, JSON))
+def price_propose(command: Command, file: Path) -> None:
+    """Print prices of a list as TOML to paste, with the old ones in comments. Changes nothing."""
+    compared = _compare(command, file)
     toml = propose(compared, _today())
     command.show({"toml": toml, "models": [_describe(one) for one in compared]}, toml)
     command.say("Nothing was changed. Read each line before you paste it.")
 
 
-def _compare(command: Command) -> list[Comparison]:
+def _compare(command: Command, path: Path) -> list[Comparison]:
     """Raises NotFound, or PriceListError."""
-    path = command.options.file
     try:
-        file = open_list(path, _today())
+        listed = open_list(path, _today())
     except FileNotFoundError as error:
         raise NotFound(
             f"{path}: there is no such file; download a price list and name it"
@@ -61,7 +78,7 @@ def _compare(command: Command) -> list[Comparison]:
             f"Warning: the list is in {_LIST_CURRENCY}, gateway.toml in {command.currency}; the"
             " numbers are compared as they are."
         )
-    return compare(command.config, file)
+    return compare(command.config, listed)
 
 
 def _today() -> date:

@@ -1,0 +1,185 @@
+"""The verbs over a real database: their effects, and what they print on which stream."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from gateway.cli.actor import find_actor
+from gateway.exit_codes import ExitCode
+from gateway.ledger import open_ledger
+from tests.ledger.kit import admission, find_key, make_place
+from tests.support.cli import Cli
+from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
+
+
+def test_events_are_listed_the_latest_first(cli: Cli, alice: str) -> None:
+    cli.add_key(alice, "--name", "ci")
+    cli.done("account", "suspend", alice)
+    listed = cli.done("events", "--json").json
+    assert [one["action"] for one in listed] == ["account.suspend", "key.add", "account.add"]
+    assert {one["actor"] for one in listed} == {find_actor({}).name}
+    lines = cli.done("events", "--search", "KEY.add", "--since", "1h").out.splitlines()
+    assert len(lines) == 2
+    assert re.search(
+        rf"  {re.escape(find_actor({}).name)}  key\.add  alice    key_\w+  -     ci$", lines[1]
+    )
+    latest = cli.done("events", "--limit", "1", "--json")
+    assert len(latest.json) == 1
+    assert latest.err == "These are the latest 1 events; --limit N shows more.\n"
+    assert cli.done("events", "--limit", "3").err == ""
+    assert cli.done("events", "--since", "2999-01-01", "--json").json == []
+
+
+def test_an_audit_proves_the_books(cli: Cli, alice: str) -> None:
+    answer = cli.done("audit")
+    assert answer.out == "accounts 1, entries 1, requests pending 0, interrupted 0\n"
+    assert answer.err == "The books are in order.\n"
+    report = cli.done("audit", "--json").json
+    assert report == {
+        "ok": True,
+        "accounts": 1,
+        "entries": 1,
+        "pending": 0,
+        "interrupted": 0,
+        "unsettled": 0,
+        "to_settle": [],
+        "problems": [],
+    }
+    assert alice
+
+
+def test_an_audit_of_wrong_books_exits_3(cli: Cli, alice: str) -> None:
+    with sqlite3.connect(cli.database) as database:
+        database.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
+    database.close()
+    answer = cli.run("audit")
+    assert answer.code == 3
+    assert alice in answer.err
+    assert answer.err.endswith("The books do not add up.\n")
+    report = cli.run("audit", "--json")
+    assert (report.code, report.json["ok"], len(report.json["problems"])) == (3, False, 1)
+
+
+async def test_an_audit_lists_what_a_crash_cut_off(cli: Cli) -> None:
+    """It can be settled with `account correct --request`; after that it is only counted."""
+    place = make_place(cli.folder, credit_nano=10**9)
+    cut = admission(700, id_="req_cut")
+    async with open_ledger(place.path) as ledger:
+        await ledger.wait_admitted(ledger.hold(find_key(ledger, place), cut))
+    async with open_ledger(place.path):
+        pass  # a start finds it
+    answer = cli.done("audit")
+    assert answer.out == (
+        "accounts 1, entries 1, requests pending 0, interrupted 1\n"
+        "\n"
+        "INTERRUPTED  ACCOUNT  MODEL      PROVIDER   HELD EUR  STARTED UTC\n"
+        "req_cut      a        demo/echo  demo      0.0000007  2023-11-14 22:13\n"
+    )
+    assert answer.err.startswith("Interrupted requests to settle: 1. Nothing was charged")
+    report = cli.done("audit", "--json").json
+    assert (report["interrupted"], report["unsettled"]) == (1, 1)
+    assert report["to_settle"] == [
+        {
+            "id": "req_cut",
+            "account": "a",
+            "model": "demo/echo",
+            "provider": "demo",
+            "hold": "0.0000007",
+            "hold_nano": 700,
+            "started": "2023-11-14T22:13:20.000Z",
+        }
+    ]
+    words = ("account", "correct", "a", "-0.0000004", "--note", "half of it came")
+    cli.done(*words, "--request", "req_cut")
+    report = cli.done("audit", "--json").json
+    assert (report["interrupted"], report["unsettled"], report["to_settle"]) == (1, 0, [])
+    assert "to settle" not in cli.done("audit").err
+
+
+def test_backups_of_a_database_elsewhere_are_its_own(cli: Cli) -> None:
+    """Nothing is opened, so no server has to run."""
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
+    ran = cli.run("backup", str(cli.folder / "copy.db"))
+    assert (ran.code, ran.out) == (ExitCode.FAILED, "")
+    assert (
+        f"{SHOWN} is not copied to a file: backups of a database of PostgreSQL are its own"
+        in ran.err
+    )
+    assert "pg_dump" in ran.err
+    assert PASSWORD not in ran.err
+    assert not (cli.folder / "copy.db").exists()
+
+
+def test_a_database_elsewhere_without_a_ledger_is_told_by_its_address(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
+    stand_in(monkeypatch, cli.folder / "behind.db")
+    ran = cli.run("account", "list")
+    assert ran.code == ExitCode.NOT_FOUND
+    assert f"there is no ledger in {SHOWN}; 'serve' or" in ran.err
+
+
+def test_a_ledger_moves_to_another_folder(cli: Cli) -> None:
+    cli.done("account", "add", "alice", "--credit", "20")
+    cli.add_key("alice")
+    file = str(cli.folder / "ledger.jsonl")
+    exported = cli.done("export", file, "--json")
+    assert exported.json["file"] == file
+    assert exported.json["rows"]["keys"] == 1
+    assert exported.err == (
+        f"The books are in order. {file} has accounts 1, keys 1, requests 0, entries 1.\n"
+    )
+    cli.database.rename(cli.folder / "old.db")
+    imported = cli.done("import", file)
+    assert imported.out == ""
+    assert imported.err == (
+        f"The books are in order. {cli.database} has accounts 1, keys 1, requests 0, entries 1.\n"
+    )
+    assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
+
+
+def test_an_import_overwrites_nothing(cli: Cli) -> None:
+    cli.done("account", "add", "alice")
+    file = str(cli.folder / "ledger.jsonl")
+    cli.done("export", file)
+    again = cli.run("import", file)
+    assert (again.code, again.out) == (ExitCode.FAILED, "")
+    assert "exists already; an import needs a new database" in again.err
+    assert "exists already; an export overwrites nothing" in cli.run("export", file).err
+
+
+def test_books_that_do_not_add_up_do_not_move(cli: Cli) -> None:
+    cli.done("account", "add", "alice", "--credit", "20")
+    file = cli.folder / "ledger.jsonl"
+    cli.done("export", str(file))
+    with closing(sqlite3.connect(cli.database)) as connection, connection:
+        connection.execute("UPDATE accounts SET balance_nano = 1")
+    refused = cli.run("export", str(cli.folder / "again.jsonl"))
+    assert refused.code == ExitCode.AUDIT_MISMATCH
+    assert "account alice: balance is 1" in refused.err
+    assert not (cli.folder / "again.jsonl").exists()
+    cli.database.rename(cli.folder / "old.db")
+    file.write_bytes(file.read_bytes().replace(b'"balance_nano":2', b'"balance_nano":3', 1))
+    refused = cli.run("import", str(file))
+    assert refused.code == ExitCode.AUDIT_MISMATCH
+    assert f"No ledger was made at {cli.database}." in refused.err
+    assert not cli.database.exists()
+
+
+def test_a_ledger_moves_into_a_database_and_back(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.done("account", "add", "alice", "--credit", "20")
+    file, again, text = cli.folder / "one", cli.folder / "two", cli.config.read_text()
+    cli.done("export", str(file))
+    opened = stand_in(monkeypatch, cli.folder / "behind.db")
+    cli.config.write_text(f'{text}[storage]\nurl = "{URL}"\n')
+    assert f"The books are in order. {SHOWN} has accounts 1, " in cli.done("import", str(file)).err
+    cli.done("export", str(again))
+    assert opened == [URL, URL]
+    cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
+    cli.done("import", str(again))
+    assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
