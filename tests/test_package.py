@@ -78,10 +78,6 @@ WITHOUT_TESTS: Final = {
     "ledger/sql/lookups": "queries: the contract suite's test_changes.py and test_books.py ask them",
     "ledger/sql/snapshot": "rows as they are in memory: that test_changes.py and test_feed.py",
     "ledger/errors": "classes without code",
-    "ledger/books": "a protocol: the contract suite holds its implementations to it",
-    "ledger/key_books": "protocols: the contract suite holds their implementations to them",
-    "ledger/call_books": "a part of that protocol",
-    "ledger/signin_books": "a part of that protocol",
     "exit_codes": "a table: test_readme.py compares it with the documents",
 }
 """Modules with nothing to test by themselves, and why. A folder's `__init__` has names alone."""

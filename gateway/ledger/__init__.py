@@ -2,8 +2,6 @@
 
     base             the contract of a serving ledger, its records and errors
     errors           errors of a ledger as a whole
-    books            the contract of the operator's books; call_books, key_books and signin_books
-                     are parts of it
     records          records and errors that several parts of the books share
     key_records  budget_records  code_records  call_records  token_records  usage_records
                      those of one part each
@@ -15,7 +13,7 @@
     locations        where a ledger is: a file, or the address of a database
     opening          opens, checks and makes the ledger of a location
     serving/         decisions in memory and one writer, whichever database there is
-    sql/             statements that databases share, and the operator's books made of them
+    sql/             statements that databases share; `sql.books`, the operator's books made of them
     sqlite/          a ledger in one SQLite file, for one serving process
     postgres/        a ledger in PostgreSQL, for several
 
@@ -57,7 +55,6 @@ from gateway.ledger.base import Hold as Hold
 from gateway.ledger.base import Key as Key
 from gateway.ledger.base import Ledger as Ledger
 from gateway.ledger.base import Settlement as Settlement
-from gateway.ledger.books import Books as Books
 from gateway.ledger.budget_records import Allowance as Allowance
 from gateway.ledger.budget_records import Budget as Budget
 from gateway.ledger.budget_records import BudgetChanges as BudgetChanges
@@ -144,6 +141,7 @@ from gateway.ledger.records import SessionView as SessionView
 from gateway.ledger.records import StandingView as StandingView
 from gateway.ledger.records import StoredReply as StoredReply
 from gateway.ledger.records import StoredSecret as StoredSecret
+from gateway.ledger.sql.books.books import Books as Books
 from gateway.ledger.token_records import SCRIPT_ACTOR as SCRIPT_ACTOR
 from gateway.ledger.token_records import SCRIPT_PREFIX as SCRIPT_PREFIX
 from gateway.ledger.token_records import NewToken as NewToken

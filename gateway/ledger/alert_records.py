@@ -7,9 +7,8 @@ stands for a while, such as a failing provider, is also kept as a condition unti
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import orjson
 
@@ -110,55 +109,3 @@ def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -
         "at": format_iso(now_ms),
     }
     return orjson.dumps(body).decode()
-
-
-class Alerts(Protocol):
-    """The part of the books. `channels` are those of the operator that are configured."""
-
-    def raise_all(self, alerts: Sequence[Alert], channels: Collection[Channel]) -> None:
-        """Queue those that were not raised before, to the operator and to the holder's webhook."""
-
-    def raise_test(self, account_id: int | None, channels: Collection[Channel]) -> None:
-        """Queue a test: to the holder of the account, or to the operator."""
-
-    def follow(
-        self,
-        kind: AlertKind,
-        standing: Mapping[str, str],
-        ended: Mapping[str, str],
-        channels: Collection[Channel],
-        unknown: Collection[str] = (),
-    ) -> None:
-        """Raise what stands and was not told yet; tell the end of what was told and has ended.
-
-        Both are texts by subject; an end with the text "" is not told. Subjects that this process
-        cannot judge are `unknown`: they stay as they are. What is in none of them is forgotten.
-        """
-
-    def follow_balances(
-        self, default_nano: int | None, currency: str, channels: Collection[Channel]
-    ) -> None:
-        """Raise an alert for each account that fell below its threshold since it was last above."""
-
-    def read_due(self, limit: int) -> list[Due]:
-        """Return what is due, those of each receiver in turn."""
-
-    def claim(self, alert_ids: Sequence[str], until_ms: int) -> set[str]:
-        """Take alerts that are due, so that nobody else has them due before a time.
-
-        Return those that were taken; the others were taken by another process.
-        """
-
-    def note_delivered(self, alert_id: str) -> None: ...
-
-    def note_failure(self, alert_id: str, reason: str, next_try_ms: int | None) -> None:
-        """Keep why a try failed, and when the next one is; None: it was the last.
-
-        It changes nothing if another process delivered the alert meanwhile.
-        """
-
-    def read_latest(self, limit: int, account_id: int | None = None) -> list[AlertView]:
-        """Return the latest alerts to the operator, or to an account's holder."""
-
-    def read_hook(self, account_id: int) -> Hook: ...
-    def set_hook(self, account_id: int, hook: Hook) -> None: ...

@@ -80,13 +80,3 @@ class Counts(Protocol):
         self, provider: str, upstream_model: str, failure: UpstreamFailure | None
     ) -> None:
         """Count a request to a provider, and how it failed if it did."""
-
-
-class Observations(Protocol):
-    """The part of the books."""
-
-    def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
-        """Sum the refusals since the hour of a time, the latest first; None: those of everybody."""
-
-    def read_upstream(self) -> list[UpstreamView]:
-        """Return every provider's model that was asked within a month, by name."""

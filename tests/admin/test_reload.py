@@ -12,8 +12,7 @@ import pytest
 from gateway.admin import reload
 from gateway.admin.nodes import name_process
 from gateway.config import Reload
-from gateway.ledger import open_books
-from gateway.ledger.books import Books
+from gateway.ledger import Books, open_books
 from gateway.times import unix_ms
 from tests.ledger.kit import make_place
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import psycopg
 
@@ -17,7 +17,7 @@ from gateway.ledger.postgres.nodes import list_nodes
 from gateway.ledger.postgres.schema import SHAPE, open_session
 from gateway.ledger.postgres.session import BEGIN_SNAPSHOT, describe, transaction
 from gateway.ledger.records import AuditReport, MoveRecord, NodeView, Refused
-from gateway.ledger.sql.books.books import SqlBooks
+from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.times import unix_ms
 
@@ -25,9 +25,7 @@ IN_FORCE_SECONDS: Final = 0.5
 """Nodes hear of a change at once, or look for it every quarter of a second."""
 
 
-class PostgresBooks(SqlBooks):
-    """Implements `gateway.ledger.books.Books`."""
-
+class PostgresBooks(Books):
     # What a page reads is mostly in memory, so the order of an index comes cheaper than a sort.
     _BEGIN_SNAPSHOT = BEGIN_SNAPSHOT + "; SET LOCAL random_page_cost = 1"
 
@@ -83,12 +81,3 @@ class PostgresBooks(SqlBooks):
     def wait_in_force(self) -> None:
         if self.read_number("SELECT count(*) FROM nodes WHERE ended_at IS NULL"):
             time.sleep(IN_FORCE_SECONDS)
-
-    def close(self) -> None:
-        self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.records import AuditReport, MoveRecord
-from gateway.ledger.sql.books.books import SqlBooks
+from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.backup import write_backup
@@ -27,11 +27,8 @@ _STEPS_BETWEEN_LOOKS: Final = 1_000_000
 """Steps of SQLite's virtual machine, some 10 ms. Each look takes the GIL from the event loop."""
 
 
-class SqliteBooks(SqlBooks):
-    """Implements `gateway.ledger.books.Books`.
-
-    Each use raises FilesLost if the database's files lost their names: it would be in vain.
-    """
+class SqliteBooks(Books):
+    """Each use raises FilesLost if the database's files lost their names: it would be in vain."""
 
     _BEGIN_SNAPSHOT = "BEGIN"
     connection: sqlite3.Connection
@@ -84,15 +81,6 @@ class SqliteBooks(SqlBooks):
     def wait_in_force(self) -> None:
         if is_served(self._path):
             time.sleep(IN_FORCE_SECONDS)
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def _measure(path: Path) -> int:

@@ -99,12 +99,14 @@ class AccountBook:
             return read_account(connection, name)
 
     def read_all(self) -> list[AccountView]:
+        """Return all accounts by name."""
         with self._database.reading() as connection:
             rows = connection.execute(EACH_ACCOUNT + " ORDER BY name")
             return [view_account(row) for row in rows]
 
     def find_names(self, search: str | None) -> list[tuple[str, int]]:
-        """Search all names here, because SQLite folds only ASCII: 10,000 names take some 10 ms."""
+        """Return names and ids by name; `search` is a part of the name, in any case."""
+        # All names are searched here, because SQLite folds only ASCII: 10,000 take some 10 ms.
         found, part = self._database.read_rows(_NAMES, ()), (search or "").casefold()
         return sorted((name, id_) for name, id_ in found if part in name.casefold())
 
@@ -120,18 +122,21 @@ class AccountBook:
             return read_account_name(connection, account_id)
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
+        """Return an amount of each account by its id; no amount is 0, and so is any by name."""
         with self._database.snapshot() as connection:
             rows = read_rows(connection, RANKS[by], {"today": today})
         return {account_id: join_parts(*parts) for account_id, *parts in rows}
 
     def read_standing(self, account_id: int, *, today: int) -> StandingView:
+        """Return the account with what it spent; `today` is counted in UTC days from the epoch."""
         found = self.read_standings((account_id,), today=today)
         if not found:
             raise NotFound("there is no such account")
         return found[0]
 
     def read_standings(self, account_ids: Sequence[int], *, today: int) -> list[StandingView]:
-        """Sum only for these accounts, so a page costs the same however many accounts there are."""
+        """Return the accounts of these ids in their order; unknown ids are left out."""
+        # Sums are made for these alone, so a page costs the same however many accounts there are.
         wanted: dict[str, Value] = {
             "ids": orjson.dumps(account_ids).decode(),
             "today": today,
@@ -167,6 +172,7 @@ class AccountBook:
             return read_account(connection, name)
 
     def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
+        """Change terms or role; a new role ends sessions and links. The last operator stays one."""
         with self._database.changing() as connection:
             account = read_account(connection, name)
             said = describe_changes(changes)

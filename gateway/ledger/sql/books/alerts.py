@@ -106,10 +106,13 @@ _SET_HOOK: Final = (
 
 
 class AlertBook:
+    """Alerts, queued until they are delivered. `channels` are the operator's configured ones."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def raise_all(self, alerts: Sequence[Alert], channels: Collection[Channel]) -> None:
+        """Queue those that were not raised before, to the operator and to the holder's webhook."""
         if not alerts:
             return
         with self._database.changing() as connection:
@@ -118,6 +121,7 @@ class AlertBook:
                 self._raise(connection, alert, channels)
 
     def raise_test(self, account_id: int | None, channels: Collection[Channel]) -> None:
+        """Queue a test: to the holder of the account, or to the operator."""
         alert = Alert("test", "test", make_alert_id(), "This is a test.", account_id)
         self.raise_all([alert], channels)
 
@@ -129,6 +133,11 @@ class AlertBook:
         channels: Collection[Channel],
         unknown: Collection[str] = (),
     ) -> None:
+        """Raise what stands and was not told yet; tell the end of what was told and has ended.
+
+        Both are texts by subject; an end with the text "" is not told. Subjects that this process
+        cannot judge are `unknown`: they stay as they are. What is in none of them is forgotten.
+        """
         told = set(self._database.read_rows(_CONDITIONS, (kind,)))
         begun, over = standing.keys() - told, told - standing.keys() - set(unknown)
         if not begun and not over:
@@ -147,6 +156,7 @@ class AlertBook:
     def follow_balances(
         self, default_nano: int | None, currency: str, channels: Collection[Channel]
     ) -> None:
+        """Raise an alert for each account that fell below its threshold since it was last above."""
         wanted = {"default": default_nano}
         with self._database.snapshot():
             risen = self._database.read_rows(_RISEN, wanted)
@@ -168,6 +178,7 @@ class AlertBook:
                 self._raise(connection, alert, channels)
 
     def read_due(self, limit: int) -> list[Due]:
+        """Return what is due, those of each receiver in turn."""
         rows = sorted(self._database.read_rows(_DUE, {"now": self._database.clock()}))
         return [
             Due(*(*row, Hook(*hook) if row[1] == "holder" and hook[0] else None))
@@ -175,6 +186,10 @@ class AlertBook:
         ]
 
     def claim(self, alert_ids: Sequence[str], until_ms: int) -> set[str]:
+        """Take alerts that are due, so that nobody else has them due before a time.
+
+        Return those that were taken; the others were taken by another process.
+        """
         with self._database.changing() as connection:
             now_ms = self._database.clock()
             return {
@@ -188,10 +203,15 @@ class AlertBook:
             connection.execute(_DELIVERED, (self._database.clock(), alert_id))
 
     def note_failure(self, alert_id: str, reason: str, next_try_ms: int | None) -> None:
+        """Keep why a try failed, and when the next one is; None: it was the last.
+
+        It changes nothing if another process delivered the alert meanwhile.
+        """
         with self._database.changing() as connection:
             connection.execute(_FAILED, (next_try_ms, reason, alert_id))
 
     def read_latest(self, limit: int, account_id: int | None = None) -> list[AlertView]:
+        """Return the latest alerts to the operator, or to an account's holder."""
         rows = self._database.read_rows(_LATEST, {"account": account_id, "limit": limit})
         views = [
             AlertView(id_, channel, kind, orjson.loads(body)["text"], *rest)

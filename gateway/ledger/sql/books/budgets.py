@@ -49,14 +49,18 @@ _EDIT: Final = (
 
 
 class BudgetBook:
+    """If `account_id` is given, budgets of other accounts are treated as unknown."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def read(self, budget_id: int, *, account_id: int | None = None) -> BudgetView:
+        """Raises NotFound also for a budget that has ended."""
         with self._database.reading() as connection:
             return _read_budget(connection, budget_id, account_id, self._database.clock())
 
     def read_all(self, account: str | None = None) -> list[BudgetView]:
+        """Return the named budgets and those of keys that have not ended; by account and name."""
         now_ms = self._database.clock()
         with self._database.reading() as connection:
             if account is not None:
@@ -65,6 +69,7 @@ class BudgetBook:
             return [_view(row, now_ms) for row in rows]
 
     def create(self, account: str, name: str, allowance: Allowance) -> BudgetView:
+        """Create a budget that several keys can share."""
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             owner = read_account(connection, account)
@@ -77,6 +82,7 @@ class BudgetBook:
     def edit(
         self, budget_id: int, changes: BudgetChanges, *, account_id: int | None = None
     ) -> BudgetView:
+        """Change a budget; one with another period counts what was charged to it in that."""
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             budget = _read_budget(connection, budget_id, account_id, now_ms)
@@ -95,6 +101,7 @@ class BudgetBook:
             return _read_budget(connection, budget_id, account_id, now_ms)
 
     def end(self, budget_id: int, *, account_id: int | None = None) -> None:
+        """End a named budget that no live key spends from. Raises Conflict if one does."""
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             budget = _read_budget(connection, budget_id, account_id, now_ms)

@@ -63,6 +63,7 @@ class CallBook:
         self._database = database
 
     def read_page(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
+        """Return the latest calls below an id, including pending ones."""
         with self._database.reading() as connection:
             chosen = _find_account(connection, chosen)
             if chosen.request_id is not None:
@@ -71,6 +72,7 @@ class CallBook:
             return _read_calls(connection, chosen, below_id, limit)
 
     def count(self, chosen: CallFilter) -> int | None:
+        """Return how many calls are chosen; None if they are many and no sums tell their number."""
         if chosen.request_id is not None:
             return len(self.read_page(chosen, None, 1))
         with self._database.reading() as connection:
@@ -81,6 +83,7 @@ class CallBook:
             return _count_few(connection, chosen)
 
     def read_detail(self, request_id: str, *, account_id: int | None = None) -> CallDetail:
+        """Return a request with its receipt. Those of other accounts are treated as unknown."""
         with self._database.snapshot() as connection:
             values = {"id": request_id, "account": account_id}
             labels = connection.execute(_LABELS, values).fetchone()
@@ -96,6 +99,7 @@ class CallBook:
         return CallDetail(account, key, receipt, failures)
 
     def measure_pending(self) -> tuple[int, int]:
+        """Return how many requests are pending, and what they hold in nano-units."""
         with self._database.reading() as connection:
             count, *parts = connection.execute(_PENDING_HOLDS).fetchone()
             return int(count), join_parts(*parts)

@@ -70,6 +70,7 @@ class CodeBook:
     def read_page(
         self, status: CodeStatus | None, batch: str | None, after: str | None, limit: int | None
     ) -> tuple[int, list[CodeView]]:
+        """Return how many match, and those behind the id `after`, newest first; None: no limit."""
         where = {"now": self._database.clock(), "batch": batch}
         condition = " WHERE" + _CONDITIONS[status] + _IN_BATCH
         page = {**where, "after": after, "limit": MAX_ROWS if limit is None else limit}
@@ -79,6 +80,7 @@ class CodeBook:
             return total, [CodeView(*row) for row in rows]
 
     def void(self, code_id: str) -> CodeView:
+        """Void a code at once; a code that is void already keeps its time."""
         with self._database.changing() as connection:
             code = _read_code(connection, code_id)
             if code.redeemed_ms is not None:
@@ -95,6 +97,7 @@ class CodeBook:
             return _read_code(connection, code_id)
 
     def void_batch(self, batch: str) -> int:
+        """Void the open codes of a batch; return how many there were."""
         with self._database.changing() as connection:
             if not connection.execute("SELECT 1 FROM codes WHERE batch = ?", (batch,)).fetchone():
                 raise NotFound(f"there is no batch '{batch}'")
@@ -104,6 +107,7 @@ class CodeBook:
             return count
 
     def redeem(self, account: str, digest: bytes) -> EntryView:
+        """Credit the account with a code, at most once. Raises InvalidCode."""
         with self._database.changing() as connection:
             now_ms = self._database.clock()
             found = connection.execute(_FIND_OPEN, {"digest": digest, "now": now_ms}).fetchone()

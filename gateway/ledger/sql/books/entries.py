@@ -100,6 +100,7 @@ class EntryBook:
         request_id: str | None = None,
         target: str | None = None,
     ) -> EntryView:
+        """Append one entry, or return that of the same idempotency key; the event names `target`."""
         with self._database.changing() as connection:
             owner = read_account(connection, account)
             draft = Draft(
@@ -129,11 +130,13 @@ class EntryBook:
             return _read_latest(connection, account, 1)[0]
 
     def read_latest(self, account: str, limit: int) -> list[EntryView]:
+        """Return the latest first."""
         with self._database.reading() as connection:
             return _read_latest(connection, account, limit)
 
     def read_run(self, chosen: EntryFilter, below_id: int | None, limit: int) -> EntryRun:
-        """Look at `limit` entries and filter them by time, because times have no index."""
+        """Look at the latest `limit` entries below an id; return those of the chosen times."""
+        # They are filtered here, because times have no index.
         with self._database.reading() as connection:
             name = read_account_name(connection, chosen.account_id)
             return _read_run(connection, chosen, name, below_id, limit)

@@ -34,6 +34,7 @@ class EventBook:
         self._database = database
 
     def read_page(self, search: str | None, before_id: int | None, limit: int) -> list[EventView]:
+        """Return the latest first; `search` is a part of actor, action, account or target."""
         wanted = {"part": _make_pattern(search), "before": before_id, "limit": limit}
         events = [EventView(*row) for row in self._database.read_rows(_PAGE, wanted)]
         return sorted(events, key=lambda event: event.id, reverse=True)
@@ -43,12 +44,14 @@ class EventBook:
         return self._database.read_number(sql, {"part": _make_pattern(search)})
 
     def find_last(self, action: str, address: str | None = None) -> EventView | None:
+        """Return the last event of an action, of anybody or from an address, or None."""
         wanted = {"action": action, "address": address}
         with self._database.reading() as connection:
             row = connection.execute(_LAST, wanted).fetchone()
             return None if row is None else EventView(*row)
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
+        """Note what a process did to itself, and when. It must not contain a secret."""
         self._database.note(action, account=None, target=target, detail=detail, at_ms=at_ms)
 
 

@@ -65,10 +65,13 @@ _EDIT: Final = f"UPDATE keys SET {SET_KEY_TERMS} WHERE id = :id"  # noqa: S608 -
 
 
 class KeyBook:
+    """If `account_id` is given, keys of other accounts are treated as unknown."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def read_all(self, account: str | None = None) -> list[KeyView]:
+        """Return all keys, or those of an account; by account, the oldest first."""
         with self._database.reading() as connection:
             if account is not None:
                 read_account(connection, account)
@@ -86,6 +89,10 @@ class KeyBook:
         after: tuple[str | int, ...] | None,
         limit: int,
     ) -> tuple[int, list[KeyView]]:
+        """Return how many keys there are, and those behind `after`, the newest first.
+
+        `after` is (created_ms, id). Keys that have ended by `live_at_ms` are left out.
+        """
         where = {"account": account_id, "now": live_at_ms}
         created_ms, key_id = after or (None, None)
         page = {**where, "ms": created_ms, "id": key_id, "limit": limit}
@@ -97,6 +104,7 @@ class KeyBook:
     def create(
         self, account: str, terms: KeyTerms, new: StoredSecret, *, own: Allowance | None = None
     ) -> KeyView:
+        """Create a key; `own` gives it a budget of its own in place of a shared one."""
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             owner = read_account(connection, account)
@@ -117,6 +125,7 @@ class KeyBook:
         own: Allowance | None = None,
         account_id: int | None = None,
     ) -> KeyView:
+        """Change terms; `own` changes the key's own budget, or gives it one."""
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             key = _read_key(connection, key_id, now_ms, account_id)
@@ -149,6 +158,11 @@ class KeyBook:
     def replace(
         self, old_id: str, new: StoredSecret, *, grace_ms: int, account_id: int | None = None
     ) -> KeyView:
+        """Create a key on the old one's terms, with the rest of its cap; the old one expires.
+
+        Both spend from the same budget. During the grace both may spend the rest of
+        the cap, because each counts its own charges.
+        """
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             old = _read_key(connection, old_id, now_ms, account_id)
@@ -171,6 +185,7 @@ class KeyBook:
             return _read_key(connection, new.id, now_ms)
 
     def revoke(self, key_id: str, *, account_id: int | None = None) -> KeyView:
+        """Revoke a key at once; a key that is revoked already keeps its time."""
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             key = _read_key(connection, key_id, now_ms, account_id)

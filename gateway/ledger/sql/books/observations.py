@@ -60,11 +60,13 @@ class ObservationBook:
         self._database = database
 
     def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
+        """Sum the refusals since the hour of a time, the latest first; None: those of everybody."""
         wanted = {"account": account_id, "hour": since_ms // HOUR_MS}
         refusals = [RefusalView(*row) for row in self._database.read_rows(_REFUSALS, wanted)]
         return sorted(refusals, key=lambda one: one.last_ms, reverse=True)
 
     def read_upstream(self) -> list[UpstreamView]:
+        """Return every provider's model that was asked within a month, by name."""
         now_ms = self._database.clock()
         slots = {
             "hour": (now_ms - HOUR_MS) // SLOT_MS + 1,

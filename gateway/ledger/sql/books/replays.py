@@ -25,6 +25,11 @@ class ReplayBook:
     def run_once(
         self, repeatable: RepeatableRequest, do: Callable[[], StoredReply]
     ) -> tuple[StoredReply, bool]:
+        """Call `do`, or return the reply of the first call; and whether there was one before.
+
+        `do` runs in the transaction that keeps its reply: both are committed, or neither.
+        Raises OtherRequest if the idempotency key was used before with another body.
+        """
         where = (repeatable.caller, repeatable.route, repeatable.idempotency_key)
         with self._database.changing() as connection:
             row = connection.execute(_FIND_REPLY, where).fetchone()

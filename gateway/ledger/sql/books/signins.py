@@ -82,10 +82,13 @@ _SET_HASH: Final = (
 
 
 class SignInBook:
+    """Passwords as hashes, sign-in links and sessions by the SHA-256 of their token."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find_password_hash(self, account: str) -> str | None:
+        """Return None if there is no such account, or it has no password."""
         with self._database.reading() as connection:
             row = connection.execute(
                 "SELECT hash FROM passwords JOIN accounts ON accounts.id = account_id"
@@ -95,6 +98,7 @@ class SignInBook:
         return None if row is None else str(row[0])
 
     def set_password(self, account: str, password_hash: str) -> int:
+        """Set it and end all sessions and links of the account; return how many sessions."""
         with self._database.changing() as connection:
             account_id = read_account(connection, account).id
             return self._set_password(connection, account_id, account, password_hash)
@@ -102,6 +106,11 @@ class SignInBook:
     def change_password(
         self, session: SessionView, seen_hash: str | None, password_hash: str, opening: Opening
     ) -> SessionView:
+        """Set the password for somebody who is signed in and goes on in a new session.
+
+        `seen_hash` is what the current password was checked against. Raises NotFound if the
+        session has ended meanwhile, Conflict if the password was changed.
+        """
         account = session.account
         with self._database.changing() as connection:
             self._require_session(connection, account.id, session.id)
@@ -111,12 +120,14 @@ class SignInBook:
             return self._open(connection, account.id, "password", opening)
 
     def set_link(self, account: str, digest: bytes, expires_ms: int) -> None:
+        """Give the account a sign-in link; an earlier one ends."""
         with self._database.changing() as connection:
             account_id = read_account(connection, account).id
             connection.execute(_SET_LINK, (account_id, digest, self._database.clock(), expires_ms))
             self._database.note("account.signin_link", account=account)
 
     def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
+        """Use a link up; return None if it is unknown, used or expired."""
         with self._database.reading() as connection:
             known = connection.execute(
                 "SELECT 1 FROM signin_links WHERE digest = ?", (digest,)
@@ -135,6 +146,10 @@ class SignInBook:
     def open_by_password(
         self, account: str, seen_hash: str, renewed_hash: str | None, opening: Opening
     ) -> SessionView | None:
+        """Open a session; return None if the password that was checked has been changed.
+
+        `renewed_hash` is the same password hashed with the current parameters.
+        """
         with self._database.changing() as connection:
             if self.find_password_hash(account) != seen_hash:
                 return None
@@ -146,6 +161,10 @@ class SignInBook:
             return self._open_noted(connection, account_id, "password", opening)
 
     def open_by_header(self, account: str, opening: Opening) -> SessionView | None:
+        """Return the session that a proxy's word opened for this device and address.
+
+        It is opened if there is none; None if there is no such account.
+        """
         where = {"name": account, "device": opening.device, "address": opening.address}
         found = self._find(_FIND_BY_HEADER, where)
         account_id = self._find_account_id(account) if found is None else None
@@ -155,6 +174,7 @@ class SignInBook:
             return self._open_noted(connection, account_id, "identity header", opening)
 
     def find_session(self, digest: bytes) -> SessionView | None:
+        """Return the session if it has not ended, and note that it was used."""
         return self._find(_FIND, {"digest": digest})
 
     def _find(self, sql: str, where: Mapping[str, Value]) -> SessionView | None:
@@ -177,6 +197,7 @@ class SignInBook:
         return None if row is None else int(row[0])
 
     def read_sessions(self, account_id: int) -> list[SessionView]:
+        """Return the sessions that have not ended, the last used first."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 _LIST,
@@ -185,12 +206,14 @@ class SignInBook:
             return [_session_view(row) for row in rows]
 
     def end_session(self, account: AccountView, session_id: str) -> None:
+        """Raises NotFound if the session has ended or is another account's."""
         with self._database.changing() as connection:
             self._require_session(connection, account.id, session_id)
             connection.execute(_END, (session_id,))
             self._database.note("session.end", account=account.name, target=session_id)
 
     def end_other_sessions(self, session: SessionView) -> int:
+        """End the account's other sessions; return how many there were."""
         account = session.account
         with self._database.changing() as connection:
             others = [one.id for one in self.read_sessions(account.id) if one.id != session.id]
@@ -200,6 +223,7 @@ class SignInBook:
             return len(others)
 
     def end_all_sessions(self, account: str) -> int:
+        """End all sessions and links of an account; return how many sessions there were."""
         with self._database.changing() as connection:
             account_id = read_account(connection, account).id
             ended = len(self.read_sessions(account_id))
@@ -208,6 +232,7 @@ class SignInBook:
             return ended
 
     def note_failure(self, account: str | None, how: FailedBy, *, if_known: bool = False) -> None:
+        """Note a failure; unknown names are not kept: they may be passwords."""
         is_known = account is not None and self._find_account_id(account) is not None
         if is_known or not if_known:
             self._database.note(

@@ -27,10 +27,13 @@ Columns = tuple[str, str, TokenRole, int | None, str, str, int, int | None, int 
 
 
 class TokenBook:
+    """Tokens of scripts, by their SHA-256."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def create(self, terms: TokenTerms, new: StoredSecret) -> TokenView:
+        """Raises Conflict if a token that is not revoked has the name."""
         with self._database.changing() as connection:
             if connection.execute(_LIVE_NAME, (terms.name,)).fetchone() is not None:
                 raise Conflict(
@@ -48,10 +51,12 @@ class TokenBook:
             return _view(connection.execute(_FIND, (new.digest,)).fetchone())
 
     def read_all(self) -> list[TokenView]:
+        """Return all tokens, the newest first."""
         with self._database.reading() as connection:
             return [_view(row) for row in connection.execute(_NEWEST_FIRST)]
 
     def find(self, digest: bytes) -> TokenView | None:
+        """Return the token, also if it has ended; note that it was used, unless it has."""
         now_ms = self._database.clock()
         with self._database.reading() as connection:
             row = connection.execute(_FIND, (digest,)).fetchone()
@@ -67,6 +72,7 @@ class TokenBook:
         return token
 
     def revoke(self, token: str) -> TokenView:
+        """Revoke by id, or by name; a token that is revoked already keeps its time."""
         with self._database.changing() as connection:
             row = connection.execute(_NAMED, {"token": token}).fetchone()
             if row is None:

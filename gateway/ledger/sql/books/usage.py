@@ -155,7 +155,8 @@ class UsageBook:
     def sum_by(
         self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
     ) -> list[tuple[str, Usage]]:
-        """Read whole days from their sums, which is quick, and parts of days from the requests."""
+        """Sum the posted requests that ended in [since, until); accounts by cost, else by group."""
+        # Whole days are read from their sums, which is quick, and parts of days from the requests.
         rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), account, since_ms, until_ms)
         found = [(_name(by, group), _make_usage(sums)) for group, *sums in rows]
         return found if by != "account" else sorted(found, key=_by_spent)
@@ -163,6 +164,7 @@ class UsageBook:
     def sum_costs(
         self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
     ) -> dict[str, ProviderCosts]:
+        """Sum what providers bill for these requests, in groups of which anything is known."""
         rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
         return {_name(by, group): costs.read_costs(sums) for group, *sums in rows}
 
@@ -186,6 +188,7 @@ class UsageBook:
             return connection.execute(sql, values).fetchall()
 
     def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
+        """Sum the chosen requests by day or hour and, if asked for, by key."""
         values = _select(chosen)
         width = HOURS_PER_DAY if unit == "hour" else 1
         spans = {"first": chosen.first_day * width, "last": (chosen.last_day + 1) * width - 1}
@@ -200,6 +203,7 @@ class UsageBook:
         )
 
     def read_overview(self, account_id: int, *, first_day: int, soon_ms: int) -> OverviewView:
+        """Return the days since `first_day`, and the keys that expire within `soon_ms`."""
         now_ms = self._database.clock()
         values = {"account": account_id, "now": now_ms, "soon": now_ms + soon_ms}
         with self._database.snapshot() as connection:
@@ -216,6 +220,7 @@ class UsageBook:
         )
 
     def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
+        """Return what each key was charged in nano-units; both days are inclusive."""
         return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
 
 
