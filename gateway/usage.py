@@ -154,7 +154,7 @@ def _complete_calls(
 ) -> tuple[Mapping[str, int], bool]:
     """Return the calls of tools; one of each that was asked for and is not told of is a guess.
 
-    Names and counts come from the provider: what is none is left out.
+    Names and counts come from the provider: malformed ones are left out.
     """
     if not told and not asked:
         return NONE, False

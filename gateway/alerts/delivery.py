@@ -137,7 +137,7 @@ class Deliveries:
         self._location = location
         self._clock = clock
         self._is_shared = isinstance(location, DatabaseUrl)
-        """Whether others deliver, too."""
+        """True if other nodes deliver from the same queue."""
         self._busy: dict[str, Receiver] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._results: dict[str, Callable[[Books], None]] = {}

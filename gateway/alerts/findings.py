@@ -35,7 +35,7 @@ class BudgetStanding(Protocol):
 
 
 class Budget(Protocol):
-    """A budget as the ledger has it in memory."""
+    """A budget in the serving ledger's memory."""
 
     @property
     def account_id(self) -> int: ...

@@ -65,7 +65,7 @@ class Completion:
 
     @property
     def affinity(self) -> str:
-        """The conversation that the caller names, or else the caller: what a prompt cache goes by."""
+        """Cache-affinity key: the caller's conversation id, or else the id of its key."""
         assert self.call.key is not None
         named = self.request.body.get("prompt_cache_key")
         return named[:AFFINITY_CHARS] if isinstance(named, str) and named else self.call.key.id

@@ -1,4 +1,4 @@
-"""A JSON reply whose head and body leave in one write, and which counts until its caller has it."""
+"""A JSON reply: head and body leave in one write; it counts as in flight until they are sent."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 def is_large(data: bytes) -> bool:
-    """Tell whether a body is to be parsed beside the loop; commas in texts count, too."""
+    """Return whether to parse the body in a worker thread; commas in texts count, too."""
     size = len(data)
     return size > LARGE_BYTES or (size > LARGE_ELEMENTS and count_marks(data) > LARGE_ELEMENTS)
 

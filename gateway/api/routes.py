@@ -35,7 +35,7 @@ Access = Literal["charged", "free", "open"]
 """A route is open to callers with a balance, to callers with a key, or to everybody."""
 
 OTHER_PATHS: Final = "_other"
-"""The surface of all paths that nobody has."""
+"""Surface name for unknown paths, used in metrics."""
 _ANY_REST: Final = "/{rest:.*}"
 
 

@@ -160,7 +160,7 @@ def choice(name: str, words: Sequence[str], what: str, **others: Unpack[Presence
 
 
 JSON: Final = flag("--json", "write JSON to stdout")
-"""What `Command.show` goes by; no function gets it."""
+"""Makes `Command.show` write JSON; the verbs' functions do not get it."""
 _TIME: Final = "7d or 24h ago, today, yesterday, 2026-11-01, or 2026-11-01T18:00 (UTC)"
 SINCE: Final = arg("--since", "TIME", read.start, f"only from this time on: {_TIME}")
 UNTIL: Final = arg("--until", "TIME", read.end, "only before this time; a day is included")

@@ -81,7 +81,7 @@ class ConsoleRequest:
     """A console request that passed the checks of `dispatch`."""
 
     http: web.Request
-    """The request as aiohttp has it."""
+    """The underlying aiohttp request."""
     call: Call
     console: ConsoleState
     caller: Caller

@@ -87,7 +87,7 @@ class Exchange:
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's.
 
-        Raises UpstreamError when it is none.
+        Raises UpstreamError if it is not a reply of the upstream's dialect.
         """
         upstream, text = self.upstream, body.strip()
         reply = upstream.read_reply(text)

@@ -165,7 +165,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ListedModel:
-    """A model as the list of models has it."""
+    """An entry of the list of models."""
 
     id: str
     owned_by: str

@@ -34,7 +34,7 @@ class Listed:
     """The prices of a model in a list."""
 
     name: str
-    """As the list has it."""
+    """The model's name in the list."""
     amounts: Amounts
     tiers: tuple[tuple[int, Amounts], ...] | None = ()
     """Tokens of input, and the amounts above them; None if they are no rules of ours."""
@@ -355,7 +355,7 @@ def _parse(path: Path) -> object:
     except RecursionError as error:
         raise PriceListError(f"{path}: is not valid JSON: nested too deeply") from error
     except (ValueError, ArithmeticError) as error:
-        raise PriceListError(f"{path}: is not valid JSON: it has a number that is none") from error
+        raise PriceListError(f"{path}: is not valid JSON: it has a malformed number") from error
     return parsed
 
 

@@ -18,7 +18,7 @@ from typing import Final
 log = logging.getLogger("gateway.systemd")
 
 FIRST_DESCRIPTOR: Final = 3
-"""The first descriptor that is passed, as sd_listen_fds(3) has it."""
+"""The first descriptor that is passed: SD_LISTEN_FDS_START of sd_listen_fds(3)."""
 FAMILIES: Final = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
 SEND_SECONDS: Final = 0.1
 """How long sending may block: the queue is full only if systemd itself hangs."""

@@ -17,7 +17,7 @@ log = logging.getLogger("gateway.routing")
 
 T = TypeVar("T")
 NoteFailure = Callable[[str, str], None]
-"""Gets the route that failed, as gateway.toml has it, and the cause."""
+"""Gets the route that failed, as written in gateway.toml, and the cause."""
 
 
 @dataclass(frozen=True, slots=True)

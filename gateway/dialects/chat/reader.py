@@ -29,7 +29,7 @@ _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 
 
 def read_completion(text: bytes) -> Json:
-    """Parse a chat completion. Raises UpstreamError when it is none, or an error in a 200."""
+    """Parse a chat completion. Raises UpstreamError if it is something else, or an error in a 200."""
     reply = maybe_loads(text)
     if type(reply) is dict:
         _check_error(reply)

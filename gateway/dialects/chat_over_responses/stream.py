@@ -67,7 +67,7 @@ class ChunkWriter(ChoiceWriter):
         """The pages that texts are based on: they wait for the end of the item."""
         self._paragraphs = Paragraphs()
         self._response: Json = {}
-        """The response as the terminal event has it."""
+        """The response in the terminal event."""
 
     def write(self, event: Json) -> None:
         write = self._WRITERS.get(get_text(event, "type"))

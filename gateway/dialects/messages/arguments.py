@@ -26,7 +26,7 @@ def read_input(arguments: str) -> Json:
 
 
 def read_arguments(text: str) -> object:
-    """Read arguments as JSON; None for what is none."""
+    """Read arguments as JSON; return None if the text is not JSON."""
     return maybe_loads(text.encode("utf-8", "surrogatepass"))
 
 

@@ -1,4 +1,4 @@
-"""The list of models as Anthropic's API has it: pages with cursors."""
+"""The list of models in the form of Anthropic's API: pages with cursors."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _SAYS_NOTHING: Final = (b"", b"[DONE]")
 
 
 def read_message(text: bytes) -> Json:
-    """Parse a message. Raises UpstreamError when it is none, or an error in a 200."""
+    """Parse a message. Raises UpstreamError if it is something else, or an error in a 200."""
     message = maybe_loads(text)
     if type(message) is dict:
         _check_error(message)

@@ -123,7 +123,7 @@ def check_container(body: Json) -> None:
 def edit_count(body: bytes, model: str) -> bytes:
     """Return a count of tokens as it came, but for a model it may name.
 
-    Raises UpstreamError when it is none.
+    Raises UpstreamError if it is something else.
     """
     count = maybe_loads(body)
     match count:

@@ -31,7 +31,7 @@ _SAYS_NOTHING: Final = (b"", b"[DONE]")
 
 
 def read_response(text: bytes) -> Json:
-    """Parse a response. Raises UpstreamError when it is none, or one that failed."""
+    """Parse a response. Raises UpstreamError if it is something else, or a response that failed."""
     response = maybe_loads(text)
     if type(response) is dict:
         if response.get("error") or response.get("status") in ("failed", "cancelled"):

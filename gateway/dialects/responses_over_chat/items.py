@@ -68,7 +68,7 @@ class _Call:
     identity: str = ""
     name: str = ""
     fragments: list[str] = field(default_factory=list)
-    """Arguments; of a custom tool that is open its input."""
+    """The arguments, or the input of the custom tool call in progress."""
     item: Json | None = None
     """The head of the item, once it is open: the name was told."""
     index: int = -1

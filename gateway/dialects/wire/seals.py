@@ -80,7 +80,7 @@ def split_id(identity: str) -> tuple[str, str]:
 
 
 def _maybe_unpack(packed: str) -> Any:
-    """Read a state; None for what is none, or has far more values than a state."""
+    """Read a state; return None if it is malformed or has far more values than a state."""
     try:
         text = urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
     except ValueError:

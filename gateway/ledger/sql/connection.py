@@ -20,7 +20,7 @@ PART: Final = 10**9
 """Sums of amounts may be beyond 64 bits, at which SQLite's `sum` fails, so each is made of two: how often
 the amounts have this many nano-units, and what they have beyond."""
 MAX_ROWS: Final = 2**62
-"""A LIMIT that is none."""
+"""A LIMIT without effect."""
 
 
 class Cursor(Protocol):

@@ -81,7 +81,7 @@ class Books(Database):
 
     @abstractmethod
     def wait_in_force(self) -> None:
-        """Return once a serving process, if there is one, goes by all that is committed."""
+        """Return once a serving process, if there is one, has applied all that is committed."""
 
     def close(self) -> None:
         self.connection.close()

@@ -161,7 +161,7 @@ class SignInBook:
             return self._open_noted(connection, account_id, "password", opening)
 
     def open_by_header(self, account: str, opening: Opening) -> SessionView | None:
-        """Return the session that a proxy's word opened for this device and address.
+        """Return the session opened by a trusted proxy's header for this device and address.
 
         It is opened if there is none; None if there is no such account.
         """
