@@ -19,6 +19,7 @@
     json_reply      a JSON reply, which leaves in one write and counts until its caller has it
     sink            the caller's side of a reply
     error_replies   errors as responses
+    connection      a caller's connection: answers what the parser refuses
     other_paths     what to use instead of a path that nobody has
     count_tokens, models, own_key, receipts, health   the other endpoints
     observations    counts for operators: refusals, and how providers answered
@@ -28,6 +29,8 @@ May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
 """
 
 from gateway.api.access_log import AccessLog as AccessLog
+from gateway.api.connection import CallerConnection as CallerConnection
+from gateway.api.connection import note_known as note_known
 from gateway.api.json_reply import SERVER as SERVER
 from gateway.api.middleware import Handler as Handler
 from gateway.api.middleware import make_front as make_front

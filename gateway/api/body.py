@@ -123,7 +123,8 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
                 pieces.append(data)
     except TimeoutError as error:
         raise BodyTimeout("The request body did not arrive in time.") from error
-    except (web.RequestPayloadError, ConnectionError) as error:
+    # aiohttp raises RuntimeError where the connection was lost before the read.
+    except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
         raise BadRequest("The request body broke off.") from error
 
 

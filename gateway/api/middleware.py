@@ -17,6 +17,7 @@ from aiohttp import hdrs, web
 
 from gateway import apikeys
 from gateway.api.body import release_body
+from gateway.api.connection import note_known
 from gateway.api.ended_keys import refuse_ended
 from gateway.api.error_replies import render_error
 from gateway.api.limits import Rates
@@ -113,6 +114,7 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
             rates = let_in(call, secret, call.started, for_money=for_money)
         except OUTDATED:
             rates = await _let_in_after_all(call, secret, for_money=for_money)
+        note_known(http)
         gateway = call.gateway
         gateway.in_flight += 1
         try:

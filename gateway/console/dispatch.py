@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.api import Call, Gateway, Handler
+from gateway.api import Call, Gateway, Handler, note_known
 from gateway.console import origin
 from gateway.console.browser import API_HEADERS, write_session_cookie
 from gateway.console.callers import find_caller, read_tokens
@@ -167,6 +167,8 @@ async def _admit(
     """Find the caller, check the role and read the body. Raises ConsoleError."""
     caller = await find_caller(http, call, console)
     _check_role(route, caller)
+    if caller is not None:
+        note_known(http)
     body = b"" if http.method in _SAFE else await _read_body(http)
     return ConsoleRequest(http, call, console, caller, body)
 
@@ -208,7 +210,8 @@ async def _read_body(http: web.Request) -> bytes:
         raise ConsoleError(
             408, "too_slow", "The request came too slowly. Send it again."
         ) from error
-    except (web.RequestPayloadError, ConnectionError) as error:
+    # aiohttp raises RuntimeError where the connection was lost before the read.
+    except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
         raise ConsoleError(400, "invalid_json", "The request broke off. Send it again.") from error
     return bytes(body)
 

@@ -10,9 +10,8 @@ import asyncio
 import errno
 import os
 import socket
+from collections.abc import Callable
 from typing import Final
-
-from aiohttp import web
 
 from gateway.server.connections import ConnectionWatch
 from gateway.tasks import spawn
@@ -20,7 +19,9 @@ from gateway.tasks import spawn
 BATCH: Final = 32
 """Connections per turn of the event loop, which has other things to do."""
 PAUSE_SECONDS: Final = 1.0
-"""How long nothing is accepted where it cannot be: connections end meanwhile."""
+"""How long nothing is accepted where files have run out: connections end meanwhile."""
+FULL_SECONDS: Final = 0.1
+"""How long nothing is accepted while no connection can be closed for it."""
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of ours. Others belong to the connection, whose caller has left."""
 
@@ -29,10 +30,14 @@ class Acceptor:
     """Passes connections to the server while the watch has room."""
 
     def __init__(
-        self, listening: socket.socket, server: web.Server, connections: ConnectionWatch
+        self,
+        listening: socket.socket,
+        connections: ConnectionWatch,
+        connect: Callable[[], asyncio.BaseProtocol],
     ) -> None:
+        """`connect` makes the protocol of a connection."""
         self._listening = listening
-        self._server = server
+        self._connect = connect
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
@@ -57,7 +62,7 @@ class Acceptor:
     def _accept(self) -> None:
         room = self._connections.make_room()
         if not room:
-            self._pause("all connections are in use")
+            self._pause(FULL_SECONDS, "all connections are in use")
         for _ in range(min(room, BATCH)):
             try:
                 connection, _ = self._listening.accept()
@@ -65,7 +70,7 @@ class Acceptor:
                 return
             except OSError as error:
                 if error.errno in EXHAUSTED:
-                    self._pause(os.strerror(error.errno))
+                    self._pause(PAUSE_SECONDS, os.strerror(error.errno))
                 return
             self._connections.arriving += 1
             _ = spawn(self._serve(connection), name="connection")
@@ -73,14 +78,14 @@ class Acceptor:
     async def _serve(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         try:
-            await self._loop.connect_accepted_socket(self._server, connection)
+            await self._loop.connect_accepted_socket(self._connect, connection)
         except OSError:  # the caller has left
             connection.close()
         finally:
             self._connections.arriving -= 1
 
-    def _pause(self, reason: str) -> None:
+    def _pause(self, seconds: float, reason: str) -> None:
         """Leave callers in the kernel's queue for a moment."""
         self._loop.remove_reader(self._listening)
-        self._retry = self._loop.call_later(PAUSE_SECONDS, self._resume)
+        self._retry = self._loop.call_later(seconds, self._resume)
         self._connections.warn("no connection can be accepted (%s): callers wait", reason)

@@ -1,4 +1,4 @@
-"""Watch callers' connections: abort those that stall, and idle ones when there are too many.
+"""Watch callers' connections: abort those that stall, and strangers' and idle ones if they are too many.
 
 aiohttp has a time-out only for the pause between two requests. It would wait without end for a
 head that drips in or never begins, and for a caller who does not read the reply. So all connections
@@ -12,11 +12,14 @@ import heapq
 import logging
 import resource
 import sys
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, cast
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.api import CallerConnection
 from gateway.config import Config, Server
 
 log = logging.getLogger("gateway.connections")
@@ -25,12 +28,19 @@ SWEEP_SECONDS: Final = 1.0
 """The longest pause between two looks at all connections; their limits are many seconds."""
 OWN_FILES: Final = 96
 """Open files that are no connections: databases, listening sockets, connections being closed."""
-FILES_PER_CALLER: Final = 2
-"""A connection, and another one to the provider while a request is in flight."""
+IN_FLIGHT_SHARE: Final = 3 / 8
+"""The part of the open files that connections to providers may take, one per request in flight. As
+more are left for callers than can be served, one who comes too many is told so by a 503."""
+MIN_IN_FLIGHT: Final = 8
+"""Requests at a very low limit: fewer would be a gateway that refuses nearly everybody."""
 MIN_CONNECTIONS: Final = 16
 """Connections at a very low limit, so that an operator still gets through."""
 CLOSED_SHARE: Final = 16
-"""One connection in so many is closed at a time, because finding the idlest means scanning all."""
+"""One connection in so many is closed at a time, because finding them means scanning all."""
+STRANGERS_SHARE: Final = 4
+"""One connection in so many may be a stranger's before strangers are closed for others."""
+GRACE_SECONDS: Final = 0.1
+"""The time in which a new caller, whose request is on its way, shows who it is."""
 WARN_SECONDS: Final = 60.0
 """The pause between two warnings of one kind: a flood of callers must not flood the log."""
 
@@ -61,6 +71,7 @@ class ConnectionWatch:
 
     def go_by(self, config: Config) -> None:
         """Take other limits; the pause between two requests is that of new connections."""
+        self._max_connections = find_max_connections(config.server)
         self._header_seconds = config.server.header_seconds
         self._stall_seconds = config.server.stall_seconds
         # aiohttp has no public API for it.
@@ -102,7 +113,7 @@ class ConnectionWatch:
         return ("waiting", connection._next_keepalive_close_time)  # noqa: SLF001
 
     def make_room(self) -> int:
-        """Return how many connections may be accepted; close idle ones if it would be none."""
+        """Return how many connections may be accepted; close others if it would be none."""
         present = self._server._connections  # noqa: SLF001 - the public property copies them
         room = self._max_connections - self.arriving - len(present)
         if room > 0:
@@ -111,27 +122,44 @@ class ConnectionWatch:
         room += len(self._closing)
         if room > 0:
             return room
-        idlest = self._find_idlest(self._max_connections // CLOSED_SHARE + 1)
-        for connection in idlest:
+        closed = self._find_least(self._max_connections // CLOSED_SHARE + 1)
+        for connection in closed:
             assert connection.transport is not None
             connection.transport.abort()
-        self._closing += idlest
+        self._closing += closed
         self.warn(
-            "%d connections are as many as open files allow: idle ones are closed",
+            "%d connections are as many as open files allow: those without a key, then idle ones,"
+            " are closed",
             self._max_connections,
         )
-        return len(idlest)
+        return len(closed)
 
-    def _find_idlest(self, count: int) -> list[RequestHandler]:
-        """Find connections that wait for a request: those that never had one, then the oldest."""
-        now = asyncio.get_running_loop().time()
+    def _find_least(self, count: int) -> list[CallerConnection]:
+        """Find the connections to close: of strangers the oldest, whatever they do, else the idlest.
 
-        def sort_key(connection: RequestHandler) -> tuple[bool, float]:
-            since, _ = self._stalls.get(connection, (now, None))
-            return connection._request_count > 0, since  # noqa: SLF001
-
-        idle = filter(is_waiting, self._server.connections)
-        return heapq.nsmallest(count, idle, key=sort_key)
+        Strangers showed no key. A part of all connections is theirs, as whoever is new is one. None
+        are closed while all of these have only just come: in a moment they will have shown it.
+        """
+        strangers: list[CallerConnection] = []
+        idle: list[CallerConnection] = []
+        unread: list[CallerConnection] = []
+        for connection in cast("Iterable[CallerConnection]", self._server._connections):  # noqa: SLF001
+            transport, is_served = connection.transport, connection._request_in_progress  # noqa: SLF001
+            if transport is None or transport.is_closing():
+                continue
+            if not (connection.is_known or connection.was_known):
+                strangers.append(connection)
+            elif is_served and connection.is_known:
+                continue
+            elif transport.get_write_buffer_size():
+                unread.append(connection)
+            elif is_served or not connection.is_asked:
+                idle.append(connection)
+        if len(strangers) < self._max_connections // STRANGERS_SHARE and (idle or unread):
+            return heapq.nsmallest(count, idle or unread, key=_find_last_reply)
+        grace = asyncio.get_running_loop().time() - GRACE_SECONDS
+        old = [one for one in strangers if one.made <= grace or one.is_answered]
+        return heapq.nsmallest(count, old, key=lambda one: one.made)
 
     def warn(self, text: str, subject: object) -> None:
         """Log a warning, each text at most once a minute."""
@@ -157,16 +185,37 @@ class ConnectionWatch:
 def watch_connections(server: web.Server, settings: Server) -> ConnectionWatch:
     """Make the watch of a server, as its settings and the limit of open files say."""
     return ConnectionWatch(
-        server, settings.header_seconds, settings.stall_seconds, find_max_connections()
+        server, settings.header_seconds, settings.stall_seconds, find_max_connections(settings)
     )
 
 
-def find_max_connections() -> int:
-    """Return how many callers can be connected, each with a request to a provider."""
+def find_max_connections(settings: Server) -> int:
+    """Return how many callers can be connected, each request in flight with a provider."""
+    return max(_count_files() - settings.max_in_flight, MIN_CONNECTIONS)
+
+
+def fit_to_files(config: Config) -> Config:
+    """Lower `max_in_flight`, and an account's share of it, to what open files allow."""
+    most = max(int(_count_files() * IN_FLIGHT_SHARE), MIN_IN_FLIGHT)
+    asked, limits = config.server.max_in_flight, config.account_limits
+    if asked <= most:
+        return config
+    log.warning(
+        "open files allow %d requests in flight, not the %d of max_in_flight: raise their limit"
+        " (ulimit -n, LimitNOFILE=)",
+        most,
+        asked,
+    )
+    if limits.concurrency == max(asked // 2, 1):  # the default
+        limits = replace(limits, concurrency=max(most // 2, 1))
+    server = replace(config.server, max_in_flight=most)
+    return replace(config, server=server, account_limits=limits)
+
+
+def _count_files() -> int:
+    """Return the open files that are left for connections."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files == resource.RLIM_INFINITY:
-        return sys.maxsize
-    return max((files - OWN_FILES) // FILES_PER_CALLER, MIN_CONNECTIONS)
+    return (sys.maxsize if files == resource.RLIM_INFINITY else files) - OWN_FILES
 
 
 def is_waiting(connection: RequestHandler) -> bool:
@@ -177,6 +226,11 @@ def is_waiting(connection: RequestHandler) -> bool:
     if is_serving or transport is None or transport.is_closing():
         return False
     return transport.get_write_buffer_size() == 0
+
+
+def _find_last_reply(connection: RequestHandler) -> float:
+    """Return a time that is later the later a connection had its last reply."""
+    return connection._next_keepalive_close_time  # noqa: SLF001
 
 
 def has_unread_bytes(connection: RequestHandler) -> bool:

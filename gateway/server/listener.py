@@ -6,11 +6,9 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from aiohttp import web
 
 from gateway.addresses import join_address
 from gateway.config import Server
@@ -52,19 +50,22 @@ class Listener:
 
 
 async def bind(
-    server: web.Server,
+    connect: Callable[[], asyncio.BaseProtocol],
     connections: ConnectionWatch,
     settings: Server,
     passed: Sequence[socket.socket] = (),
 ) -> Listener:
-    """Bind the address, or take the passed sockets, without accepting yet. Raises CannotListen."""
+    """Bind the address, or take the passed sockets, without accepting yet.
+
+    `connect` makes the protocol of a connection. Raises CannotListen.
+    """
     sockets = passed or await _take_address(settings.host, settings.port)
     names = tuple(_name(one) for one in sockets)
     reachable = (name for name in names if not name.startswith("unix:"))
     # Fallback for UNIX sockets only: the proxy in front may well use the configured address.
     configured = f"{settings.host}:{settings.port}"
     return Listener(
-        tuple(Acceptor(one, server, connections) for one in sockets),
+        tuple(Acceptor(one, connections, connect) for one in sockets),
         tuple(name if name.startswith("unix:") else f"http://{name}" for name in names),
         next(reachable, configured),
         is_passed=bool(passed),

@@ -38,6 +38,7 @@ from gateway.config import (
     load_config,
 )
 from gateway.ledger import LedgerError, open_books
+from gateway.server.connections import fit_to_files
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.reload")
@@ -86,7 +87,7 @@ class Reloader:
         Raises ConfigError.
         """
         gateway = self.gateway
-        read = self.load(gateway.config.path, os.environ)
+        read = fit_to_files(self.load(gateway.config.path, os.environ))
         config, restart_for = keep_fixed(gateway.config, read)
         routes = make_routes(config, before=gateway.routes)
         return config, restart_for, partial(gateway.go_by, config, routes)

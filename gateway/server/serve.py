@@ -14,14 +14,14 @@ from typing import Final
 from aiohttp import http_parser, web, web_response
 
 from gateway.alerts import Watch, tell_at_once
-from gateway.api import SERVER, AccessLog, Gateway
+from gateway.api import SERVER, AccessLog, CallerConnection, Gateway
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
 from gateway.config import Config
 from gateway.exit_codes import ExitCode
 from gateway.ledger import Alert, Ledger, LedgerError, LedgerMismatch, open_ledger
 from gateway.server import systemd
-from gateway.server.connections import watch_connections
+from gateway.server.connections import fit_to_files, watch_connections
 from gateway.server.drain import (
     Drain,
     Signals,
@@ -67,7 +67,7 @@ def run(config: Config) -> int:
     ):
         _check_parser()
         try:
-            return runner.run(_serve(config, manager, writer))
+            return runner.run(_serve(fit_to_files(config), manager, writer))
         except LedgerMismatch as error:
             runner.run(_tell_mismatch(config, error))
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
@@ -110,7 +110,8 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         ending.push_async_callback(runner.cleanup)
         await ending.enter_async_context(metrics.serve(gateway))
         connections = watch_connections(server, config.server)
-        listener = await bind(server, connections, config.server, passed)
+        connect = partial(CallerConnection, gateway, server)
+        listener = await bind(connect, connections, config.server, passed)
         ending.callback(listener.close)
         _run(ending, "connection-watch", connections.run())
         _run(ending, "garbage", collect(lambda: not gateway.in_flight))

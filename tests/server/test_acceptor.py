@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import select
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Final
 
 import pytest
 
+from gateway.ledger import Terms
 from gateway.server import connections
-from gateway.server.connections import find_max_connections
 from tests.support import config, seed
 from tests.support.client import Call, request
 from tests.support.process import GatewayProcess, free_port
@@ -20,10 +21,11 @@ from tests.support.seed import Seed
 from tests.support.waiting import until
 
 OPEN_FILES: Final = 256
-MOST: Final = (OPEN_FILES - connections.OWN_FILES) // connections.FILES_PER_CALLER
+ROOM: Final = OPEN_FILES - connections.OWN_FILES
+IN_FLIGHT: Final = int(ROOM * connections.IN_FLIGHT_SHARE)
+MOST: Final = ROOM - IN_FLIGHT
 CROWD: Final = OPEN_FILES + 50
 FULL: Final = f"{MOST} connections are as many as open files allow"
-IN_USE: Final = "no connection can be accepted (all connections are in use)"
 EXHAUSTED: Final = "no connection can be accepted (Too many open files)"
 
 
@@ -34,27 +36,44 @@ def cramped(tmp_path: Path, places: config.Places) -> Iterator[GatewayProcess]:
     kinds = {"plain": config.Kind(("alpha",), 1)}
     text = config.write_config(places, port=gateway.port, kinds=kinds)
     gateway.config.write_text(text, encoding="utf-8")
-    seed.seed(gateway.database, (Seed("rich"),))
+    seed.seed(gateway.database, (Seed("rich", account=Terms(concurrency=0)),))
     gateway.start(open_files=OPEN_FILES)
     yield gateway
     gateway.stop()
 
 
 @contextlib.asynccontextmanager
-async def crowd(gateway: GatewayProcess, first_bytes: bytes = b"") -> AsyncIterator[None]:
-    """Open more connections than there may be, all of them idle."""
+async def crowd(
+    gateway: GatewayProcess, first_bytes: bytes = b""
+) -> AsyncIterator[list[socket.socket]]:
+    """Open more connections than there may be, none of which sends a whole request."""
+    opened: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         for _ in range(CROWD):
             one = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
             with contextlib.suppress(ConnectionError):
                 one.sendall(first_bytes)
-        yield
+            opened.append(one)
+        yield opened
 
 
-async def ask_health(call: Call) -> int:
-    await call.send(request("GET", "/healthz"))
+async def ask(call: Call, path: str = "/healthz", key: str = "") -> int:
+    await call.send(request("GET", path, {"x-api-key": key}))
     await call.read_head()
     return (await call.read_all()).status
+
+
+async def add_key(gateway: GatewayProcess) -> str:
+    key = (await gateway.run("key", "add", "rich", "--concurrency", "0")).out.strip()
+    gateway.canaries.append(key.encode())
+    return key
+
+
+def is_closed(one: socket.socket) -> bool:
+    """Return whether the gateway has closed it, without waiting."""
+    poll = select.poll()
+    poll.register(one, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 @pytest.mark.parametrize("first_bytes", [b"", b"POST /v1/chat/completions HTTP/1.1\r\nHost"])
@@ -67,27 +86,38 @@ async def test_idle_connections_give_way(cramped: GatewayProcess, first_bytes: b
     assert EXHAUSTED not in cramped.log
 
 
-async def test_connections_that_had_a_request_are_the_last_to_give_way(
-    cramped: GatewayProcess,
-) -> None:
-    async with cramped.connect() as call:
-        assert await ask_health(call) == 200
-        async with crowd(cramped):
-            await until(lambda: FULL in cramped.log, "the warning")
-            assert await ask_health(call) == 200
-
-
-async def test_callers_wait_while_all_connections_are_in_use(cramped: GatewayProcess) -> None:
+async def test_strangers_cost_nobody_with_a_key_a_connection(cramped: GatewayProcess) -> None:
+    """Not by bodies that never come whole, either: the console reads those of a sign-in."""
     headers = {"Content-Type": "application/json", "Expect": "100-continue"}
     head = request("POST", "/console/api/session", headers, b"{}")[:-2]
+    key = await add_key(cramped)
+    async with cramped.connect() as known:
+        assert await ask(known, "/v1/key", key) == 200
+        async with crowd(cramped, head) as strangers:
+            await until(lambda: FULL in cramped.log, "the warning")
+            assert await ask(known, "/v1/key", key) == 200
+            async with cramped.connect() as new:
+                assert await ask(new, "/v1/key", key) == 200
+            closed = [is_closed(one) for one in strangers]
+            assert closed == sorted(closed, reverse=True), "the oldest are closed first"
+            assert 0 < closed.count(True) < len(closed)
+
+
+async def test_who_comes_too_many_gets_a_503(cramped: GatewayProcess) -> None:
+    """Nobody waits in vain, and nobody who was let in is cut, though their bodies are slow."""
+    key = await add_key(cramped)
+    headers = {"Content-Type": "application/json", "Expect": "100-continue", "x-api-key": key}
+    head = request("POST", "/v1/chat/completions", headers, b"{}")[:-2]
     with contextlib.ExitStack() as stack:
-        for _ in range(MOST):
+        admitted = []
+        for _ in range(IN_FLIGHT):
             one = stack.enter_context(socket.create_connection(("127.0.0.1", cramped.port)))
             one.sendall(head)
             assert one.recv(1024).startswith(b"HTTP/1.1 100 ")
-        stack.enter_context(socket.create_connection(("127.0.0.1", cramped.port)))
-        await until(lambda: IN_USE in cramped.log, "the warning")
-    assert (await cramped.ask("GET", "/healthz")).status == 200
+            admitted.append(one)
+        async with crowd(cramped, head), cramped.connect() as call:
+            assert await ask(call, "/v1/key", key) == 503
+        assert not any(is_closed(one) for one in admitted)
 
 
 async def test_running_out_of_files_pauses_accepting(cramped: GatewayProcess) -> None:
@@ -100,13 +130,3 @@ async def test_running_out_of_files_pauses_accepting(cramped: GatewayProcess) ->
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         assert (await cramped.ask("GET", "/healthz")).status == 200
     assert cramped.log.count(EXHAUSTED) == 1
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"), [(256, 80), (1024, 464), (65_536, 32_720), (64, 16), (-1, 2**63 - 1)]
-)
-def test_each_caller_leaves_room_for_a_provider(
-    monkeypatch: pytest.MonkeyPatch, files: int, expected: int
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
-    assert find_max_connections() == expected

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import resource
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from gateway.server.connections import ConnectionWatch
+from gateway.server.connections import ConnectionWatch, find_max_connections, fit_to_files
 from tests.server.unit_files import SERVER
+from tests.support.settings import load
 
 HEADER_SECONDS = 10.0
 STALL_SECONDS = 4.0
@@ -38,6 +43,11 @@ class Connection:
     transport: Transport | None = field(default_factory=Transport)
     _request_in_progress: bool = False
     _next_keepalive_close_time: float = 0.0
+    made: float = 0.0
+    is_known: bool = True
+    was_known: bool = False
+    is_asked: bool = False
+    is_answered: bool = False
 
     @property
     def is_aborted(self) -> bool:
@@ -114,3 +124,75 @@ def test_all_are_aborted_at_the_end() -> None:
     connections = [Connection(), Connection(_request_in_progress=True)]
     watch(*connections).abort_all()
     assert all(one.is_aborted for one in connections)
+
+
+MOST = 16
+FRESH = math.inf
+STRANGER: dict[str, Any] = {"is_known": False}
+CLOSED: list[dict[str, Any]] = [
+    # of four strangers, whose share that is, the oldest
+    STRANGER | {"made": 1.0, "_request_in_progress": True},
+    STRANGER | {"made": 2.0},
+    # who idles, or is served what everybody may ask for
+    {"_next_keepalive_close_time": 1.0},
+    {"_next_keepalive_close_time": 2.0, "_request_in_progress": True, "is_known": False, "was_known": True},
+    # who does not read the rest of a reply
+    {"transport": Transport(unread=1), "_next_keepalive_close_time": 1.0},
+    {"transport": Transport(unread=1), "_next_keepalive_close_time": 2.0},
+    # the other strangers
+    STRANGER | {"made": 3.0, "is_asked": True},
+    STRANGER | {"made": FRESH, "is_answered": True},
+]  # fmt: skip
+SPARED: list[dict[str, Any]] = [
+    STRANGER | {"made": FRESH, "is_asked": True},
+    {"is_asked": True},
+    {"is_known": False, "was_known": True, "is_asked": True},
+    *[{"_request_in_progress": True, "transport": Transport(unread=5)}] * 5,
+]
+
+
+async def test_connections_are_closed_in_order_and_some_never() -> None:
+    spared, closed = ([Connection(**one) for one in states] for states in (SPARED, CLOSED))
+    server = SimpleNamespace(_connections=[*reversed(closed), *spared])
+    watching = ConnectionWatch(cast("Any", server), HEADER_SECONDS, STALL_SECONDS, MOST)
+    while closed:
+        assert watching.make_room() == len(closed[:2])
+        assert [one.is_aborted for one in closed] == [True] * 2 + [False] * len(closed[2:])
+        gone, closed = closed[:2], closed[2:]
+        server._connections = [one for one in server._connections if one not in gone]
+        server._connections += [Connection(_request_in_progress=True) for _ in gone]
+    assert watching.make_room() == 0
+    assert not any(one.is_aborted for one in spared)
+
+
+@pytest.mark.parametrize(
+    ("files", "asked", "expected"),
+    [
+        (256, 1000, (60, 100)),
+        (1024, 1000, (348, 580)),
+        (1024, 100, (100, 828)),
+        (65_536, 1000, (1000, 64_440)),
+        (64, 1000, (8, 16)),
+        (-1, 1000, (1000, sys.maxsize - 1096)),
+    ],
+)
+def test_more_callers_may_be_connected_than_served(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    files: int,
+    asked: int,
+    expected: tuple[int, int],
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    config = fit_to_files(load(tmp_path, f"[server]\nmax_in_flight = {asked}"))
+    in_flight, _ = expected
+    assert (config.server.max_in_flight, find_max_connections(config.server)) == expected
+    assert config.account_limits.concurrency == in_flight // 2
+
+
+def test_an_accounts_own_share_is_the_operators_to_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    config = fit_to_files(load(tmp_path, "[limits]\naccount_in_flight = 7"))
+    assert config.account_limits.concurrency == 7
