@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet runs a cell that begins with one of these."""
+_SIGNS: Final = "=+\\-@"
+_WIDE: Final = "\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u207c\u207a\u207b\u208c\u208a\u208b\ufb29\u2212"
+"""The same signs in other widths and heights: East Asian editions read some as the plain ones."""
+_FORMULA: Final = re.compile(rf"[\t\r\n]|\s*[{_SIGNS}{_WIDE}]")
+"""The beginning of a cell that a spreadsheet runs."""
+_BEHIND: Final = re.compile(rf"[;|][\s\"]*(?=[{_SIGNS}{_WIDE}])")
+"""What ends a cell elsewhere, before a formula: where the decimal sign is a comma, cells end at a
+semicolon, and quotes do not keep a text together."""
 
 
 class Figure(str):
@@ -32,9 +39,10 @@ def csv_lines(rows: Iterable[Sequence[str | int | None]]) -> str:
 
 
 def _guard(cell: str) -> str:
-    if cell.startswith(_FORMULA_STARTS) and not isinstance(cell, Figure):
-        return printable(f"'{cell}")
-    return printable(cell)
+    if isinstance(cell, Figure):
+        return cell
+    mark = "'" if _FORMULA.match(cell) else ""
+    return printable(mark + _BEHIND.sub(r"\g<0>'", cell))
 
 
 def printable(cell: str) -> str:
