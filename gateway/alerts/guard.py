@@ -6,7 +6,8 @@ time gains nothing.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,8 +15,12 @@ from gateway.config import check_webhook
 
 MAX_URL_CHARS: Final = 500
 """Characters of a holder's address: it has to fit into a line or two of the console."""
-_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-"""IPv6 addresses that a NAT64 maps to any IPv4 address: the last 32 bits (RFC 6052)."""
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+"""All that is assigned of IPv6. Outside are networks' own prefixes, such as those of a NAT64."""
+_NEVER: Final = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
+"""Networks for protocols, of relays (6to4), and of documents: Python's versions differ on them."""
+_ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
+"""The third quarter of an IPv6 address whose last one is an IPv4 address (RFC 5214)."""
 
 
 class Forbidden(OSError):
@@ -52,15 +57,21 @@ def require_public(host: object) -> None:
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Return whether anybody could reach it; an IPv6 address that carries an IPv4 one is judged by that."""
+    if any(address in network for network in _NEVER):
+        return False
     if isinstance(address, IPv6Address):
-        teredo = address.teredo
-        inner = address.ipv4_mapped or address.sixtofour or (teredo and teredo[1])
-        if inner is None and address in _TRANSLATED:
-            inner = IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None and not is_public(inner):
-            return False
-        if inner is not None and address.ipv4_mapped is not None:
-            return True
-        if address.is_site_local:  # fec0::/10, the private addresses of old networks
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if not all(map(is_public, _find_carried(address))) or address not in _GLOBAL_UNICAST:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _find_carried(address: IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the IPv4 addresses that a tunnel would go to."""
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
+        yield IPv4Address(int(address) & 0xFFFFFFFF)

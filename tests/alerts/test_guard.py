@@ -14,6 +14,10 @@ INSIDE = [
     "::", "::1", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1", "fec0::1",
     "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
     "2002:7f00:1::", "2002:a00:1::",
+    "192.0.0.1", "192.0.0.9", "192.0.0.170", "192.88.99.1", "3fff::1", "3fff:fff::1", "5f00::1",
+    "::ffff:192.0.0.9", "::ffff:192.88.99.1", "::192.0.0.9", "2002:c000:9::1", "2002:c058:6301::1",
+    "64:ff9b::c000:9", "64:ff9b:1::7f00:1", "2001:0:808:808::3fff:fff6", "2001:0:7f00:1::f7f7:f7f7",
+    "2606:4700::5efe:a00:1", "2606:4700::200:5efe:c000:9", "::ffff:0:7f00:1",
 ]  # fmt: skip
 
 
@@ -27,7 +31,10 @@ def test_what_is_inside_is_refused(address: str) -> None:
         check_holder_url(f"https://{host}/hook", any_address=False)
 
 
-@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "address",
+    ["1.1.1.1", "8.8.8.8", "192.0.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "2002:808:808::1"],
+)
 def test_what_is_public_is_allowed(address: str) -> None:
     require_public(address)
 
