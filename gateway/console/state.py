@@ -14,6 +14,7 @@ from gateway.console.fields import Fields, Query
 from gateway.console.origin import read_local
 from gateway.console.password_hashing import PasswordHasher
 from gateway.console.process_state import ProcessState
+from gateway.console.refusals import not_for_token
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
 from gateway.ledger import AccountView, Actor, Books, SessionView, TokenRole, TokenView
 
@@ -122,6 +123,14 @@ class ConsoleRequest:
     def segment(self, name: str) -> str:
         """Return a variable part of the path, decoded."""
         return self.http.match_info[name]
+
+    def refuse_operators(self, account: AccountView) -> None:
+        """Raise ConsoleError if a token that serves holders would change an operator's account."""
+        if self.token is not None and self.token.terms.role not in OPERATORS and account.operator:
+            raise not_for_token(
+                f"This token has the role {self.token.terms.role}, which may not do this to the"
+                " account of an operator."
+            )
 
     async def run(self, function: Callable[[Books], T]) -> T:
         """Run `function` in the books' thread, as the account that is signed in or the token."""

@@ -35,7 +35,9 @@ def add_own(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def add_to_account(books: Books, request: ConsoleRequest) -> Answer:
-    return _add(books, _read_account(books, request), request.fields)
+    name = _read_account(books, request)
+    request.refuse_operators(books.accounts.read(name))
+    return _add(books, name, request.fields)
 
 
 def edit_budget(books: Books, request: ConsoleRequest) -> Answer:

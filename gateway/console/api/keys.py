@@ -59,7 +59,9 @@ def add_key(books: Books, request: ConsoleRequest) -> Answer:
 
 def add_account_key(books: Books, request: ConsoleRequest) -> Answer:
     """Add a key to any account, as shops do for their customers."""
-    return _add_key(books, request, read_id(request.segment("id"), "account"))
+    account_id = read_id(request.segment("id"), "account")
+    request.refuse_operators(books.accounts.read(books.accounts.find_name(account_id)))
+    return _add_key(books, request, account_id)
 
 
 def refuse_again(answer: Answer) -> Answer:
@@ -114,6 +116,8 @@ def revoke_key(books: Books, request: ConsoleRequest) -> Answer:
     request.fields.done()
     is_any = request.token is not None or request.account.operator
     owner = None if is_any else request.account.id
+    key = books.keys.read(request.segment("id"), account_id=owner)
+    request.refuse_operators(books.accounts.read(key.account))
     key = books.keys.revoke(request.segment("id"), account_id=owner)
     return Answer(_describer(books, books.accounts.find_id(key.account))(key))
 

@@ -20,6 +20,7 @@ from tests.console.kit import (
 from tests.console.session import execute
 
 TOKENS: Final = f"{API}/tokens"
+BUDGET: Final = {"name": "team", "amount": "5", "period": "month"}
 
 
 @pytest.fixture
@@ -134,3 +135,22 @@ async def test_an_operator_adds_a_key_to_any_account(console: Console) -> None:
         assert reply.refusal == (404, "not_found", None)
         usage = await console.get(f"{API}/accounts/{wrong}/usage", as_=OPERATOR)
         assert usage.refusal == (404, "not_found", None)
+
+
+async def test_a_shop_serves_holders_alone(console: Console) -> None:
+    """A key of an operator's account would be paid by it; an operator's token may make one."""
+    operator = console.account_id(OPERATOR)
+    shop, full = [
+        {"Authorization": f"Bearer {(await make(console, role, role))['secret']}"}
+        for role in ("accounts", "operator")
+    ]
+    paths = {f"{API}/accounts/{operator}/keys": {}, f"{API}/accounts/{operator}/budgets": BUDGET}
+    key = (await console.post(f"{API}/keys", {}, as_=OPERATOR)).json["key"]
+    for path, body in {**paths, f"{API}/keys/{key['id']}/revoke": None}.items():
+        refused = await console.post(path, body, as_=None, key="1", headers=shop)
+        assert refused.refusal == (403, "token_not_allowed", None)
+        allowed = await console.post(path, body, as_=None, key="2", headers=full)
+        assert allowed.status in {200, 201}
+    account = {"name": "boss", "operator": True}
+    refused = await console.post(f"{API}/accounts", account, as_=None, key="3", headers=shop)
+    assert refused.refusal == (403, "token_not_allowed", None)
