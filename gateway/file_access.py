@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import shlex
@@ -79,3 +80,11 @@ def name_user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"#{uid}"
+
+
+def name_group(gid: int) -> str:
+    """Return a group's name, or the number of one without a name."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return f"#{gid}"

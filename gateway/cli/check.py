@@ -12,7 +12,16 @@ from gateway.cli.command import Command
 from gateway.cli.keys import limits_of
 from gateway.cli.output import Column, render_fields, render_table
 from gateway.cli.verbs import JSON, flag, verb
-from gateway.config import Config, Limits, Model, Provider, Server, load_config, quote_key
+from gateway.config import (
+    Config,
+    Limits,
+    Model,
+    Provider,
+    Server,
+    load_config,
+    quote_key,
+    warn_of_literals,
+)
 from gateway.exit_codes import ExitCode
 from gateway.ledger import LedgerError, Terms, check_ledger
 from gateway.money import (
@@ -79,6 +88,8 @@ def check(command: Command, *, live: bool) -> int:
         command.say(warning)
     if exposure := warn_of_exposure(command.config.server):
         command.say(exposure)
+    if readable := warn_of_literals(command.config.path, command.config.literals):
+        command.say(f"Warning: {readable}")
     unusable = [one.provider for one in findings if not one.is_usable]
     if unusable:
         command.say(f"Not usable as they are set: {', '.join(unusable)}.")

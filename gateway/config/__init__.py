@@ -38,6 +38,7 @@ from gateway.config.records import Reload as Reload
 from gateway.config.records import Route as Route
 from gateway.config.records import Server as Server
 from gateway.config.records import Storage as Storage
+from gateway.config.secrets import warn_of_literals as warn_of_literals
 from gateway.config.settings import SETTINGS as SETTINGS
 from gateway.config.values import Network as Network
 from gateway.config.values import check_webhook as check_webhook

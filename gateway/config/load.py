@@ -26,7 +26,7 @@ from gateway.config.records import (
     Server,
     Storage,
 )
-from gateway.config.secrets import resolve_secret
+from gateway.config.secrets import find_literals, resolve_secret
 from gateway.config.settings import SETTINGS
 from gateway.config.storage import read_storage
 from gateway.config.values import check_model_id
@@ -96,7 +96,7 @@ def _read_config(
     problems.raise_all()
     assert storage is not None
     config = _make_config(path, storage, root, providers, models)
-    return dataclasses.replace(config, alerts=alerts)
+    return dataclasses.replace(config, alerts=alerts, literals=tuple(find_literals(raw)))
 
 
 def _make_config(

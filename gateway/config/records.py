@@ -198,6 +198,8 @@ class Config:
     alerts: Alerts
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
+    literals: tuple[str, ...] = field(default=(), compare=False)
+    """The settings whose secrets are written out in the file."""
 
     def models_of(self, provider: Provider) -> list[str]:
         """Return the ids of the models that have a route to the provider."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-from gateway.file_access import READ, find_obstacle
+from gateway.config.reader import looks_secret, quote_key
+from gateway.file_access import READ, find_obstacle, name_group
 
 _SECRET = re.compile(r"[\x21-\x7e]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLACE = re.compile(r"(env|file):.")
+_SECRET_HEADER = re.compile(r"auth|cookie|credential|key|password|secret|token", re.IGNORECASE)
 _VARIABLE_USE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
@@ -79,3 +87,67 @@ def _check_secret(secret: str, holder: str) -> str:
     if not _SECRET.fullmatch(secret):
         raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")
     return secret
+
+
+def find_literals(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the name of each setting whose secret is written out in the file, which was checked."""
+    if _has_password(raw.get("storage", {}).get("url")):
+        yield "[storage] url"
+    alerts = raw.get("alerts", {})
+    if _is_literal(hook := alerts.get("webhook")) and (urlsplit(hook).query or looks_secret(hook)):
+        yield "[alerts] webhook"  # many such addresses are the secret
+    if _is_literal(alerts.get("webhook_secret")):
+        yield "[alerts] webhook_secret"
+    if any(map(looks_secret, alerts.get("command", ()))):
+        yield "[alerts] command"
+    for name, provider in raw.get("providers", {}).items():
+        place, keys = f"[providers.{quote_key(name)}]", provider.get("api_key")
+        if any(map(_is_literal, keys if isinstance(keys, list) else [keys])):
+            yield f"{place} api_key"
+        if _has_password(provider.get("proxy")):
+            yield f"{place} proxy"
+        for header, value in provider.get("headers", {}).items():
+            if _SECRET_HEADER.search(header) or looks_secret(value):
+                yield f"{place} headers"
+                break
+
+
+def _has_password(value: str | None) -> bool:
+    """Return whether an address is written out, with a password in it."""
+    if value is None or not _is_literal(value):
+        return False
+    parts = urlsplit(value)
+    return parts.password is not None or "password=" in parts.query
+
+
+def _is_literal(value: str | None) -> bool:
+    return value is not None and not _PLACE.match(value)
+
+
+def warn_of_literals(path: Path, literals: Sequence[str]) -> str | None:
+    """Return a warning if others may read the file and secrets are written out in it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if not literals or not (readers := _find_readers(found)):
+        return None
+    who, mode = readers
+    return (
+        f"{path} can be read by {who}, and has secrets written out: {', '.join(literals)}. Type"
+        f" `chmod {mode} {shlex.quote(str(path))}`; keys and addresses can also be env:NAME or"
+        " file:PATH."
+    )
+
+
+def _find_readers(found: os.stat_result) -> tuple[str, str] | None:
+    """Return who else may read a file, and the mode that ends it.
+
+    A group counts only for a file of the user who runs this: a service without a home of its own
+    reads the file of another user by its group.
+    """
+    if found.st_mode & stat.S_IROTH:
+        return "everybody on this machine", "o="
+    if found.st_mode & stat.S_IRGRP and found.st_uid == os.geteuid() != 0:
+        return f"the group {name_group(found.st_gid)}", "go="
+    return None

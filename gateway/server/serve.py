@@ -17,7 +17,7 @@ from gateway.alerts import Watch, tell_at_once
 from gateway.api import SERVER, AccessLog, CallerConnection, Gateway
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
-from gateway.config import Config
+from gateway.config import Config, warn_of_literals
 from gateway.exit_codes import ExitCode
 from gateway.ledger import Alert, Ledger, LedgerError, LedgerMismatch, open_ledger
 from gateway.server import systemd
@@ -220,11 +220,16 @@ async def _start_first(config: Config, ledger: Ledger, address: str) -> None:
 
 
 def _announce(manager: systemd.Manager, listener: Listener, config: Config, *states: str) -> None:
-    """Log providers that are off, the addresses and the number of models; tell systemd the last."""
+    """Log providers that are off, secrets in reach of others, addresses and number of models.
+
+    The last line is told to systemd, too.
+    """
     for provider in config.providers.values():
         if provider.off is not None:
             models = ", ".join(config.models_of(provider))
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
+    if readable := warn_of_literals(config.path, config.literals):
+        log.warning("%s", readable)
     count = len(config.active_models())
     line = f"listening on {', '.join(listener.names)}, models: {count}"
     log.info("%s", line)

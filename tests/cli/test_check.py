@@ -55,6 +55,7 @@ price = {{ input = 0.000000001, output = 1 }}
 def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     cli = make_cli(tmp_path, capsys)
     cli.config.write_text(CONFIG, encoding="utf-8")
+    cli.config.chmod(0o600)
     return cli
 
 
@@ -278,3 +279,14 @@ def test_an_address_in_use_is_told_unless_by_a_gateway_of_this_database(cli: Cli
         lock = take_lock(cli.database)
         assert cli.run("check").code == 0
         os.close(lock)
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [(0o604, True), (0o644, True), (0o600, False)])
+def test_secrets_that_others_can_read_are_told(cli: Cli, mode: int, *, is_told: bool) -> None:
+    cli.config.chmod(mode)
+    told = cli.done("check").err
+    assert (f"Warning: {cli.config} can be read by everybody on this machine" in told) is is_told
+    assert (
+        "written out: [providers.second] api_key, [providers.second] headers. " in told
+    ) is is_told
+    assert CANARY not in told

@@ -21,7 +21,7 @@ from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
 from gateway.server.systemd import BadSocket
 from gateway.server.units import GRACE_SECONDS
-from tests.support.settings import load
+from tests.support.settings import OPENAI, load
 from tests.support.stand_in import URL
 
 CONFIG = """
@@ -162,6 +162,18 @@ def test_providers_that_are_off_are_named_with_their_models(
     assert off.startswith("provider vendor is off: ")
     assert off.endswith("(large)")
     assert listening == told
+
+
+def test_secrets_that_others_can_read_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = Listener((), ("http://127.0.0.1:1",), "127.0.0.1:1", is_passed=False)
+    config = load(tmp_path, f'{OPENAI}api_key = "word"')
+    for mode in (0o600, 0o644):
+        config.path.chmod(mode)
+        serve._announce(cast("Any", Ear()), listener, config)
+    (warned,) = caplog.messages
+    assert "written out: [providers.openai] api_key. Type `chmod o= " in warned
 
 
 def test_systemd_waits_on_while_a_start_goes_on() -> None:
