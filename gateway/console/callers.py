@@ -2,7 +2,8 @@
 
 A proxy's word is a header. It counts only if the connection comes from a trusted proxy over TCP, not
 if X-Forwarded-For names one; from anywhere else it is as if it were not there. Where it counts it
-decides alone, also against a cookie.
+decides alone, also against a cookie. Any program on the proxy's machine can send it, browsers too: so
+it must not come from a page of another name, which the request's Host tells.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from gateway.admin import checks, signin, tokens
 from gateway.api import Call
 from gateway.config import Config
 from gateway.console.browser import read_session_token
-from gateway.console.origin import describe_device, is_trusted
+from gateway.console.origin import describe_device, find_own_origins, is_own_host, is_trusted
 from gateway.console.refusals import ConsoleError, invalid_token
-from gateway.console.state import Caller, ConsoleState
+from gateway.console.state import Caller, ConsoleState, find_local
 from gateway.console.throttle import network_of
 from gateway.ledger import SCRIPT_PREFIX, Actor, FailedBy, SessionView, TokenView
 
@@ -58,6 +59,17 @@ def read_identity(http: web.Request, config: Config) -> str | None:
     return name
 
 
+def _require_own_host(http: web.Request, config: Config) -> None:
+    """Refuse a proxy's word in a request for another name than ours. Raises ConsoleError."""
+    if not is_own_host(http.headers, find_own_origins(config.server, find_local(http))):
+        raise ConsoleError(
+            403,
+            "cross_site",
+            "This request was sent to another name than the console's. Open the console at the address"
+            " that public_url names in gateway.toml. The proxy must pass on the Host header as it is.",
+        )
+
+
 async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> Caller:
     """Return who sends the request; None is nobody. Raises ConsoleError."""
     config = call.gateway.config
@@ -73,6 +85,7 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
             )
         return await _find_token(secrets.pop(), call, console)
     if identity is not None:
+        _require_own_host(http, config)
         return await _find_named(identity, http, call, console)
     if cookie is None:
         return None

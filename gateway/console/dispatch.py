@@ -119,8 +119,8 @@ async def _serve(
     if gateway.draining:
         raise unavailable(RESTARTING)
     is_change = http.method not in _SAFE
-    if is_change and not read_tokens(http):  # a browser sends no token by itself
-        _check_origin(http, gateway)
+    if not read_tokens(http):  # a browser sends no token by itself
+        _check_origin(http, gateway, is_change=is_change)
     request = await _admit(http, call, route, console)
     if is_change and route.role != "none":
         _limit_changes(request)
@@ -150,9 +150,9 @@ def _limit_changes(request: ConsoleRequest) -> None:
         )
 
 
-def _check_origin(http: web.Request, gateway: Gateway) -> None:
+def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
     own = origin.find_own_origins(gateway.config.server, find_local(http))
-    if not origin.is_same_site(http.headers, own):
+    if not origin.is_same_site(http.headers, own, is_change=is_change):
         raise ConsoleError(
             403,
             "cross_site",

@@ -1,6 +1,7 @@
 """Find where a request comes from: this site or another, which address, which device. No I/O.
 
-The Host header is not used, as anybody can set it.
+The Host header proves nothing, as anybody can set it. It can only speak against a request: a browser
+sends the name that its page has, also if somebody made that name lead to this machine.
 """
 
 from __future__ import annotations
@@ -48,17 +49,32 @@ _PRODUCT = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,29}")
 UNKNOWN_DEVICE: Final = "Unknown device"
 
 
-def is_same_site(headers: Mapping[str, str], own_origins: Collection[str]) -> bool:
+def is_same_site(
+    headers: Mapping[str, str], own_origins: Collection[str], *, is_change: bool = True
+) -> bool:
     """Return whether the console's own page sent the request, or a client that is no browser.
 
-    Browsers send one of the two headers with every unsafe request. A script sends neither; there
-    a foreign site cannot misuse the user's cookie.
+    Browsers send one of the two headers with every change. A script sends neither; there a foreign
+    site cannot misuse the user's cookie. Behind a tunnel the page has an origin that is not known
+    here: it equals the Host header, and for a change the browser has to say that it is the same.
     """
-    site = headers.get("Sec-Fetch-Site")
-    if site is not None:
-        return site in _OWN_SITES
+    site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+    if is_change and site is not None and site not in _OWN_SITES:
+        return False
+    if origin is None or origin in own_origins:
+        return True
+    is_told = site is not None or not is_change
+    return is_told and origin.partition("://")[2] == (headers.get("Host") or None)
+
+
+def is_own_host(headers: Mapping[str, str], own_origins: Collection[str]) -> bool:
+    """Return whether the request names this site, and no other one, as its target and its origin.
+
+    A page of another name that was made to lead to this machine may send any header but these.
+    """
+    own_hosts = {one.partition("://")[2] for one in own_origins}
     origin = headers.get("Origin")
-    return origin is None or origin in own_origins
+    return headers.get("Host", "").lower() in own_hosts and (origin is None or origin in own_origins)
 
 
 def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset[str]:

@@ -17,7 +17,7 @@ from gateway.console.state import Route
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.ledger import TokenRole, TokenTerms
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
-from tests.console.session import PASSWORD, execute, seed_passwords, sign_in
+from tests.console.session import PASSWORD, PUBLIC, execute, seed_passwords, sign_in
 from tests.console.test_dispatch import every_route, fill, on_one_loop
 
 HEADER: Final = "Remote-User"
@@ -265,13 +265,50 @@ async def test_a_name_must_be_one_account_s(
     behind: Console, names: tuple[str, ...], refusal: str
 ) -> None:
     lines = "".join(f"{HEADER}: {name}\r\n" for name in names)
-    head = f"GET {API}/session HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n"
+    head = f"GET {API}/session HTTP/1.1\r\nHost: localhost:{behind.port}\r\nConnection: close\r\n{lines}\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", behind.port, local_addr=(PROXY, 0))
     writer.write(head.encode("utf-8", "surrogateescape"))
     reply = await reader.read()
     writer.close()
     await writer.wait_closed()
     assert f'"code":"{refusal}"'.encode() in reply
+
+
+@on_one_loop
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_page_of_another_name_has_no_use_for_the_header(
+    behind: Console, method: str
+) -> None:
+    """Its name was made to lead here: Host and Origin are what no page can choose."""
+    own = f"127.0.0.1:{behind.port}"
+    body = None if method == "GET" else {"name": "Mallory", "operator": True}
+    for host, origin, status in (
+        ("evil.example", "http://evil.example", 403),
+        ("evil.example", None, 403),
+        (own, "http://evil.example", 403),
+        ("evil.example", f"http://{own}", 403),
+        (own, f"http://{own}", {"GET": 200, "POST": 201}[method]),
+    ):
+        sent = {HEADER: OPERATOR, "Host": host, "Sec-Fetch-Site": "same-origin"}
+        if origin is not None:
+            sent["Origin"] = origin
+        reply = await behind.ask(method, f"{API}/accounts", body, key="once", headers=sent)
+        assert reply.status == status
+        if status == 403:
+            assert reply.refusal == (403, "cross_site", None)
+
+
+async def test_behind_the_public_address_no_other_name_is_ours(tmp_path: Path) -> None:
+    async with open_console(tmp_path, server=f"{PUBLIC}\n{SETTINGS}") as console:
+        connector = aiohttp.TCPConnector(local_addr=(PROXY, 0))
+        async with aiohttp.ClientSession(connector=connector) as client:
+            proxied = replace(console, web=client)
+            for host, answer in (
+                ("llm.example.com", OPERATOR),
+                (f"127.0.0.1:{console.port}", 403),
+                ("localhost", 403),
+            ):
+                assert await who(proxied, Host=host, Remote_User=OPERATOR) == answer
 
 
 @on_one_loop

@@ -15,6 +15,7 @@ from gateway.console.origin import (
     describe_device,
     find_address,
     find_own_origins,
+    is_own_host,
     is_same_site,
     is_trusted,
     read_local,
@@ -52,12 +53,52 @@ def server(tmp_path: Path) -> Server:
         ({"Origin": "https://evil.example", "Host": "evil.example"}, False),
         ({"Origin": "null"}, False),
         ({"Origin": ""}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://evil.example"}, False),
+        ({"Sec-Fetch-Site": "none", "Origin": "http://evil.example", "Host": "x"}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "null", "Host": ""}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "null", "Host": "null"}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://box:9", "Host": "box:9"}, True),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "http://box:9", "Host": "box:9"}, False),
     ],
 )
 def test_only_the_own_page_and_scripts_may_change(
     headers: dict[str, str], *, expected: bool
 ) -> None:
     assert is_same_site(headers, OWN) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, True),
+        ({"Origin": "http://evil.example"}, False),
+        ({"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}, False),
+        ({"Origin": "http://box:9", "Host": "box:9"}, True),
+    ],
+)
+def test_a_link_from_elsewhere_may_be_followed(headers: dict[str, str], *, expected: bool) -> None:
+    """It changes nothing. A request with an origin is a script's of another page."""
+    assert is_same_site(headers, OWN, is_change=False) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Host": "llm.example.com"}, True),
+        ({"Host": "LLM.example.com"}, True),
+        ({"Host": "llm.example.com", "Origin": "https://llm.example.com"}, True),
+        ({"Host": "llm.example.com", "Origin": "http://llm.example.com"}, False),
+        ({"Host": "llm.example.com", "Origin": "http://evil.example"}, False),
+        ({"Host": "llm.example.com", "Origin": ""}, False),
+        ({"Host": "llm.example.com:8080"}, False),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, False),
+        ({"Host": "evil.example", "Origin": "https://llm.example.com"}, False),
+        ({"Host": ""}, False),
+        ({}, False),
+    ],
+)
+def test_a_request_names_the_site_it_is_for(headers: dict[str, str], *, expected: bool) -> None:
+    assert is_own_host(headers, OWN) is expected
 
 
 def test_the_public_url_is_the_one_origin(server: Server) -> None:
