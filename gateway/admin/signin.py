@@ -128,8 +128,8 @@ def open_session_by_password(
     return None if view is None else NewSession(view, token)
 
 
-def open_session_by_header(books: Books, account: str, visitor: Visitor) -> SessionView | None:
-    """Return the session of somebody whom a trusted proxy names; None for an unknown name.
+def open_session_by_header(books: Books, account: str, visitor: Visitor) -> SessionView:
+    """Return the session of somebody whom a trusted proxy names. Raises NotFound.
 
     Its token is given to nobody: the proxy names the account with each request.
     """

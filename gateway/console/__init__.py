@@ -12,7 +12,8 @@
     password_hashing    computes password hashes in worker threads
     throttle            rate limits for sign-ins and other things that can be guessed
     origin              where a request comes from: site, address, device
-    browser             security headers and the session cookie
+    browser             security headers and cookies
+    devices             cookies of browsers that have signed in before
     views  csv_stream   accounts and lists as JSON and CSV
     process_state       failures, event loop lag and the last audit of this process
     pages  static/      the page's files

@@ -8,6 +8,7 @@ it must not come from a page of another name, which the request's Host tells.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -17,10 +18,10 @@ from gateway.api import Call
 from gateway.config import Config
 from gateway.console.browser import read_session_token
 from gateway.console.origin import describe_device, find_own_origins, is_own_host, is_trusted
-from gateway.console.refusals import ConsoleError, invalid_token
+from gateway.console.refusals import ConsoleError, invalid_token, too_many_changes
 from gateway.console.state import Caller, ConsoleState, find_local
 from gateway.console.throttle import network_of
-from gateway.ledger import SCRIPT_PREFIX, Actor, FailedBy, SessionView, TokenView
+from gateway.ledger import SCRIPT_PREFIX, Actor, FailedBy, NotFound, SessionView, TokenView
 
 _ENDED: Final = {
     "expired": "This token has expired. Ask the operator of this gateway for a new one.",
@@ -119,20 +120,26 @@ async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenVi
 async def _find_named(
     name: str, http: web.Request, call: Call, console: ConsoleState
 ) -> SessionView:
-    device = describe_device(http.headers.get(hdrs.USER_AGENT, ""))
-    visitor = signin.Visitor(device, call.console["address"])
-    session = await console.books_thread.run(
-        _nobody(call), lambda books: signin.open_session_by_header(books, name, visitor)
-    )
-    if session is None:
+    """Return the session of an account and an address; opening one counts as a change."""
+    run = partial(console.books_thread.run, _nobody(call))
+    address = call.console["address"]
+    session = await run(lambda books: books.signins.find_by_header(name, address))
+    if session is not None:
+        return session
+    try:
+        account_id = await run(lambda books: books.accounts.find_id(name))
+    except NotFound as error:
         await _note_failure(call, console, "identity header")
         raise ConsoleError(
             403,
             "identity_unknown",
             f"The proxy in front of this gateway signed you in as '{name}', but no account has this"
             " name. Ask the operator of the gateway to add it.",
-        )
-    return session
+        ) from error
+    if wait_seconds := console.changes.take(account_id):
+        raise too_many_changes(wait_seconds)
+    visitor = signin.Visitor(describe_device(http.headers.get(hdrs.USER_AGENT, "")), address)
+    return await run(lambda books: signin.open_session_by_header(books, name, visitor))
 
 
 async def _note_failure(call: Call, console: ConsoleState, how: FailedBy) -> None:

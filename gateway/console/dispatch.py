@@ -15,7 +15,7 @@ from aiohttp import hdrs, web
 
 from gateway.api import Call, Gateway, Handler, note_known
 from gateway.console import origin
-from gateway.console.browser import API_HEADERS, write_session_cookie
+from gateway.console.browser import API_HEADERS, write_device_cookie, write_session_cookie
 from gateway.console.callers import find_caller, read_tokens
 from gateway.console.refusals import (
     ConsoleError,
@@ -25,6 +25,7 @@ from gateway.console.refusals import (
     not_signed_in,
     phrase,
     signed_in_by_proxy,
+    too_many_changes,
     unavailable,
 )
 from gateway.console.state import Answer, Caller, ConsoleRequest, ConsoleState, Route, find_local
@@ -142,12 +143,7 @@ def _limit_changes(request: ConsoleRequest) -> None:
     else:
         wait_seconds = console.changes.take(request.account.id)
     if wait_seconds:
-        raise ConsoleError(
-            429,
-            "too_many_tries",
-            f"You made too many changes within an hour. Wait {wait_seconds} seconds, then try again.",
-            retry_after_seconds=wait_seconds,
-        )
+        raise too_many_changes(wait_seconds)
 
 
 def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
@@ -238,6 +234,8 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     response.headers.update(answer.headers)
     if answer.session_token is not None or answer.ends_session:
         write_session_cookie(response, answer.session_token, gateway.config.server)
+    if answer.device is not None:
+        write_device_cookie(response, answer.device, gateway.config.server)
     return response
 
 

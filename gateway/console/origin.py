@@ -74,7 +74,9 @@ def is_own_host(headers: Mapping[str, str], own_origins: Collection[str]) -> boo
     """
     own_hosts = {one.partition("://")[2] for one in own_origins}
     origin = headers.get("Origin")
-    return headers.get("Host", "").lower() in own_hosts and (origin is None or origin in own_origins)
+    return headers.get("Host", "").lower() in own_hosts and (
+        origin is None or origin in own_origins
+    )
 
 
 def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset[str]:

@@ -60,6 +60,15 @@ def signed_in_by_proxy() -> ConsoleError:
     return ConsoleError(409, "signed_in_by_proxy", message)
 
 
+def too_many_changes(wait_seconds: int) -> ConsoleError:
+    return ConsoleError(
+        429,
+        "too_many_tries",
+        f"You made too many changes within an hour. Wait {wait_seconds} seconds, then try again.",
+        retry_after_seconds=wait_seconds,
+    )
+
+
 def unavailable(message: str) -> ConsoleError:
     return ConsoleError(503, "unavailable", message, retry_after_seconds=1)
 

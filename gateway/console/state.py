@@ -10,6 +10,7 @@ from aiohttp import web
 
 from gateway.api import Call, Gateway
 from gateway.console.books_thread import BooksThread
+from gateway.console.devices import DeviceCookie
 from gateway.console.fields import Fields, Query
 from gateway.console.origin import read_local
 from gateway.console.password_hashing import PasswordHasher
@@ -55,7 +56,8 @@ class ConsoleState:
     hasher: PasswordHasher = field(default_factory=PasswordHasher)
     password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
     changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
-    """Changes by holders. They are limited as each leaves rows that are never deleted."""
+    """Changes by holders, and sessions that a proxy's word opens for anybody. They are limited as each
+    leaves rows that are never deleted."""
     token_changes: Tries = field(default_factory=lambda: Tries(MAX_TOKEN_CHANGES, TRIES_SECONDS))
     token_tries: Tries = field(default_factory=lambda: Tries(ADDRESS_TRIES, ADDRESS_SECONDS))
     """Wrong tokens, by address."""
@@ -71,6 +73,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     session_token: str | None = field(default=None, repr=False)
     """The token of a new session, to be set as the cookie."""
+    device: DeviceCookie | None = None
+    """The cookie of a browser that has proven who signs in with it."""
     ends_session: bool = False
     """Whether to delete the cookie."""
     kept: Mapping[str, Any] | None = field(default=None, repr=False)

@@ -16,7 +16,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, TypeVar
 
 MAX_KNOWN: Final = 10_000
-"""Names, or addresses, that are remembered. Above this the least recently used one is evicted."""
+"""Names and devices, or addresses, that are remembered. Above this the least recently used one is evicted."""
 
 FREE_FAILURES: Final = 5
 """Wrong passwords for a name before the next try has to wait: people mistype."""
@@ -88,7 +88,8 @@ class SignInThrottle:
     """Throttles sign-ins with a password, by name and by address.
 
     Unknown names are throttled like known ones. Somebody who guesses at a name can keep its owner
-    from signing in with the password; a sign-in link is not throttled and always works.
+    from signing in with the password in a new browser. One that has signed in before has a count of
+    its own (see `devices`); a sign-in link is not throttled and always works.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -99,23 +100,32 @@ class SignInThrottle:
         self._address_notes = Tries(NOTED_ADDRESS, NOTED_SECONDS, clock=clock)
         self._name_notes = Tries(NOTED_NAME, NOTED_SECONDS, clock=clock)
 
-    def take(self, name: str, address: str) -> int:
-        """Count a try and return 0, or return the seconds to wait. A try is failed until `succeed`."""
-        now, key, place = self._clock(), _key(name), network_of(address)
+    def take(self, name: str, address: str, device: bytes | None = None) -> int:
+        """Count a try and return 0, or return the seconds to wait. A try is failed until `succeed`.
+
+        The tries of a known device count for it alone, not for the name or the address.
+        """
+        now, key, place = self._clock(), device or _key(name), network_of(address)
         known = self._names.get(key)
         if known is not None and now - known.last >= FORGET_SECONDS:
             known = None
-        wait = max(_find_wait(known, now), self._addresses.wait_seconds(place))
+        wait = _find_wait(known, now)
+        if device is None:
+            wait = max(wait, self._addresses.wait_seconds(place))
         if wait == 0:
-            self._addresses.take(place)
+            if device is None:
+                self._addresses.take(place)
             self._names[key] = _Failures(known.count + 1 if known else 1, now)
             _keep_latest(self._names, key)
         return wait
 
-    def succeed(self, name: str, address: str) -> None:
-        """Record that the password was right: reset the name, and take the try off the address."""
-        self.clear(name)
-        self._addresses.give_back(network_of(address))
+    def succeed(self, name: str, address: str, device: bytes | None = None) -> None:
+        """Record that the password was right: reset the count, and take the try off the address."""
+        if device is None:
+            self.clear(name)
+            self._addresses.give_back(network_of(address))
+        else:
+            self._names.pop(device, None)
 
     def clear(self, name: str) -> None:
         """Reset a name whose owner is signed in."""

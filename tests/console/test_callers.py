@@ -331,22 +331,37 @@ async def test_roles_and_sites_are_judged_as_for_a_session(behind: Console, rout
 
 
 @on_one_loop
-async def test_a_session_by_the_header_is_one_for_each_device(behind: Console) -> None:
+async def test_a_session_by_the_header_is_one_for_each_address(behind: Console) -> None:
     """It is noted once, needs no cookie, and comes back when it was ended, as the proxy knows its user."""
     seen = "SELECT count(*) FROM events WHERE detail = 'by identity header' AND account = ?"
     headers: dict[str, str] = {}
-    for device, count in (("Firefox", 1), ("Firefox", 1), ("Chrome", 2)):
-        headers = {HEADER: OTHER, "User-Agent": f"{device}/1"}
-        reply = await behind.get(f"{API}/session", as_=None, headers=headers)
-        assert (reply.status, reply.json["by_proxy"]) == (200, True)
-        assert "Set-Cookie" not in reply.headers
+    for number, (address, count) in enumerate([("1", 1), ("1", 1), ("2", 2), ("2", 2), ("1", 2)]):
+        agent = f"Browser{number}/1"
+        headers = {HEADER: OTHER, "User-Agent": agent, "X-Forwarded-For": f"192.0.2.{address}"}
+        asked = [behind.get(f"{API}/session", as_=None, headers=headers) for _ in range(5)]
+        for reply in await asyncio.gather(*asked):
+            assert (reply.status, reply.json["by_proxy"]) == (200, True)
+            assert "Set-Cookie" not in reply.headers
         assert execute(behind, seen, OTHER) == [(count,)]
     listed = (await behind.get(f"{API}/sessions", as_=None, headers=headers)).json["sessions"]
-    assert [one["current"] for one in listed] == [True, False]
-    ended = await behind.delete(f"{API}/sessions/{listed[0]['id']}", as_=None, headers=headers)
-    assert ended.status == 204
-    assert await who(behind, **{HEADER: OTHER, "User-Agent": "Chrome/1"}) == OTHER
-    assert execute(behind, seen, OTHER) == [(3,)]
+    assert {one["address"] for one in listed if one["current"]} == {"192.0.2.1"}
+    (own,) = (one["id"] for one in listed if one["current"])
+    assert (await behind.delete(f"{API}/sessions/{own}", as_=None, headers=headers)).status == 204
+    reply = await behind.get(f"{API}/session", as_=None, headers=headers)
+    assert (reply.status, execute(behind, seen, OTHER)) == (200, [(3,)])
+
+
+@pytest.mark.parametrize("name", [HOLDER, OPERATOR])
+async def test_sessions_by_the_header_are_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whoever has many addresses fills no table; those that are signed in stay so."""
+    monkeypatch.setattr("gateway.console.state.MAX_CHANGES", 2)
+    async with open_console(tmp_path, server=SETTINGS.replace(PROXY, "127.0.0.1")) as console:
+        for number, answer in ((1, name), (2, name), (3, 429), (1, name)):
+            forwarded = f"192.0.2.{number}"
+            assert await who(console, Remote_User=name, X_Forwarded_For=forwarded) == answer
+        assert execute(console, "SELECT count(*) FROM sessions") == [(2,)]
 
 
 @on_one_loop

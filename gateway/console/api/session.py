@@ -14,6 +14,8 @@ from typing import Any, Final
 from aiohttp import hdrs
 
 from gateway.admin import alerts, passwords, signin, views
+from gateway.console.browser import read_device_cookie
+from gateway.console.devices import DeviceCookie, find_device, make_cookie
 from gateway.console.origin import describe_device
 from gateway.console.password_hashing import PasswordHasher, TooBusy
 from gateway.console.refusals import ConsoleError, unavailable
@@ -38,7 +40,8 @@ async def sign_in(request: ConsoleRequest) -> Answer:
     throttle, hasher = request.console.throttle, request.console.hasher
     if hasher.is_busy:
         raise refuse_busy()
-    wait_seconds = throttle.take(name, request.address)
+    device = await _find_device(request, name)
+    wait_seconds = throttle.take(name, request.address, device)
     if wait_seconds:
         raise refuse_tries(wait_seconds)
     stored = await request.run(lambda books: books.signins.find_password_hash(name))
@@ -53,8 +56,17 @@ async def sign_in(request: ConsoleRequest) -> Answer:
             "wrong_credentials",
             "Name or password is wrong. Try again, or ask the operator for a sign-in link.",
         )
-    throttle.succeed(name, request.address)
+    throttle.succeed(name, request.address, device)
     return answer
+
+
+async def _find_device(request: ConsoleRequest, name: str) -> bytes | None:
+    """Return what the browser is counted by, if this account has signed in with it before."""
+    cookie = read_device_cookie(request.http, name, request.gateway.config.server)
+    if cookie is None:  # as from most strangers, whom the throttle refuses without a look
+        return None
+    stored = await request.run(lambda books: books.signins.find_password_hash(name))
+    return find_device(cookie, name, stored)
 
 
 async def sign_in_by_link(request: ConsoleRequest) -> Answer:
@@ -152,7 +164,15 @@ def _open_by_link(request: ConsoleRequest, token: str, books: Books) -> Answer |
 def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | None) -> Answer | None:
     if made is None:
         return None
-    return Answer(describe_session(books, request, made.view), session_token=made.token)
+    described = describe_session(books, request, made.view)
+    device = make_device_cookie(books, made.view.account.name)
+    return Answer(described, session_token=made.token, device=device)
+
+
+def make_device_cookie(books: Books, account: str) -> DeviceCookie | None:
+    """Make the cookie of a browser that has just signed in; None without a password to guess at."""
+    stored = books.signins.find_password_hash(account)
+    return None if stored is None else make_cookie(account, stored)
 
 
 async def _note_failure(request: ConsoleRequest, name: str | None, how: OpenedBy) -> None:

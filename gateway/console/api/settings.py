@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gateway.admin import signin, views
 from gateway.console.api.session import make_requestor, refuse_busy, refuse_tries, verify
+from gateway.console.devices import make_cookie
 from gateway.console.password_hashing import TooBusy
 from gateway.console.refusals import ConsoleError, signed_in_by_proxy
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
@@ -38,7 +39,8 @@ async def change_password(request: ConsoleRequest) -> Answer:
         )
     )
     request.console.throttle.clear(session.account.name)
-    return Answer(session_token=made.token)
+    device = make_cookie(session.account.name, hashed)
+    return Answer(session_token=made.token, device=device)
 
 
 def list_sessions(books: Books, request: ConsoleRequest) -> Answer:

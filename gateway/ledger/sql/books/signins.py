@@ -54,7 +54,7 @@ _ACCOUNT_ID: Final = "SELECT id FROM accounts WHERE name = ?"
 _FIND: Final = f"{_COLUMNS} {_LIVE} AND digest = :digest"
 _FIND_BY_HEADER: Final = (
     f"{_COLUMNS} {_LIVE} AND name = :name AND opened_by = 'identity header'"
-    " AND device = :device AND address = :address"
+    " AND address = :address ORDER BY last_seen_ms DESC LIMIT 1"
 )
 _LIST: Final = (
     f"{_COLUMNS} {_LIVE} AND account_id = :account ORDER BY last_seen_ms DESC, sessions.id"
@@ -160,17 +160,18 @@ class SignInBook:
                 )
             return self._open_noted(connection, account_id, "password", opening)
 
-    def open_by_header(self, account: str, opening: Opening) -> SessionView | None:
-        """Return the session opened by a trusted proxy's header for this device and address.
+    def find_by_header(self, account: str, address: str) -> SessionView | None:
+        """Return the session opened by a trusted proxy's header for this address."""
+        return self._find(_FIND_BY_HEADER, {"name": account, "address": address})
 
-        It is opened if there is none; None if there is no such account.
-        """
-        where = {"name": account, "device": opening.device, "address": opening.address}
-        found = self._find(_FIND_BY_HEADER, where)
-        account_id = self._find_account_id(account) if found is None else None
-        if account_id is None:
-            return found
+    def open_by_header(self, account: str, opening: Opening) -> SessionView:
+        """Open that session if there is none. Raises NotFound if there is no such account."""
         with self._database.changing() as connection:
+            # A page asks for several things at once, and the first of them opens it.
+            found = self.find_by_header(account, opening.address)
+            if found is not None:
+                return found
+            account_id = read_account(connection, account).id
             return self._open_noted(connection, account_id, "identity header", opening)
 
     def find_session(self, digest: bytes) -> SessionView | None:

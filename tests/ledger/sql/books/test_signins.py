@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.ledger import HOLDER_IDLE_MS, SESSION_MS, Conflict, NotFound, Opening, SessionView
@@ -113,18 +115,17 @@ def test_a_failure_under_an_unknown_name_does_not_keep_it(books: AnyBooks) -> No
     assert [event.account for event in failures] == [None, None, "a"]
 
 
-def test_a_proxy_s_word_opens_one_session_for_a_device(books: AnyBooks, clock: Clock) -> None:
+def test_a_proxy_s_word_opens_one_session_for_an_address(books: AnyBooks, clock: Clock) -> None:
     first = books.signins.open_by_header("a", opening("s"))
-    assert first is not None
     assert (first.id, first.opened_by, first.by_proxy) == ("s", "identity header", True)
     clock.now_ms += HOLDER_IDLE_MS - 1
-    again = books.signins.open_by_header("a", opening("t"))
-    assert again is not None
-    assert again.id == "s", "it goes on"
+    other = replace(opening("t"), device="Chrome on Windows")
+    assert books.signins.open_by_header("a", other).id == "s", "it goes on"
+    assert books.signins.find_by_header("a", "192.0.2.8") is None
+    assert books.signins.open_by_header("a", replace(opening("v"), address="192.0.2.8")).id == "v"
     clock.now_ms += HOLDER_IDLE_MS
-    later = books.signins.open_by_header("a", opening("u"))
-    assert later is not None
-    assert later.id == "u", "the old one was not used"
-    assert books.signins.open_by_header("b", opening("v")) is None
+    assert books.signins.open_by_header("a", opening("u")).id == "u", "the old one was not used"
+    with pytest.raises(NotFound):
+        books.signins.open_by_header("b", opening("w"))
     noted = [one.detail for one in books.events.read_page("session.open", None, 10)]
-    assert noted == ["by identity header"] * 2
+    assert noted == ["by identity header"] * 3
