@@ -49,7 +49,7 @@ def make_codes(
     now_ms = books.clock()
     _require_batch(amount_nano, count, expires_ms, note, now_ms)
     batch = "batch_" + secrets.token_hex(BATCH_ID_BYTES)
-    made = tuple(_make_code() for _ in range(count))
+    made = tuple(make_code() for _ in range(count))
     rows = [
         StoredSecret(_make_id(now_ms, number), digest(code), code[-GROUP_CHARS:])
         for number, code in enumerate(made)
@@ -66,10 +66,16 @@ def list_codes(books: Books, status: CodeStatus | None = None) -> list[CodeView]
 
 def redeem(books: Books, account: str, text: str) -> EntryView:
     """Credit the account with a code; case, dashes and spaces do not matter."""
-    code = _BETWEEN.sub("", text).upper()
-    if not _SHAPE.fullmatch(code):
+    code = read_code(text)
+    if code is None:
         raise InvalidCode
     return books.codes.redeem(account, digest(code))
+
+
+def read_code(text: str) -> str | None:
+    """Return the code that somebody typed, without dashes; None if it cannot be one."""
+    code = _BETWEEN.sub("", text).upper()
+    return code if _SHAPE.fullmatch(code) else None
 
 
 def digest(code: str) -> bytes:
@@ -77,7 +83,7 @@ def digest(code: str) -> bytes:
     return hashlib.sha256(code.replace("-", "").encode()).digest()
 
 
-def _make_code() -> str:
+def make_code() -> str:
     return "-".join(
         "".join(secrets.choice(ALPHABET) for _ in range(GROUP_CHARS)) for _ in range(GROUPS)
     )

@@ -1,4 +1,4 @@
-"""Password hashes by scrypt, each with its parameters and salt. No I/O.
+"""Passwords: which are too easy to guess, and their hashes by scrypt, with parameters and salt.
 
     scrypt$15$8$3$SALT$HASH      log2(N), r, p; salt and hash in URL-safe base64
 
@@ -12,8 +12,12 @@ import base64
 import hashlib
 import hmac
 import os
+import re
 import unicodedata
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 LOG2_N: Final = 15
@@ -26,6 +30,17 @@ SALT_BYTES: Final = 16
 """Random bytes per password, as NIST SP 800-132 asks for."""
 HASH_BYTES: Final = 32
 """Bytes of the hash: 256 bits, more than any password has."""
+MAX_PERIOD: Final = 11
+"""Characters of a pattern whose repetition is no password; more of them could be one without it."""
+MIN_RUNS: Final = 4
+"""Runs such as `aaaa` or `3456` that a password must at least consist of: three are typed at a stretch."""
+MIN_OTHERS: Final = 8
+"""Characters that a password must have besides the account's name or a common word."""
+_ROWS: Final = ("abcdefghijklmnopqrstuvwxyz", "qwertyuiop", "asdfghjkl", "zxcvbnm")
+"""The alphabet, and the rows of a keyboard. Digits count up from 9 to 0, too."""
+_LEET: Final = str.maketrans("@013457$!", "aoieastsi")
+_AROUND: Final = re.compile(r"^[\W\d_]+|[\W\d_]+$")
+
 _NAME: Final = "scrypt"
 _PARTS: Final = 6
 """Parts of a stored hash: name, log2 N, r, p, salt, hash."""
@@ -46,6 +61,55 @@ class _Stored:
     def encode(self) -> str:
         salt, hashed = (base64.urlsafe_b64encode(one).decode() for one in (self.salt, self.hash))
         return "$".join((_NAME, *map(str, self.cost), salt, hashed))
+
+
+def find_weakness(password: str, account: str) -> str | None:
+    """Return what is easy to guess about a password, for people; None if nothing is."""
+    folded, name = (unicodedata.normalize("NFKC", one).casefold() for one in (password, account))
+    if _is_pattern(folded):
+        return "one pattern that is repeated or counted up"
+    for known in {name, name[::-1], name.partition("@")[0]} - {""}:
+        if folded == known or len(folded.replace(known, "")) < MIN_OTHERS:
+            return "the account's name"
+    word = _AROUND.sub("", folded)
+    for core in (folded, word, word.translate(_LEET)):
+        if core in _read_common() and len(folded) - len(core) < MIN_OTHERS:
+            return "a common one, also with figures around it"
+    return None
+
+
+def _is_pattern(text: str) -> bool:
+    """Return whether a few characters come again and again, the same or counted up or down."""
+    for period in range(1, min(MAX_PERIOD, len(text) // 2) + 1):
+        steps = [_find_step(*pair) for pair in zip(text, text[period:], strict=False)]
+        firsts = steps[:period]
+        if None not in firsts and all(step == firsts[at % period] for at, step in enumerate(steps)):
+            return True
+    runs, last = 1, None
+    for before, after in pairwise(text):
+        step = _find_step(before, after)
+        is_new = step is None or last not in (None, step)
+        runs, last = runs + is_new, None if is_new else step
+    return runs < MIN_RUNS
+
+
+def _find_step(before: str, after: str) -> int | None:
+    """Return 0 for the same character, 1 or -1 for its neighbours in a row, else None."""
+    if before == after:
+        return 0
+    if before.isdecimal() and after.isdecimal():
+        return {1: 1, 9: -1}.get((int(after) - int(before)) % 10)
+    for row in _ROWS:
+        if before in row and after in row and abs(row.index(after) - row.index(before)) == 1:
+            return row.index(after) - row.index(before)
+    return None
+
+
+@lru_cache(maxsize=1)
+def _read_common() -> frozenset[str]:
+    """Return passwords of 12 characters and more that many people have, and common words."""
+    text = Path(__file__).with_name("common_passwords.txt").read_text(encoding="utf-8")
+    return frozenset(text.split("\n")) - {""}
 
 
 def hash_password(password: str) -> str:

@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.addresses import make_local_url
-from gateway.admin.passwords import hash_password
+from gateway.admin import passwords
 from gateway.config import Server
 from gateway.ledger import Books, Opening, Refused, SessionView
-from gateway.times import DAY_MS
 
-MIN_PASSWORD_CHARS: Final = 10
-"""Characters of a password. The throttle stops guessing; NIST SP 800-63B asks for 8."""
+MIN_PASSWORD_CHARS: Final = 12
+"""Characters of a password. The throttle stops guessing; NIST SP 800-63B asks for 8, and OWASP's ASVS
+recommends 15."""
 MAX_PASSWORD_BYTES: Final = 1024
 """Bytes of a password: a long passphrase. More would only cost time to hash."""
-LINK_MS: Final = DAY_MS
-"""How long a sign-in link can be used: it may be sent by mail and read the next morning."""
+LINK_MS: Final = 30 * 60_000
+"""How long a sign-in link can be used: half an hour, as it opens an account by itself."""
+FRESH_MS: Final = 10 * 60_000
+"""How long after a sign-in a session may let others in: a browser left open must not."""
 
 SESSION_PREFIX: Final = "gws_"
 LINK_PREFIX: Final = "gwl_"
@@ -65,12 +67,16 @@ class NewSession:
     """The token for the cookie. It is stored nowhere else."""
 
 
-def require_new_password(password: str, field: str = "new_password") -> None:
-    """Require a password that may be set; `field` is its name in forms. Raises Refused."""
+def require_new_password(password: str, account: str, field: str = "new_password") -> None:
+    """Require a password that the account may have; `field` is its name in forms. Raises Refused."""
     if len(password) < MIN_PASSWORD_CHARS:
         text = f"the password must have at least {MIN_PASSWORD_CHARS} characters"
         raise Refused(text, field=field)
     require_password(password, field)
+    if weakness := passwords.find_weakness(password, account):
+        raise Refused(
+            f"the password must not be {weakness}; take some words at random", field=field
+        )
 
 
 def require_password(password: str, field: str) -> None:
@@ -89,8 +95,8 @@ def require_password(password: str, field: str) -> None:
 def set_password(books: Books, account: str, password: str) -> int:
     """Set the password and end all sessions and links; return how many sessions."""
     books.accounts.read(account)
-    require_new_password(password)
-    return books.signins.set_password(account, hash_password(password))
+    require_new_password(password, account)
+    return books.signins.set_password(account, passwords.hash_password(password))
 
 
 def change_password(
@@ -104,7 +110,7 @@ def change_password(
 
 
 def make_signin_link(books: Books, account: str) -> SigninLink:
-    """Create a link that signs in once within a day; an earlier link ends."""
+    """Create a link that signs in once within half an hour; an earlier link ends."""
     link = SigninLink(_make_token(LINK_PREFIX), books.clock() + LINK_MS)
     books.signins.set_link(account, _digest(link.token), link.expires_ms)
     return link
@@ -140,6 +146,11 @@ def open_session_by_header(books: Books, account: str, visitor: Visitor) -> Sess
 def find_session(books: Books, token: str) -> SessionView | None:
     """Return the session of a token, or None if it has ended."""
     return books.signins.find_session(_digest(token)) if _TOKEN.fullmatch(token) else None
+
+
+def is_fresh(session: SessionView, now_ms: int) -> bool:
+    """Return whether its holder has just signed in, or a proxy, which has rules of its own, says so."""
+    return session.by_proxy or now_ms - session.created_ms <= FRESH_MS
 
 
 def find_base_url(server: Server, local: tuple[str, int] | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, Protocol
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from gateway.admin import observations
 from gateway.api import MissingUsage
 from gateway.config import Config
-from gateway.ledger import Alert, Books, UpstreamView
+from gateway.ledger import Alert, AlertKind, Books, UpstreamView
 from gateway.money import format_amount
 from gateway.times import DAY_MS, format_day, format_moment
 
@@ -19,6 +19,19 @@ BUDGET_PERCENTS: Final = (100, 80)
 """The parts of a budget that are told, the largest first: a jump over both tells the larger one."""
 BACKUP: Final = "backup"
 """The subject of the one condition of its kind."""
+TOLD_MS: Final = DAY_MS
+"""How old a change may be that is still told: the gateway may not have been running."""
+_SIGN_IN_CHANGES: Final[tuple[tuple[str, AlertKind, str], ...]] = (
+    (
+        "account.password",
+        "password_changed",
+        "The password of account '{name}' was changed by {actor}{place}.",
+    ),
+    (
+        *("account.totp", "totp_changed"),
+        "The one-time codes of account '{name}' were {done} by {actor}{place}.",
+    ),
+)
 
 
 class BudgetStanding(Protocol):
@@ -126,3 +139,20 @@ def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
     when = "No backup is known" if last_ms is None else f"The last is of {format_moment(last_ms)}"
     often = "day" if backup_days == 1 else f"{backup_days} days"
     return {BACKUP: f"{when}; there should be one every {often}."}
+
+
+def find_sign_in_changes(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]:
+    """Return an alert for each change of a password or of one-time codes, whoever made it where.
+
+    `seen` are the last events of each kind that were told; the occurrence of an alert is its event.
+    """
+    found = []
+    for action, kind, text in _SIGN_IN_CHANGES:
+        events = books.events.read_after(action, seen.get(kind, 0), books.clock() - TOLD_MS)
+        for event in events:
+            name = event.account or ""
+            place = f" from {event.address}" if event.address else ""
+            told = text.format(name=name, done=event.detail, actor=event.actor, place=place)
+            account_id = books.accounts.find_id(name)
+            found.append(Alert(kind, name, str(event.id), told, account_id))
+    return found

@@ -13,7 +13,7 @@ from gateway.alerts import findings
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api import Gateway
 from gateway.config import Alerts
-from gateway.ledger import Alert, AlertState, Books, LedgerError
+from gateway.ledger import Alert, AlertKind, AlertState, Books, LedgerError
 from gateway.tasks import spawn
 from gateway.times import unix_ms
 
@@ -44,6 +44,8 @@ class Watch:
         self._deliveries = Deliveries(self._location)
         self._raised: frozenset[tuple[str, str, str]] = frozenset()
         """The keys of what is found and was queued, so that it is not written again at each look."""
+        self._told_changes: dict[AlertKind, int] = {}
+        """The last events of which changes of sign-ins were told."""
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
@@ -109,6 +111,9 @@ class Watch:
         alerts.follow("provider_failing", seen.failing, seen.working, channels, seen.unknown)
         old = findings.find_old_backup(books, config.alerts.backup_days)
         alerts.follow("old_backup", old, {}, channels)
+        changes = findings.find_sign_in_changes(books, self._told_changes)
+        alerts.raise_all(changes, channels)
+        self._told_changes |= {alert.kind: int(alert.occurrence) for alert in changes}
         return frozenset(found)
 
     def _tell_outage(self, alerts: Alerts) -> None:

@@ -207,7 +207,7 @@ def account_passwd(command: Command, name: str) -> None:
 
 @verb("account signin-link", "account signin-link alice", arguments=(_NAME,))
 def account_signin_link(command: Command, name: str) -> None:
-    """Print a link that signs in to the console as the account. It works once, within a day."""
+    """Print a link that signs in to the console as the account. It works once, within 30 minutes."""
     server = command.config.server
     base_url = signin.find_base_url(server)
     tunnel = make_tunnel_command(server.host, server.port, os.environ)
@@ -220,6 +220,14 @@ def account_signin_link(command: Command, name: str) -> None:
     if tunnel is not None and server.public_url is None:
         command.say(f"To open it on another machine, type there: {tunnel}")
     command.output.print(link.url(base_url))
+
+
+@verb("account remove-totp", "account remove-totp alice", arguments=(_NAME,))
+def account_remove_totp(command: Command, name: str) -> None:
+    """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
+    with command.open_books() as books:
+        books.totp.remove(name)
+    command.say(f"Account {name} signs in without one-time codes. Its recovery codes are void.")
 
 
 @verb("account end-sessions", "account end-sessions alice", arguments=(_NAME, JSON))

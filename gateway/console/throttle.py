@@ -127,6 +127,14 @@ class SignInThrottle:
         else:
             self._names.pop(device, None)
 
+    def give_back(self, name: str, address: str, device: bytes | None = None) -> None:
+        """Take one try off the counts: its password was right, but it lacked a code."""
+        known = self._names.get(device or _key(name))
+        if known is not None:
+            known.count -= 1
+        if device is None:
+            self._addresses.give_back(network_of(address))
+
     def clear(self, name: str) -> None:
         """Reset a name whose owner is signed in."""
         self._names.pop(_key(name), None)

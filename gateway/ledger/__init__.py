@@ -41,6 +41,7 @@ Other folders import from here, never from the modules. May import: the leaves.
 from __future__ import annotations
 
 from gateway.ledger.alert_records import Alert as Alert
+from gateway.ledger.alert_records import AlertKind as AlertKind
 from gateway.ledger.alert_records import AlertState as AlertState
 from gateway.ledger.alert_records import AlertView as AlertView
 from gateway.ledger.alert_records import Channel as Channel
@@ -114,6 +115,7 @@ from gateway.ledger.records import FIRST_START as FIRST_START
 from gateway.ledger.records import HOLDER_IDLE_MS as HOLDER_IDLE_MS
 from gateway.ledger.records import MAX_INTEGER as MAX_INTEGER
 from gateway.ledger.records import OPERATOR_IDLE_MS as OPERATOR_IDLE_MS
+from gateway.ledger.records import OPERATOR_SESSION_MS as OPERATOR_SESSION_MS
 from gateway.ledger.records import SESSION_MS as SESSION_MS
 from gateway.ledger.records import SYSTEM as SYSTEM
 from gateway.ledger.records import AccountDetail as AccountDetail
@@ -141,6 +143,7 @@ from gateway.ledger.records import SessionView as SessionView
 from gateway.ledger.records import StandingView as StandingView
 from gateway.ledger.records import StoredReply as StoredReply
 from gateway.ledger.records import StoredSecret as StoredSecret
+from gateway.ledger.records import TotpView as TotpView
 from gateway.ledger.sql.books.books import Books as Books
 from gateway.ledger.token_records import SCRIPT_ACTOR as SCRIPT_ACTOR
 from gateway.ledger.token_records import SCRIPT_PREFIX as SCRIPT_PREFIX

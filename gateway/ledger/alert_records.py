@@ -22,6 +22,8 @@ AlertKind = Literal[
     "ledger_unwritable",
     "old_backup",
     "audit_mismatch",
+    "password_changed",
+    "totp_changed",
     "test",
 ]
 AlertState = Literal["raised", "ended"]

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from gateway.ledger.key_records import KeyView, Terms
 from gateway.ledger.usage_records import Spent
-from gateway.times import DAY_MS
+from gateway.times import DAY_MS, HOUR_MS
 
 
 class Refused(Exception):
@@ -233,10 +233,12 @@ OPERATOR_IDLE_MS: Final = 30 * 60_000
 HOLDER_IDLE_MS: Final = 7 * DAY_MS
 """A holder's session ends when it was not used for this time: they look in once a week."""
 SESSION_MS: Final = 30 * DAY_MS
-"""The longest a session can last, however often it is used: a month."""
+"""The longest a holder's session can last, however often it is used: a month."""
+OPERATOR_SESSION_MS: Final = 12 * HOUR_MS
+"""The longest an operator's session can last: a working day, as NIST SP 800-63B-4 has it for AAL2."""
 
 OpenedBy = Literal["password", "link", "identity header"]
-FailedBy = OpenedBy | Literal["token"]
+FailedBy = OpenedBy | Literal["token", "code"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,19 @@ class Opening:
     address: str
     replaces: str | None = None
     """The browser's earlier session, which ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class TotpView:
+    """The one-time codes of an account."""
+
+    secret: bytes = field(repr=False)
+    last_step: int
+    """The time step of the last code that was accepted."""
+    confirmed_ms: int | None
+    """None: they are not asked for yet."""
+    recovery_codes: int
+    """The number that is left."""
 
 
 @dataclass(frozen=True, slots=True)

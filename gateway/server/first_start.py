@@ -109,7 +109,7 @@ def _describe(config: Config, address: str, first: FirstAccounts) -> str:
         f"    base address  {base_url}\n"
         f"    API key       {first.secret}\n"
         f"    console       {first.link.url(public_url)}\n"
-        "                  (works once, within a day; `account signin-link` makes another)\n"
+        "                  (works once, within 30 minutes; `account signin-link` makes another)\n"
         f"{_describe_tunnel(tunnel)}\n"
         f"curl {base_url}/chat/completions \\\n"
         f"  -H 'Authorization: Bearer {first.secret}' \\\n"

@@ -31,6 +31,7 @@ from gateway.ledger import (
 )
 from gateway.money import NANO
 from gateway.times import unix_ms
+from tests.admin.test_totp import set_up as set_up_totp
 from tests.ledger.kit import (
     admission,
     assert_sound,
@@ -89,6 +90,7 @@ async def make_history(folder: Path) -> Path:
         codes.redeem(books, "a", code)
         accounts.correct(books, "a", -5, note="a correction")
         signin.set_password(books, "a", PASSWORD)
+        set_up_totp(books, "a")
         token = tokens.add_token(books, TokenTerms("shop", "accounts", None)).secret
         account_id = books.accounts.find_id("a")
         books.alerts.set_hook(account_id, Hook("https://hooks.example.com/", "whsec_a", NANO))

@@ -5,10 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import time
 
 import pytest
 
-from gateway.admin.passwords import hash_password, make_nobodys_hash, needs_rehash, verify_password
+from gateway.admin.passwords import (
+    find_weakness,
+    hash_password,
+    make_nobodys_hash,
+    needs_rehash,
+    verify_password,
+)
 
 PASSWORD = "correct horse battery"
 STORED = hash_password(PASSWORD)
@@ -67,3 +74,65 @@ def test_another_form_is_an_error_that_tells_nothing(stored: str) -> None:
 def test_nobodys_hash_costs_the_same() -> None:
     assert not needs_rehash(make_nobodys_hash())
     assert make_nobodys_hash() != make_nobodys_hash()
+
+
+@pytest.mark.parametrize(
+    ("password", "weakness"),
+    [
+        ("x" * 12, "pattern"),
+        ("\u20ac" * 341, "pattern"),
+        ("abcabcabcabc", "pattern"),
+        ("abcabcabcab", "pattern"),
+        ("abcdefghijkl", "pattern"),
+        ("zyxwvutsrqpo", "pattern"),
+        ("123456789012", "pattern"),
+        ("987654321098", "pattern"),
+        ("aabbccddeeff", "pattern"),
+        ("1a2b3c4d5e6f", "pattern"),
+        ("010203040506", "pattern"),
+        ("aaaaaabbbbbb", "pattern"),
+        ("abcdef123456", "pattern"),
+        ("QwertyUiopAs", "pattern"),
+        ("summer2024summer2025", "pattern"),
+        ("passwordpassword", "pattern"),
+        ("password1234", "common"),
+        ("P@$$w0rd!!!!!", "common"),
+        ("123-Monkey-9", "common"),
+        ("JustinBieber", "common"),
+        ("administrator", "common"),
+        ("alice@example.com", "name"),
+        ("Alice-2024-!", "name"),
+        ("moc.elpmaxe@ecila", "name"),
+        ("x alicealice", "name"),
+    ],
+)
+def test_what_is_easy_to_guess_is_found(password: str, weakness: str) -> None:
+    assert weakness in (find_weakness(password, "alice@example.com") or "")
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        PASSWORD,
+        "correct horse",
+        "another horse",
+        "hbgrthxkqaop",
+        "Tr0ub4dor&3xyz",
+        "malice aforethought",
+        "the password is on the wall",
+        "пароль из четырёх слов",
+        "ab12cd34zz81",
+        (PASSWORD * 60)[:1020],
+    ],
+)
+def test_what_is_not_is_let_through(password: str) -> None:
+    assert find_weakness(password, "alice@example.com") is None
+    assert find_weakness(password, "") is None
+
+
+def test_the_longest_is_judged_at_once() -> None:
+    """Patterns are looked for on the event loop: in a bounded number of steps."""
+    began = time.perf_counter()
+    for text in ("a" * 1023 + "c", "ab" * 511 + "zz", "abcdefghijk" * 93 + "z"):
+        find_weakness(text, "alice")
+    assert time.perf_counter() - began < 0.25

@@ -13,6 +13,7 @@ from gateway.admin.signin import Visitor
 from gateway.ledger import (
     HOLDER_IDLE_MS,
     OPERATOR_IDLE_MS,
+    OPERATOR_SESSION_MS,
     SESSION_MS,
     LedgerError,
     NotFound,
@@ -50,20 +51,29 @@ def test_a_session_ends_when_it_is_not_used(
     assert books.signins.read_sessions(books.accounts.read(name).id) == []
 
 
-@pytest.mark.parametrize("name", [NAME, OPERATOR])
-def test_a_session_ends_after_thirty_days_whatever_happens(
-    books: SqliteBooks, clock: Clock, name: str
+@pytest.mark.parametrize(("name", "most_ms"), [(NAME, SESSION_MS), (OPERATOR, OPERATOR_SESSION_MS)])
+def test_a_session_ends_in_time_whatever_happens(
+    books: SqliteBooks, clock: Clock, name: str, most_ms: int
 ) -> None:
+    """A holder's after 30 days, an operator's after 12 hours."""
     made = open_by_link(books, name)
-    end_ms = clock.now_ms + SESSION_MS
+    end_ms = clock.now_ms + most_ms
     assert made.view.expires_ms == end_ms
-    assert SESSION_MS == 30 * 24 * 3_600_000
+    assert most_ms == {NAME: 30 * 24, OPERATOR: 12}[name] * 3_600_000
     while clock.now_ms < end_ms - 1:
         assert is_open(books, made)
         clock.now_ms = min(clock.now_ms + OPERATOR_IDLE_MS - SEEN_EVERY_MS, end_ms - 1)
     assert is_open(books, made)
     clock.now_ms = end_ms
     assert not is_open(books, made)
+
+
+def test_a_session_is_fresh_for_ten_minutes(books: SqliteBooks, clock: Clock) -> None:
+    made = open_by_link(books, OPERATOR)
+    assert signin.is_fresh(made.view, clock.now_ms + 600_000)
+    assert not signin.is_fresh(made.view, clock.now_ms + 600_001)
+    proxied = replace(made.view, opened_by="identity header")
+    assert signin.is_fresh(proxied, clock.now_ms + 600_001), "the proxy knows when they signed in"
 
 
 def test_use_is_written_down_once_a_minute(books: SqliteBooks, clock: Clock, path: Path) -> None:

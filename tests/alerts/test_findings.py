@@ -13,9 +13,11 @@ from gateway.alerts.findings import (
     find_budgets,
     find_missing_usages,
     find_old_backup,
+    find_sign_in_changes,
     judge_providers,
 )
 from gateway.api import MissingUsage
+from gateway.ledger import Actor
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.observations import write_aside
@@ -154,3 +156,29 @@ def test_a_backup_grows_old(tmp_path: Path, days: int, age_ms: int, is_old: bool
         books.back_up(tmp_path / "copy.db")
         now_ms += age_ms
         assert bool(find_old_backup(books, days)) is is_old
+
+
+def test_each_change_of_a_sign_in_is_told(tmp_path: Path) -> None:
+    """Whoever made it; what was told is not read again, and what is old is not told."""
+    now = [NOW_MS]
+    with SqliteBooks(tmp_path / "gateway.db", create=True, clock=lambda: now[0]) as books:
+        account = books.accounts.create("ann", credit_nano=0, operator=True)
+        books.signins.set_password("ann", "an old hash")
+        now[0] += DAY_MS + 1
+        assert find_sign_in_changes(books, {}) == []
+        books.signins.set_password("ann", "hash")
+        books.actor = Actor("ann", "192.0.2.7")
+        books.signins.set_password("ann", "another hash")
+        books.totp.propose(account, b"k" * 20)
+        books.totp.confirm(account, b"k" * 20, 1, [])
+        found = find_sign_in_changes(books, {})
+        assert [one.text for one in found] == [
+            "The password of account 'ann' was changed by cli.",
+            "The password of account 'ann' was changed by ann from 192.0.2.7.",
+            "The one-time codes of account 'ann' were set up by ann from 192.0.2.7.",
+        ]
+        assert {one.account_id for one in found} == {account.id}
+        assert [one.kind for one in found] == ["password_changed"] * 2 + ["totp_changed"]
+        assert len({one.key for one in found}) == 3
+        told = {one.kind: int(one.occurrence) for one in found}
+        assert find_sign_in_changes(books, told) == []

@@ -69,6 +69,24 @@ async def arrive(receiver: Receiver, kind: str, count: int = 1) -> list[Any]:
     return found
 
 
+async def test_a_new_password_is_told_to_operator_and_holder_once(tmp_path: Path) -> None:
+    """Also if the command line set it, and it is changed again before the next look."""
+    with listen() as receiver, listen() as own:
+        async with watch(tmp_path, receiver) as console:
+            with console.open_books() as books:
+                account_id = books.accounts.find_id(HOLDER)
+                books.alerts.set_hook(account_id, Hook(own.url, "whsec_own", None))
+                books.signins.set_password(HOLDER, "hash")
+                books.signins.set_password(HOLDER, "another hash")
+            told = await arrive(receiver, "password_changed", 2)
+            assert {one["account"] for one in told} == {HOLDER}
+            assert "was changed by cli" in told[0]["text"]
+            await arrive(own, "password_changed", 2)
+            with console.open_books() as books:
+                books.signins.set_password(HOLDER, "a third hash")
+            await arrive(receiver, "password_changed", 3)
+
+
 async def test_a_low_balance_reaches_operator_and_holder_once(tmp_path: Path) -> None:
     with listen() as receiver, listen() as own:
         async with watch(tmp_path, receiver) as console:

@@ -13,6 +13,7 @@ from gateway.admin import accounts, signin
 from gateway.admin.passwords import verify_password
 from gateway.admin.signin import Visitor
 from gateway.ledger import SessionView
+from tests.admin.test_totp import set_up as set_up_totp
 from tests.support.cli import Cli, make_cli
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -271,3 +272,14 @@ def test_a_link_to_nowhere_is_not_made(signed: Cli) -> None:
     assert answer.code == 1
     assert "public_url" in answer.err
     assert read(signed.database, "SELECT * FROM signin_links") == []
+
+
+def test_codes_are_removed_for_somebody_who_lost_the_app(signed: Cli) -> None:
+    with accounts.open_books(signed.database) as books:
+        set_up_totp(books, NAME)
+    answer = signed.done("account", "remove-totp", NAME)
+    assert answer.err == (
+        "Account alice signs in without one-time codes. Its recovery codes are void.\n"
+    )
+    again = signed.run("account", "remove-totp", NAME)
+    assert (again.code, "has no one-time codes" in again.err) == (5, True)

@@ -22,7 +22,7 @@ def test_these_verbs_and_no_others_exist() -> None:
         "serve", "check", "reload", "audit", "events", "backup", "export", "import", "unit",
         "account add", "account edit", "account list", "account show", "account credit", "account correct",
         "account suspend", "account resume", "account passwd", "account signin-link",
-        "account end-sessions",
+        "account remove-totp", "account end-sessions",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "budget add", "budget list", "budget edit", "budget remove",
         "code make", "code list", "code void",

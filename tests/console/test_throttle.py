@@ -112,6 +112,38 @@ def test_names_are_bounded_and_not_kept_as_typed(throttle: SignInThrottle, clock
     assert [attempt(throttle, last) for _ in range(5)] == [0, 0, 0, 0, 1]
 
 
+def test_a_known_device_has_a_count_of_its_own(throttle: SignInThrottle, clock: Clock) -> None:
+    """Beside the name's and the address's: neither counts for the other."""
+    first, second = b"1" * 16, b"2" * 16
+    for _ in range(5):
+        attempt(throttle)
+    assert attempt(throttle) == 1
+    for number in range(ADDRESS_TRIES):
+        throttle.take(f"name {number}", "192.0.2.1")
+    assert [throttle.take("alice", "192.0.2.1", first) for _ in range(6)] == [0] * 5 + [1]
+    assert throttle.take("alice", "192.0.2.1", second) == 0
+    clock.now += 1
+    assert throttle.take("alice", "192.0.2.1", first) == 0
+    throttle.succeed("alice", "192.0.2.1", first)
+    assert [throttle.take("alice", "192.0.2.1", first) for _ in range(6)] == [0] * 5 + [1]
+    assert throttle.take("bob", "192.0.2.1") > 0
+
+
+@pytest.mark.parametrize("device", [None, b"1" * 16])
+def test_a_try_that_only_lacks_a_code_does_not_count(
+    throttle: SignInThrottle, device: bytes | None
+) -> None:
+    for _ in range(3 * ADDRESS_TRIES):
+        assert throttle.take("alice", "192.0.2.1", device) == 0
+        throttle.give_back("alice", "192.0.2.1", device)
+    for _ in range(4):
+        assert throttle.take("alice", "192.0.2.1", device) == 0
+    throttle.take("alice", "192.0.2.1", device)
+    throttle.give_back("alice", "192.0.2.1", device)
+    assert throttle.take("alice", "192.0.2.1", device) == 0, "it takes no other's tries off"
+    assert throttle.take("alice", "192.0.2.1", device) == 1
+
+
 # ---- addresses -----------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 
 from gateway.admin import accounts, signin, views
 from gateway.console.api.billing import ENTRIES
+from gateway.console.api.session import require_fresh
 from gateway.console.fields import read_id
 from gateway.console.idempotency import idempotent
 from gateway.console.paging import Listing, Position, read_page
@@ -90,6 +91,7 @@ def add_account(books: Books, request: ConsoleRequest) -> Answer:
     fields.done()
     if is_operator:
         _refuse_token(request)
+        require_fresh(books, request)
     if credit_nano and not note:
         raise invalid_field("note", "'note' is missing: give the reason for the credit.")
     account = accounts.add_account(
@@ -106,6 +108,8 @@ def edit_account(books: Books, request: ConsoleRequest) -> Answer:
     fields.done()
     if operator is not None:
         _refuse_token(request)
+    if operator:
+        require_fresh(books, request)
     if operator is False:
         _refuse_own(request, account_id, "demote")
     if changes or operator is not None:
@@ -168,6 +172,7 @@ async def make_signin_link(request: ConsoleRequest) -> Answer:
 
 
 def _make_link(request: ConsoleRequest, base_url: str, books: Books) -> Answer:
+    require_fresh(books, request)
     link = signin.make_signin_link(books, books.accounts.find_name(_read_id(request)))
     return Answer({"url": link.url(base_url), "expires": format_iso(link.expires_ms)}, 201)
 

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from aiohttp import hdrs
 
-from gateway.admin import alerts, passwords, signin, views
+from gateway.admin import alerts, passwords, signin, totp, views
 from gateway.console.browser import read_device_cookie
 from gateway.console.devices import DeviceCookie, find_device, make_cookie
 from gateway.console.origin import describe_device
 from gateway.console.password_hashing import PasswordHasher, TooBusy
 from gateway.console.refusals import ConsoleError, unavailable
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import Books, LedgerError, OpenedBy, SessionView
+from gateway.ledger import Books, FailedBy, LedgerError, SessionView
 from gateway.money import describe_amount
 from gateway.tasks import spawn
 from gateway.version import find_version
@@ -32,32 +32,56 @@ def show_session(books: Books, request: ConsoleRequest) -> Answer:
 
 
 async def sign_in(request: ConsoleRequest) -> Answer:
-    """Open a session with name and password."""
+    """Open a session with name and password, and a one-time code where the account has them."""
     fields = request.fields
     name, password = fields.need_text("name"), fields.need_text("password")
+    code = fields.text("code")
     fields.done()
     signin.require_password(password, "password")
-    throttle, hasher = request.console.throttle, request.console.hasher
-    if hasher.is_busy:
+    throttle = request.console.throttle
+    if request.console.hasher.is_busy:
         raise refuse_busy()
     device = await _find_device(request, name)
     wait_seconds = throttle.take(name, request.address, device)
     if wait_seconds:
         raise refuse_tries(wait_seconds)
+    answer = await _try_password(request, name, password, code)
+    if isinstance(answer, Answer):
+        throttle.succeed(name, request.address, device)
+        return answer
+    if answer == "missing":
+        throttle.give_back(name, request.address, device)
+        message = "Type the code that your authenticator app shows, or a recovery code."
+        raise ConsoleError(403, "code_needed", message, "code")
+    await _note_failure(request, name, "code" if answer == "wrong" else "password")
+    if answer == "wrong":
+        raise refuse_code(401)
+    raise ConsoleError(
+        401,
+        "wrong_credentials",
+        "Name or password is wrong. Try again, or ask the operator for a sign-in link.",
+    )
+
+
+async def _try_password(
+    request: ConsoleRequest, name: str, password: str, code: str | None
+) -> Answer | totp.Check | None:
+    """Return None if name or password is wrong, and what the code is if it is not right."""
+    hasher = request.console.hasher
     stored = await request.run(lambda books: books.signins.find_password_hash(name))
-    answer = None
-    if await verify(hasher, password, stored) and stored is not None:
-        renewed = await hasher.hash(password) if passwords.needs_rehash(stored) else None
-        answer = await request.run(partial(_open_by_password, request, name, stored, renewed))
-    if answer is None:
-        await _note_failure(request, name, "password")
-        raise ConsoleError(
-            401,
-            "wrong_credentials",
-            "Name or password is wrong. Try again, or ask the operator for a sign-in link.",
-        )
-    throttle.succeed(name, request.address, device)
-    return answer
+    if not await verify(hasher, password, stored) or stored is None:
+        return None
+    renewed = await hasher.hash(password) if passwords.needs_rehash(stored) else None
+
+    def open_session(books: Books) -> Answer | totp.Check | None:
+        checked = totp.check(books, books.accounts.read(name), code)
+        if checked != "right":
+            return checked
+        visitor = make_requestor(request)
+        made = signin.open_session_by_password(books, name, stored, renewed, visitor)
+        return _answer(books, request, made)
+
+    return await request.run(open_session)
 
 
 async def _find_device(request: ConsoleRequest, name: str) -> bytes | None:
@@ -121,6 +145,21 @@ def describe_session(
     }
 
 
+def require_fresh(books: Books, request: ConsoleRequest) -> None:
+    """Require that somebody has just signed in, not left a browser open. Raises ConsoleError.
+
+    A new sign-in, which takes the place of the session, is what makes it fresh. A token has none: what
+    needs it is closed to tokens.
+    """
+    if request.session is not None and not signin.is_fresh(request.session, books.clock()):
+        raise ConsoleError(
+            403,
+            "sign_in_again",
+            "You signed in more than 10 minutes ago. Sign in again for this, by password or by a new"
+            " sign-in link.",
+        )
+
+
 def make_requestor(request: ConsoleRequest) -> signin.Visitor:
     device = describe_device(request.http.headers.get(hdrs.USER_AGENT, ""))
     return signin.Visitor(device, request.address, request.session)
@@ -136,6 +175,11 @@ def refuse_tries(wait_seconds: int) -> ConsoleError:
     )
 
 
+def refuse_code(status: int) -> ConsoleError:
+    message = "This code is wrong, or was used before. Wait for the next one, then try again."
+    return ConsoleError(status, "wrong_code", message, "code")
+
+
 def refuse_busy() -> ConsoleError:
     return unavailable("Too many people are signing in. Try again in a few seconds.")
 
@@ -146,14 +190,6 @@ async def verify(hasher: PasswordHasher, password: str, stored: str | None) -> b
         return await hasher.verify(password, stored)
     except TooBusy as error:
         raise refuse_busy() from error
-
-
-def _open_by_password(
-    request: ConsoleRequest, name: str, seen_hash: str, renewed_hash: str | None, books: Books
-) -> Answer | None:
-    visitor = make_requestor(request)
-    made = signin.open_session_by_password(books, name, seen_hash, renewed_hash, visitor)
-    return _answer(books, request, made)
 
 
 def _open_by_link(request: ConsoleRequest, token: str, books: Books) -> Answer | None:
@@ -175,7 +211,7 @@ def make_device_cookie(books: Books, account: str) -> DeviceCookie | None:
     return None if stored is None else make_cookie(account, stored)
 
 
-async def _note_failure(request: ConsoleRequest, name: str | None, how: OpenedBy) -> None:
+async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy) -> None:
     """Record a failure; of a known account always.
 
     Where only known accounts are recorded, nobody waits for it: that would tell which are known.
@@ -187,7 +223,7 @@ async def _note_failure(request: ConsoleRequest, name: str | None, how: OpenedBy
         _ = spawn(_note_if_known(request, name, how), name="sign-in-note")
 
 
-async def _note_if_known(request: ConsoleRequest, name: str, how: OpenedBy) -> None:
+async def _note_if_known(request: ConsoleRequest, name: str, how: FailedBy) -> None:
     with suppress(LedgerError):  # nobody waits who could be told
         await request.run(lambda books: books.signins.note_failure(name, how, if_known=True))
 

@@ -1,17 +1,26 @@
-"""The signed-in account's password and sessions."""
+"""The signed-in account's password, one-time codes and sessions."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from gateway.admin import signin, views
-from gateway.console.api.session import make_requestor, refuse_busy, refuse_tries, verify
+from gateway.admin import signin, totp, views
+from gateway.console.api.session import (
+    make_requestor,
+    refuse_busy,
+    refuse_code,
+    refuse_tries,
+    require_fresh,
+    verify,
+)
 from gateway.console.devices import make_cookie
 from gateway.console.password_hashing import TooBusy
 from gateway.console.refusals import ConsoleError, signed_in_by_proxy
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
 from gateway.ledger import Books, SessionView
+from gateway.times import format_iso
 
 
 async def change_password(request: ConsoleRequest) -> Answer:
@@ -22,10 +31,14 @@ async def change_password(request: ConsoleRequest) -> Answer:
     current = fields.text("current_password")
     new = fields.need_text("new_password")
     fields.done()
-    signin.require_new_password(new)
+    signin.require_new_password(new, session.account.name)
     stored = await request.run(lambda books: books.signins.find_password_hash(session.account.name))
     if stored is not None and session.opened_by == "password":
         await _check_current(request, stored, current or "")
+    elif (
+        session.account.operator
+    ):  # whoever sets it has signed in just now, for all that asks for it
+        await request.run(lambda books: require_fresh(books, request))
     try:
         hashed = await request.console.hasher.hash(new)
     except TooBusy as error:
@@ -41,6 +54,59 @@ async def change_password(request: ConsoleRequest) -> Answer:
     request.console.throttle.clear(session.account.name)
     device = make_cookie(session.account.name, hashed)
     return Answer(session_token=made.token, device=device)
+
+
+def show_totp(books: Books, request: ConsoleRequest) -> Answer:
+    found = books.totp.read(request.account.id)
+    since_ms = None if found is None else found.confirmed_ms
+    left = 0 if found is None else found.recovery_codes
+    return Answer(
+        {"enabled": since_ms is not None, "since": format_iso(since_ms), "recovery_codes": left}
+    )
+
+
+def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
+    """Show the key for an authenticator app. Codes are asked for once one was shown."""
+    if _own(request).by_proxy:
+        raise signed_in_by_proxy()
+    request.fields.done()
+    require_fresh(books, request)
+    site = urlsplit(request.gateway.config.server.public_url or "").hostname
+    made = totp.begin(books, request.account, site or "LLM gateway")
+    return Answer({"secret": made.secret, "url": made.url}, 201)
+
+
+async def finish_totp(request: ConsoleRequest) -> Answer:
+    """Ask for codes from now on, and show the recovery codes; all other sessions end."""
+    code = _read_code(request)
+    made = await request.run(lambda books: totp.finish(books, request.account, code))
+    if made is None:
+        raise refuse_code(403)
+    await request.run(lambda books: books.signins.end_other_sessions(_own(request)))
+    return Answer({"recovery_codes": list(made)}, 201)
+
+
+async def remove_totp(request: ConsoleRequest) -> Answer:
+    """Ask for codes no longer, by one of them; all other sessions end."""
+    code = _read_code(request)
+    if await request.run(lambda books: totp.check(books, request.account, code)) != "right":
+        raise refuse_code(403)
+    await request.run(lambda books: books.totp.remove(request.account.name))
+    await request.run(lambda books: books.signins.end_other_sessions(_own(request)))
+    return Answer()
+
+
+def _read_code(request: ConsoleRequest) -> str:
+    """Read a code, and count the try: they are limited as those of passwords. Raises ConsoleError."""
+    if _own(request).by_proxy:
+        raise signed_in_by_proxy()
+    fields = request.fields
+    code = fields.need_text("code")
+    fields.done()
+    wait_seconds = request.console.password_tries.take(request.account.id)
+    if wait_seconds:
+        raise refuse_tries(wait_seconds)
+    return code
 
 
 def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
@@ -88,6 +154,10 @@ def _describe(session: SessionView, *, is_current: bool) -> dict[str, Any]:
 
 ROUTES: Final = (
     Route("POST", "/console/api/settings/password", "any", change_password),
+    Route("GET", "/console/api/settings/totp", "any", in_books_thread(show_totp)),
+    Route("POST", "/console/api/settings/totp", "any", in_books_thread(begin_totp)),
+    Route("POST", "/console/api/settings/totp/confirm", "any", finish_totp),
+    Route("POST", "/console/api/settings/totp/remove", "any", remove_totp),
     Route("GET", "/console/api/sessions", "any", in_books_thread(list_sessions)),
     Route("DELETE", "/console/api/sessions", "any", in_books_thread(end_other_sessions)),
     Route("DELETE", "/console/api/sessions/{id}", "any", in_books_thread(end_session)),

@@ -98,7 +98,7 @@ const MAKERS = {
   },
 };
 
-/** Content in a modal dialog; it leaves the document when it is closed. */
+/** Content in a modal dialog, which is returned; it leaves the document when it is closed. */
 export function openDialog(title, makeContent) {
   const id = newId("dialog");
   const dialog = h("dialog", { "aria-labelledby": id });
@@ -109,6 +109,7 @@ export function openDialog(title, makeContent) {
   addEventListener("popstate", close, { once: true });
   document.body.append(dialog);
   dialog.showModal();
+  return dialog;
 }
 
 /** Ask in a dialog; it closes when `run` succeeded, and stays with the error when it did not. */

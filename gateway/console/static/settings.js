@@ -1,19 +1,22 @@
-// Password, sessions, and how things are shown here.
+// Password, one-time codes, sessions, and how things are shown here.
 
 import { ownAlerts } from "./alerts.js";
 import { api, get } from "./api.js";
 import { announce, h } from "./dom.js";
-import { form } from "./form.js";
-import { readSetting, time, writeSetting } from "./format.js";
-import { badge, button, dim, head, notice, section, table } from "./ui.js";
+import { ask, form, openDialog } from "./form.js";
+import { plural, readSetting, time, writeSetting } from "./format.js";
+import { signedInAgain } from "./signin.js";
+import { badge, button, code, copyButton, copyField, dim, head, link, notice, section, table } from "./ui.js";
 
-const MIN_PASSWORD = 10;
+const MIN_PASSWORD = 12;
 
 export async function settings(context) {
-  const [list, alerts] = await Promise.all([get("/sessions", context.signal), get("/settings/alerts", context.signal)]);
+  const [list, alerts, totp] = await Promise.all(
+    ["/sessions", "/settings/alerts", "/settings/totp"].map((path) => get(path, context.signal)));
   return [
     head("Settings"),
     !context.session.by_proxy && section(context.session.has_password ? "Change password" : "Set a password", passwordForm(context)),
+    !context.session.by_proxy && section("One-time codes", codes(totp, context)),
     ownAlerts(alerts, context),
     section("Sessions", sessionTable(list.sessions, context),
       list.count > 1 && h("div", { class: "actions" }, button("Sign out everywhere else", () => endOthers(context)))),
@@ -27,7 +30,7 @@ function passwordForm({ session, refreshSession, reload }) {
       { name: "name", label: "Name", value: session.account.name, autocomplete: "username", readonly: true },
       session.current_password_needed && { name: "current_password", label: "Current password", type: "password", required: true, autocomplete: "current-password" },
       { name: "new_password", label: "New password", type: "password", required: true, minlength: MIN_PASSWORD, autocomplete: "new-password",
-        hint: `At least ${MIN_PASSWORD} characters. All your other sessions end.` },
+        hint: `At least ${MIN_PASSWORD} characters, such as four words at random. All your other sessions end.` },
     ].filter(Boolean),
     submit: "Save password",
     run: async ({ name: _, ...body }) => {
@@ -39,6 +42,58 @@ function passwordForm({ session, refreshSession, reload }) {
     },
   });
 }
+
+const CODE = { name: "code", label: "Code", required: true, class: "mono", autocomplete: "one-time-code", spellcheck: "false" };
+
+const codes = (totp, context) => (totp.enabled
+  ? [h("p", null, "On since ", time(totp.since, { day: true }), ". A sign-in by password asks for a code of your authenticator app, too. ",
+    `${plural(totp.recovery_codes, "recovery code")} left.`),
+  h("div", { class: "actions" }, button("Remove", () => askRemoval(context), "red"))]
+  : [h("p", null, "An authenticator app on your phone shows a new code every 30 seconds. With it a stolen password alone opens nothing."),
+    h("div", { class: "actions" }, button("Set up", () => askSetUp(context)))]);
+
+const askSetUp = (context) => ask({
+  title: "Set up one-time codes",
+  intro: "You need an authenticator app. All your other sessions end.",
+  submit: "Show the key",
+  run: async () => {
+    const made = await signedInAgain(() => api("POST", "/settings/totp"), context.session);
+    return () => showKey(made, context);
+  },
+});
+
+const showKey = (made, { place, ...context }) => openDialog("Set up one-time codes", (close) => [
+  h("p", null, "Add this key to your app, ", link("by its link", made.url), " if the app is on this device. Then type the code that it shows."),
+  copyField("Key", made.secret),
+  form({
+    fields: [{ ...CODE, inputmode: "numeric" }], submit: "Turn on", cancel: close,
+    run: async (body) => {
+      const { recovery_codes: recovery } = await api("POST", "/settings/totp/confirm", { body });
+      close();
+      place(recoveryView(recovery, context));
+    },
+  }),
+]);
+
+const recoveryView = (recovery, { reload }) => [
+  head("One-time codes are on"),
+  notice("warn", h("strong", null, "Shown once."), " Each of these codes works once in place of the app. Keep them where the app is not."),
+  section("Recovery codes", h("ul", { class: "recovery" }, recovery.map((one) => h("li", null, code(one)))),
+    copyButton(() => recovery.join("\n"), "Copy all")),
+  h("div", { class: "actions" }, button("I stored them", reload, "primary")),
+];
+
+const askRemoval = ({ reload }) => ask({
+  title: "Remove one-time codes?",
+  intro: "Your password alone will sign you in. The recovery codes end, and so do all your other sessions.",
+  fields: [{ ...CODE, hint: "Of the app, or a recovery code." }],
+  submit: "Remove",
+  danger: true,
+  run: async (body) => {
+    await api("POST", "/settings/totp/remove", { body });
+    return reload;
+  },
+});
 
 function sessionTable(sessions, { reload }) {
   const end = async (one) => {

@@ -1,9 +1,9 @@
-// Signing in: name and password, or the button for a one-use link.
+// Signing in: name and password, with a one-time code where the account has them, or a one-use link.
 
-import { api } from "./api.js";
+import { ApiError, api } from "./api.js";
 import { h } from "./dom.js";
-import { form } from "./form.js";
-import { head, link, notice } from "./ui.js";
+import { form, openDialog } from "./form.js";
+import { button, code, head, link, notice } from "./ui.js";
 
 export function signIn({ params, done }) {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -26,16 +26,54 @@ const byLink = (token, done) => [
 ];
 
 const byPassword = (done) => [
-  form({
-    fields: [
-      { name: "name", label: "Name", required: true, autocomplete: "username", autocapitalize: "none", spellcheck: "false" },
-      { name: "password", label: "Password", type: "password", required: true, autocomplete: "current-password" },
-    ],
-    submit: "Sign in",
-    run: async (body) => done(await api("POST", "/session", { body })),
-  }),
+  passwordForm([{ name: "name", label: "Name", required: true, autocomplete: "username", autocapitalize: "none", spellcheck: "false" }], {}, done),
   h("p", { class: "dim" }, "No password yet, or forgotten? Ask the operator for a sign-in link."),
 ];
+
+/** A form that asks for a code, too, once the gateway wants one for this password. */
+function passwordForm(first, known, done, cancel) {
+  const node = h("div");
+  const draw = (more, values) => node.replaceChildren(form({
+    fields: [...first, { name: "password", label: "Password", type: "password", required: true, autocomplete: "current-password" }, ...more]
+      .map((field) => ({ ...field, value: values[field.name] })),
+    submit: "Sign in",
+    cancel,
+    run: async (body) => {
+      try {
+        return await done(await api("POST", "/session", { body: { ...known, ...body } }));
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.code !== "code_needed") throw error;
+        draw([CODE], body);
+        return node.querySelector("[name=code]").focus();
+      }
+    },
+  }));
+  draw([], {});
+  return node;
+}
+
+const CODE = { name: "code", label: "Code", required: true, class: "mono", autocomplete: "one-time-code", spellcheck: "false",
+  hint: "Of your authenticator app, or a recovery code." };
+
+/** Do something for which one must have just signed in; if that was too long ago, sign in in a dialog and do it again. */
+export async function signedInAgain(run, session) {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "sign_in_again") throw error;
+    await signInAgain(session, error);
+    return run();
+  }
+}
+
+const signInAgain = ({ account: { name }, has_password: known }, error) => new Promise((resolve, reject) => {
+  openDialog("Sign in again", (close) => [
+    h("p", null, `For this you must have signed in within the last 10 minutes, ${name}.`),
+    known ? passwordForm([], { name }, () => { resolve(); close(); }, close) : [
+      h("p", null, "You have no password. Make a new sign-in link, and open it in this browser: ", code("account signin-link")),
+      h("div", { class: "actions" }, button("Close", close))],
+  ]).addEventListener("close", () => reject(error));
+});
 
 /** For those whom a proxy signs in: they have no session here that could end. */
 export const signOutElsewhere = () => [

@@ -30,6 +30,8 @@ TABLES: Final = (
     "hourly",
     "daily_costs",
     "passwords",
+    "totp",
+    "recovery_codes",
     "codes",
     "events",
     "tokens",

@@ -13,19 +13,20 @@ from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.session import Session, commit_at_end, connect, explain
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the tables and functions, kept in `schema_version`."""
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
-UPGRADES: Final = {1: "from_1.sql"}
-"""By the version that is upgraded."""
+UPGRADES: Final = {1: "from_1.sql", 2: "from_2.sql"}
+"""By the version that is upgraded to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "months.sql",
 )  # fmt: skip
 """Made anew by every upgrade."""
-WORKS_SINCE: Final = 2
-"""The oldest version of this program that can serve from the present schema."""
-SHAPE: Final = 12
+WORKS_SINCE: Final = 3
+"""The oldest version of this program that can serve from the present schema: an older one would let
+people in without their one-time code."""
+SHAPE: Final = 13
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5
 """A node that was not seen for so long is dead. It says that it lives twice a second."""
@@ -121,7 +122,8 @@ def _migrate(session: Session, url: str, *, create: bool) -> None:
         if version < VERSION:
             if version:
                 _require_no_nodes(session, url)
-            for script in (*((UPGRADES[version],) if version else TABLES), *FUNCTIONS):
+            upgrades = [UPGRADES[one] for one in range(version, VERSION)] if version else TABLES
+            for script in (*upgrades, *FUNCTIONS):
                 session.run(_read_script(script))
             session.execute("DELETE FROM schema_version")
             session.execute(

@@ -90,6 +90,21 @@ CREATE TABLE passwords (
     changed_ms BIGINT NOT NULL
 );
 
+CREATE TABLE totp (
+    account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
+    secret BYTEA NOT NULL CHECK (length(secret) = 20),
+    last_step BIGINT NOT NULL,
+    created_ms BIGINT NOT NULL,
+    confirmed_ms BIGINT
+);
+
+CREATE TABLE recovery_codes (
+    digest sha256 PRIMARY KEY,
+    account_id BIGINT NOT NULL REFERENCES totp (account_id) DEFERRABLE
+);
+
+CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
+
 CREATE TABLE signin_links (
     account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
     digest sha256 NOT NULL UNIQUE,

@@ -26,9 +26,9 @@ from gateway.ledger.sqlite.reasons import explain, find_access_obstacle
 from gateway.money import Price
 from gateway.prices import AppliedPrice, read_price
 
-VERSION: Final = 12
+VERSION: Final = 13
 """The version of `schema.sql`, kept as `PRAGMA user_version`."""
-UPGRADES: Final = {11: "from_11.sql"}
+UPGRADES: Final = {11: "from_11.sql", 12: "from_12.sql"}
 """By the version that is upgraded: the script that fills the tables whose columns differ now."""
 
 OLDEST_SQLITE: Final = (3, 37, 0)

@@ -1,5 +1,6 @@
 -- The schema of this version. Money is in integer nano-units, times are Unix milliseconds, days and
--- hours are counted from the epoch in UTC. No secret is kept but its SHA-256.
+-- hours are counted from the epoch in UTC. Of a secret only its SHA-256 is kept, but for keys that have
+-- to be known in the clear: those of one-time codes, and of the signatures of holders' webhooks.
 
 -- Accounts, their keys, and the budgets of keys.
 
@@ -305,6 +306,26 @@ CREATE TABLE passwords (
     hash TEXT NOT NULL,
     changed_ms INTEGER NOT NULL
 ) STRICT;
+
+-- One-time codes (TOTP), which are asked for beside the password.
+CREATE TABLE totp (
+    account_id INTEGER PRIMARY KEY REFERENCES accounts (id),
+    -- The key that the holder's app has, too: it has to be known in the clear.
+    secret BLOB NOT NULL CHECK (length(secret) = 20),
+    -- The time step of the last code that was accepted: only later ones are.
+    last_step INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    -- NULL: the holder has not shown a code yet, and none is asked for.
+    confirmed_ms INTEGER
+) STRICT;
+
+-- Codes that work in place of a one-time code. Each is used once, by being deleted.
+CREATE TABLE recovery_codes (
+    digest BLOB PRIMARY KEY CHECK (length(digest) = 32),
+    account_id INTEGER NOT NULL REFERENCES totp (account_id)
+) STRICT;
+
+CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
 
 -- At most one link an account: a new one ends the one before. Used once, by being deleted.
 CREATE TABLE signin_links (

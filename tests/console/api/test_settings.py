@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +11,18 @@ from typing import Final
 
 import pytest
 
-from tests.console.kit import API, HOLDER, Console, Reply, open_console, start_console
+from gateway.admin import totp
+from gateway.times import unix_ms
+from tests.console.kit import (
+    API,
+    HOLDER,
+    OPERATOR,
+    OTHER,
+    Console,
+    Reply,
+    open_console,
+    start_console,
+)
 from tests.console.session import (
     LINUX,
     OUTDATED,
@@ -32,6 +45,138 @@ from tests.console.session import (
 async def console(tmp_path: Path) -> AsyncIterator[Console]:
     async with open_console(tmp_path, seed=seed_passwords) as console:
         yield console
+
+
+# ---- one-time codes -------------------------------------------------------------------------------
+
+TOTP: Final = f"{API}/settings/totp"
+
+
+async def set_up(console: Console, session: Reply) -> tuple[bytes, list[str]]:
+    """Return the key of the app and the recovery codes."""
+    made = await console.post(TOTP, as_=None, headers=use(session))
+    assert made.status == 201
+    key = base64.b32decode(made.json["secret"])
+    reply = await send_code(console, session, "confirm", show(key))
+    assert reply.status == 201, reply.body
+    codes: list[str] = reply.json["recovery_codes"]
+    return key, codes
+
+
+async def send_code(console: Console, session: Reply, verb: str, code: str) -> Reply:
+    return await console.post(f"{TOTP}/{verb}", {"code": code}, as_=None, headers=use(session))
+
+
+def show(key: bytes, steps: int = 0) -> str:
+    return totp.compute_code(key, unix_ms() // totp.STEP_MS + steps)
+
+
+async def sign_in_with(console: Console, code: str | None, **headers: str) -> Reply:
+    body = {"name": OPERATOR, "password": PASSWORD, "code": code}
+    return await console.post(SESSION, body, as_=None, headers=headers)
+
+
+async def test_codes_are_asked_for_once_they_are_set_up(console: Console) -> None:
+    here, there = await sign_in(console, OPERATOR), await sign_in(console, OPERATOR)
+    key, recovery = await set_up(console, here)
+    shown = (await console.get(TOTP, as_=None, headers=use(here))).json
+    assert (shown["enabled"], shown["recovery_codes"]) == (True, 10)
+    assert [await is_in(console, one) for one in (here, there)] == [True, False]
+    for _ in range(7):
+        reply = await sign_in(console, OPERATOR)
+        assert reply.refusal == (403, "code_needed", "code"), "which is no failed try"
+        assert "Set-Cookie" not in reply.headers
+    assert (await sign_in_with(console, show(key, 1))).status == 200
+    assert (await sign_in_with(console, show(key, 1))).refusal == (401, "wrong_code", "code")
+    assert (await sign_in_with(console, recovery[0])).status == 200
+    assert (await sign_in_with(console, recovery[0])).status == 401
+    wrong = {"name": OPERATOR, "password": "wrong", "code": show(key, 1)}
+    reply = await console.post(SESSION, wrong, as_=None)
+    assert reply.refusal == (401, "wrong_credentials", None), "a code says nothing by itself"
+    assert (await sign_in(console, HOLDER)).status == 200
+    assert (await sign_in_by_link(console, OPERATOR)).status == 200, "a link is a way of its own"
+    noted = "SELECT detail FROM events WHERE action = 'session.fail'"
+    assert execute(console, noted) == [("by code",)] * 2 + [("by password",)]
+
+
+async def test_guessing_at_codes_is_as_slow_as_at_passwords(console: Console) -> None:
+    key, _ = await set_up(console, await sign_in(console, OPERATOR))
+    for expected in [401] * 5 + [429] * 2:
+        assert (await sign_in_with(console, "000000")).status == expected
+    assert (await sign_in(console, OPERATOR)).status == 429
+    assert (await sign_in_with(console, show(key, 1))).status == 429
+
+
+async def test_a_code_that_is_sent_twice_at_once_opens_one_session(console: Console) -> None:
+    key, _ = await set_up(console, await sign_in(console, OPERATOR))
+    replies = await asyncio.gather(*(sign_in_with(console, show(key, 1)) for _ in range(4)))
+    assert sorted(reply.status for reply in replies) == [200, 401, 401, 401]
+
+
+async def test_codes_are_removed_by_one(console: Console) -> None:
+    here = await sign_in(console, OPERATOR)
+    key, recovery = await set_up(console, here)
+    assert (await send_code(console, here, "remove", "000000")).refusal == (
+        *(403, "wrong_code", "code"),
+    )
+    assert (await console.post(TOTP, as_=None, headers=use(here))).refusal[0] == 409
+    assert (await send_code(console, here, "confirm", show(key, 1))).refusal[0] == 409
+    assert (await send_code(console, here, "remove", recovery[5])).status == 204
+    assert (await send_code(console, here, "remove", recovery[6])).refusal[0] == 404
+    assert (await sign_in(console, OPERATOR)).status == 200
+
+
+async def test_tries_at_a_set_up_are_limited(console: Console) -> None:
+    here = await sign_in(console, OPERATOR)
+    await console.post(TOTP, as_=None, headers=use(here))
+    for expected in [403] * 10 + [429]:
+        assert (await send_code(console, here, "confirm", "000000")).status == expected
+
+
+# ---- signing in again -----------------------------------------------------------------------------
+
+
+async def ask_all(console: Console, session: Reply) -> list[tuple[int, str | None]]:
+    """Ask for what lets others in, and for what would let a thief of the session stay."""
+    other = f"{API}/accounts/{console.account_id(OTHER)}"
+    found = []
+    for method, path, body in (
+        ("POST", f"{API}/accounts", {"name": "second", "operator": True}),
+        ("PATCH", other, {"operator": True}),
+        ("POST", f"{other}/signin-link", {}),
+        ("POST", f"{API}/tokens", {"name": "shop", "role": "read"}),
+        ("POST", TOTP, {}),
+    ):
+        reply = await console.ask(method, path, body, key="once", headers=use(session))
+        found.append((reply.status, reply.error["code"] if reply.status >= 400 else None))
+    return found
+
+
+async def test_who_lets_others_in_has_just_signed_in(console: Console) -> None:
+    old = await sign_in(console, OPERATOR)
+    execute(console, "UPDATE sessions SET created_ms = created_ms - 600001")
+    assert await ask_all(console, old) == [(403, "sign_in_again")] * 5
+    for method, path, body, status in (
+        ("POST", f"{API}/accounts", {"name": "third"}, 201),
+        ("PATCH", f"{API}/accounts/{console.account_id(OTHER)}", {"concurrency": 5}, 200),
+        ("PATCH", f"{API}/accounts/{console.account_id(OTHER)}", {"operator": False}, 200),
+    ):
+        reply = await console.ask(method, path, body, key="other", headers=use(old))
+        assert reply.status == status, reply.body
+    fresh = await sign_in(console, OPERATOR, Cookie=use(old)["Cookie"])
+    assert not await is_in(console, old), "the new session takes its place"
+    assert await ask_all(console, fresh) == [
+        *((201, None), (200, None), (201, None), (201, None), (201, None)),
+    ]
+
+
+async def test_an_old_session_by_link_sets_no_password_for_an_operator(console: Console) -> None:
+    """It does not ask for the present one, and setting one signs in anew."""
+    by_link, holders = await sign_in_by_link(console, OPERATOR), await sign_in_by_link(console)
+    execute(console, "UPDATE sessions SET created_ms = created_ms - 600001")
+    reply = await change(console, by_link, new_password="another horse")
+    assert reply.refusal == (403, "sign_in_again", None)
+    assert (await change(console, holders, new_password="another horse")).status == 204
 
 
 # ---- changing the password ------------------------------------------------------------------------

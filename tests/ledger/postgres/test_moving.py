@@ -71,6 +71,8 @@ async def make_history(path: Path) -> None:
         books.codes.void_batch(codes.make_codes(books, 7, 2).batch)
         tokens.add_token(books, TokenTerms("shop", "accounts", None))
         signin.set_password(books, "a", "passphrase-of-a")
+        books.totp.propose(books.accounts.read("a"), b"k" * 20)
+        books.totp.confirm(books.accounts.read("a"), b"k" * 20, 7, [b"1" * 32, b"2" * 32])
         books.alerts.set_hook(1, Hook("https://hooks.example.com/", "whsec_a", NANO))
         books.alerts.raise_test(1, CHANNELS)
         books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)

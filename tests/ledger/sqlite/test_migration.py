@@ -36,6 +36,7 @@ from tests.long.million import (
 )
 
 OLD: Final = 11
+VERSION_12: Final = Path(__file__).with_name("version_12.sql").read_text(encoding="utf-8")
 HISTORY: Final = History(requests=600, days=3, models=3, keys=4, models_per_key=2)
 NAME_BYTES: Final = 255
 CHANGED: Final = {
@@ -66,6 +67,10 @@ def old(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(filled, tmp_path / "gateway.db"))
 
 
+NEW: Final = {"prices", "totp", "recovery_codes"}
+"""Tables that the old version lacks."""
+
+
 def list_tables(path: Path) -> list[str]:
     made = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     return [str(name) for (name,) in query(path, made)]
@@ -76,7 +81,7 @@ def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
     return {
         table: query(path, f"SELECT {CHANGED.get(table, '*')} FROM {table} ORDER BY 1")
         for table in list_tables(path)
-        if table != "prices"
+        if table not in NEW
     }
 
 
@@ -105,6 +110,26 @@ def test_an_upgraded_database_is_like_a_new_one(old: Path, tmp_path: Path) -> No
     migrate(old)
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
     assert query(old, schema) == query(new, schema)
+
+
+def test_version_12_gets_the_tables_that_it_lacks(old: Path, tmp_path: Path) -> None:
+    """A database of that version, with the rows of one that was upgraded to this."""
+    migrate(old)
+    between, new = tmp_path / "between.db", tmp_path / "new.db"
+    connect(new, create=True).close()
+    with closing(sqlite3.connect(between)) as connection:
+        connection.executescript(VERSION_12)
+        connection.execute("ATTACH ? AS there", (str(old),))
+        for table in list_tables(between):
+            connection.execute(f"INSERT INTO {table} SELECT * FROM there.{table}")
+        connection.commit()
+    before = dump(between)
+    migrate(between)
+    assert dump(between) == before
+    schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+    assert query(between, schema) == query(new, schema)
+    assert query(between, "PRAGMA foreign_key_check") == []
+    assert between.with_name("between.db.version-12").exists()
 
 
 def read_receipts(path: Path) -> dict[str, Receipt]:

@@ -28,6 +28,7 @@ from gateway.ledger.sql.books.observations import ObservationBook
 from gateway.ledger.sql.books.replays import ReplayBook
 from gateway.ledger.sql.books.signins import SignInBook
 from gateway.ledger.sql.books.tokens import TokenBook
+from gateway.ledger.sql.books.totp import TotpBook
 from gateway.ledger.sql.books.usage import UsageBook
 from gateway.ledger.sql.connection import Connection
 
@@ -47,6 +48,7 @@ class Books(Database):
         self.calls = CallBook(self)
         self.usage = UsageBook(self)
         self.signins = SignInBook(self)
+        self.totp = TotpBook(self)
         self.tokens = TokenBook(self)
         self.events = EventBook(self)
         self.observations = ObservationBook(self)

@@ -6,6 +6,7 @@ from typing import Final
 
 from gateway.ledger.records import MAX_INTEGER, EventView
 from gateway.ledger.sql.books.database import Database
+from gateway.ledger.sql.connection import Values
 
 _MATCHING: Final = """
     (:part IS NULL OR actor LIKE :part ESCAPE '\\' OR action LIKE :part ESCAPE '\\'
@@ -27,6 +28,12 @@ _LAST: Final = """
     WHERE action = :action AND (:address IS NULL OR address = :address)
     ORDER BY id DESC LIMIT 1
 """
+MAX_AT_ONCE: Final = 500
+"""Events that are read at once; the rest is behind them."""
+_AFTER: Final = f"""
+    SELECT id, at_ms, actor, action, account, target, detail, address FROM events
+    WHERE action = :action AND id > :after AND at_ms >= :since ORDER BY id LIMIT {MAX_AT_ONCE}
+"""  # noqa: S608 - built from constants
 
 
 class EventBook:
@@ -49,6 +56,12 @@ class EventBook:
         with self._database.reading() as connection:
             row = connection.execute(_LAST, wanted).fetchone()
             return None if row is None else EventView(*row)
+
+    def read_after(self, action: str, after_id: int, since_ms: int) -> list[EventView]:
+        """Return the events of an action behind an id and from a time on, the earliest first."""
+        wanted: Values = {"action": action, "after": after_id, "since": since_ms}
+        with self._database.reading() as connection:
+            return [EventView(*row) for row in connection.execute(_AFTER, wanted).fetchall()]
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note what a process did to itself, and when. It must not contain a secret."""

@@ -16,6 +16,7 @@ from gateway.ledger.errors import LedgerError
 from gateway.ledger.records import (
     HOLDER_IDLE_MS,
     OPERATOR_IDLE_MS,
+    OPERATOR_SESSION_MS,
     SESSION_MS,
     AccountView,
     Conflict,
@@ -42,8 +43,10 @@ MAX_SESSIONS: Final = 100
 
 _LIVE: Final = f"""
     FROM sessions JOIN accounts ON accounts.id = sessions.account_id
-    WHERE sessions.expires_ms > :now AND sessions.last_seen_ms
-        + CASE accounts.operator WHEN 1 THEN {OPERATOR_IDLE_MS} ELSE {HOLDER_IDLE_MS} END > :now
+    WHERE sessions.expires_ms > :now AND CASE accounts.operator
+        WHEN 1 THEN sessions.last_seen_ms + {OPERATOR_IDLE_MS} > :now
+            AND sessions.created_ms + {OPERATOR_SESSION_MS} > :now
+        ELSE sessions.last_seen_ms + {HOLDER_IDLE_MS} > :now END
 """
 _COLUMNS: Final = f"""
     SELECT {ACCOUNT_COLUMNS}, sessions.id, opened_by, device, address,
@@ -310,6 +313,8 @@ def _session_view(
 ) -> SessionView:
     session_id, opened_by, device, address, created_ms, seen_ms, expires_ms = row[11:]
     owner = view_account(row[:11])
+    if owner.operator:
+        expires_ms = min(expires_ms, created_ms + OPERATOR_SESSION_MS)
     return SessionView(
         session_id,
         replace(owner, operator=owner.operator and not owner.suspended),

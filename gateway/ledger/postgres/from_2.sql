@@ -1,0 +1,16 @@
+-- The tables of version 2, taken to version 3: one-time codes.
+
+CREATE TABLE totp (
+    account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
+    secret BYTEA NOT NULL CHECK (length(secret) = 20),
+    last_step BIGINT NOT NULL,
+    created_ms BIGINT NOT NULL,
+    confirmed_ms BIGINT
+);
+
+CREATE TABLE recovery_codes (
+    digest sha256 PRIMARY KEY,
+    account_id BIGINT NOT NULL REFERENCES totp (account_id) DEFERRABLE
+);
+
+CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);

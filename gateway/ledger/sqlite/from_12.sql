@@ -1,0 +1,1 @@
+-- Version 13 adds tables, `totp` and `recovery_codes`. All others have the same columns.

@@ -1,0 +1,534 @@
+-- The schema of version 12. Money is in integer nano-units, times are Unix milliseconds, days and
+-- hours are counted from the epoch in UTC. No secret is kept but its SHA-256.
+
+-- Accounts, their keys, and the budgets of keys.
+
+CREATE TABLE accounts (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    operator INTEGER NOT NULL DEFAULT 0 CHECK (operator IN (0, 1)),
+    suspended INTEGER NOT NULL DEFAULT 0 CHECK (suspended IN (0, 1)),
+    -- The sum of the account's entries, kept in the transaction that adds an entry.
+    balance_nano INTEGER NOT NULL DEFAULT 0,
+    created_ms INTEGER NOT NULL,
+    -- For all its keys together. A JSON array of model ids; NULL allows all.
+    models TEXT CHECK (models IS NULL OR json_valid(models)),
+    -- Limits: NULL is the default of the configuration, 0 is none.
+    requests_per_minute INTEGER CHECK (requests_per_minute >= 0),
+    tokens_per_minute INTEGER CHECK (tokens_per_minute >= 0),
+    concurrency INTEGER CHECK (concurrency >= 0)
+) STRICT;
+
+-- Budgets begin anew with each day, week or month of the UTC calendar.
+CREATE TABLE budgets (
+    id INTEGER PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    -- NULL for a key's own, which only the keys that it is rotated to share.
+    name TEXT CHECK (name <> ''),
+    period TEXT NOT NULL CHECK (period IN ('day', 'week', 'month')),
+    amount_nano INTEGER NOT NULL CHECK (amount_nano > 0),
+    -- The sum of the posted requests charged to it that ended in the period which begins on
+    -- `period_day`, kept in the transaction that posts one.
+    spent_nano INTEGER NOT NULL DEFAULT 0 CHECK (spent_nano >= 0),
+    period_day INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    ended_ms INTEGER,
+    CHECK (ended_ms IS NULL OR name IS NOT NULL)
+) STRICT;
+
+CREATE INDEX budgets_by_account ON budgets (account_id);
+
+CREATE UNIQUE INDEX budgets_by_name ON budgets (account_id, name)
+WHERE name IS NOT NULL AND ended_ms IS NULL;
+
+CREATE TRIGGER budgets_no_delete BEFORE DELETE ON budgets
+BEGIN
+    SELECT RAISE(ABORT, 'budgets are kept');
+END;
+
+CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    name TEXT NOT NULL,
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    last4 TEXT NOT NULL CHECK (length(last4) = 4),
+    -- As for accounts.
+    models TEXT CHECK (models IS NULL OR json_valid(models)),
+    requests_per_minute INTEGER CHECK (requests_per_minute >= 0),
+    tokens_per_minute INTEGER CHECK (tokens_per_minute >= 0),
+    concurrency INTEGER CHECK (concurrency >= 0),
+    -- The most that the key may ever spend, with all that it was rotated from and to.
+    cap_nano INTEGER CHECK (cap_nano >= 0),
+    -- The first key of such a line, or the key itself. Its row has the sum of the posted requests of
+    -- all of them, kept in the transaction that posts one; the others have 0.
+    origin_id TEXT NOT NULL REFERENCES keys (id),
+    spent_nano INTEGER NOT NULL DEFAULT 0 CHECK (spent_nano >= 0),
+    created_ms INTEGER NOT NULL,
+    expires_ms INTEGER,
+    revoked_ms INTEGER,
+    replaced_by TEXT REFERENCES keys (id),
+    -- When it was last charged for a request, kept in the transaction that posts one.
+    last_used_ms INTEGER,
+    budget_id INTEGER REFERENCES budgets (id),
+    CHECK (spent_nano = 0 OR origin_id = id)
+) STRICT;
+
+CREATE INDEX keys_by_account ON keys (account_id);
+
+CREATE INDEX keys_by_budget ON keys (budget_id) WHERE budget_id IS NOT NULL;
+
+-- Requests, the entries of accounts, and sums of both.
+
+-- The prices that applied, each with the rule that chose it: `prices.AppliedPrice` as JSON. The id is
+-- made of the text, so a price is written once.
+CREATE TABLE prices (
+    id INTEGER PRIMARY KEY,
+    price TEXT NOT NULL CHECK (json_valid(price))
+) STRICT;
+
+CREATE TABLE requests (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    key_id TEXT NOT NULL REFERENCES keys (id),
+    -- That of the key at the time of the hold, whatever becomes of the key.
+    budget_id INTEGER REFERENCES budgets (id),
+    model TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    stream INTEGER NOT NULL CHECK (stream IN (0, 1)),
+    hold_nano INTEGER NOT NULL CHECK (hold_nano >= 0),
+    -- The price that the cost was computed from or, until the end, the hold.
+    price_id INTEGER NOT NULL REFERENCES prices (id),
+    state TEXT NOT NULL CHECK (state IN ('pending', 'posted', 'voided')),
+    outcome TEXT NOT NULL,
+    status INTEGER CHECK (status BETWEEN 100 AND 599),
+    attempts INTEGER NOT NULL CHECK (attempts >= 0),
+    input_tokens INTEGER NOT NULL CHECK (input_tokens >= 0),
+    cached_input_tokens INTEGER NOT NULL CHECK (cached_input_tokens >= 0),
+    -- Written for some minutes. The sums by hour and day have both lifetimes as one class.
+    cache_write_tokens INTEGER NOT NULL CHECK (cache_write_tokens >= 0),
+    cache_write_1h_tokens INTEGER NOT NULL CHECK (cache_write_1h_tokens >= 0),
+    output_tokens INTEGER NOT NULL CHECK (output_tokens >= 0),
+    -- Tokens of other media, which are part of the above, and calls of tools: a JSON object by name.
+    extras TEXT CHECK (extras IS NULL OR json_valid(extras)),
+    cost_nano INTEGER NOT NULL CHECK (cost_nano >= 0),
+    estimated INTEGER NOT NULL CHECK (estimated IN (0, 1)),
+    started_ms INTEGER NOT NULL CHECK (started_ms >= 0),
+    first_byte_ms INTEGER CHECK (first_byte_ms >= 0),
+    ended_ms INTEGER CHECK (ended_ms >= 0),
+    -- What the provider bills for it, by the cost that was configured then; NULL if none was.
+    provider_cost_nano INTEGER
+    CHECK (provider_cost_nano IS NULL OR (provider_cost_nano >= 0 AND state = 'posted')),
+    -- The same as the provider reported it; NULL if it did not.
+    reported_cost_nano INTEGER
+    CHECK (reported_cost_nano IS NULL OR (reported_cost_nano >= 0 AND state = 'posted')),
+    CHECK ((state = 'pending') = (outcome = 'pending')),
+    CHECK ((state = 'pending') = (ended_ms IS NULL)),
+    -- What the caller of an interrupted request saw, nobody knows.
+    CHECK ((outcome IN ('pending', 'interrupted')) = (status IS NULL)),
+    CHECK (outcome <> 'interrupted' OR state = 'voided'),
+    CHECK (state = 'posted' OR cost_nano = 0)
+) STRICT;
+
+-- What is in flight, or was at a crash: few rows, looked for by holds, audit and recovery.
+CREATE INDEX requests_pending ON requests (account_id) WHERE state = 'pending';
+
+CREATE INDEX requests_interrupted ON requests (started_ms) WHERE outcome = 'interrupted';
+
+-- Ids are ordered by time, so this lists an account's calls, the latest first. With key and model, so
+-- that those of others are passed over without a look at their rows.
+CREATE INDEX requests_by_account ON requests (account_id, id, key_id, model);
+
+-- Calls that ended in another hour than they began in: few. With them, sums by the hour of the end
+-- say how many calls began on a day, and when.
+CREATE INDEX requests_over_hours ON requests (account_id, started_ms, ended_ms, key_id, model)
+WHERE ended_ms / 3600000 <> started_ms / 3600000;
+
+-- Failures are few; a search for one outcome or status looks at no other calls.
+CREATE INDEX requests_failed ON requests (id, outcome, status, provider, account_id)
+WHERE outcome NOT IN ('pending', 'complete');
+
+-- A provider, or a model, that is used rarely is found without a look at other calls.
+CREATE INDEX requests_by_provider ON requests (provider, id, account_id);
+
+CREATE INDEX requests_by_model ON requests (model, id);
+
+CREATE INDEX requests_by_budget ON requests (budget_id, ended_ms, cost_nano)
+WHERE budget_id IS NOT NULL AND ended_ms IS NOT NULL;
+
+CREATE TRIGGER requests_settle_once BEFORE UPDATE ON requests WHEN OLD.state <> 'pending'
+BEGIN
+    SELECT RAISE(ABORT, 'a request is settled once');
+END;
+
+-- INSERT OR REPLACE deletes the row it replaces without firing the triggers for deletion.
+CREATE TRIGGER requests_no_replace BEFORE INSERT ON requests
+WHEN EXISTS (SELECT 1 FROM requests WHERE id = NEW.id OR rowid = NEW.rowid)
+BEGIN
+    SELECT RAISE(ABORT, 'a request is inserted once');
+END;
+
+-- UPDATE OR REPLACE deletes the row whose place it takes.
+CREATE TRIGGER requests_keep_id BEFORE UPDATE ON requests
+WHEN NEW.id <> OLD.id OR NEW.rowid <> OLD.rowid
+BEGIN
+    SELECT RAISE(ABORT, 'a request keeps its id');
+END;
+
+CREATE TRIGGER requests_no_delete BEFORE DELETE ON requests
+BEGIN
+    SELECT RAISE(ABORT, 'requests are kept');
+END;
+
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    kind TEXT NOT NULL CHECK (kind IN ('credit', 'code', 'charge', 'correction')),
+    amount_nano INTEGER NOT NULL,
+    balance_after_nano INTEGER NOT NULL,
+    request_id TEXT REFERENCES requests (id),
+    idempotency_key TEXT,
+    note TEXT NOT NULL DEFAULT '',
+    created_ms INTEGER NOT NULL,
+    CHECK (kind <> 'charge' OR (amount_nano <= 0 AND request_id IS NOT NULL)),
+    CHECK (kind NOT IN ('credit', 'code') OR (amount_nano > 0 AND request_id IS NULL)),
+    -- A correction of 0 says of a request that its charge stays as it is.
+    CHECK (kind <> 'correction' OR (note <> '' AND (amount_nano <> 0 OR request_id IS NOT NULL)))
+) STRICT;
+
+CREATE INDEX entries_by_account ON entries (account_id);
+
+-- All but charges: few rows, counted and listed apart.
+CREATE INDEX entries_moves ON entries (account_id, kind) WHERE kind <> 'charge';
+
+CREATE UNIQUE INDEX entries_one_charge ON entries (request_id) WHERE kind = 'charge';
+
+CREATE INDEX entries_corrections ON entries (request_id)
+WHERE kind = 'correction' AND request_id IS NOT NULL;
+
+CREATE UNIQUE INDEX entries_idempotent ON entries (account_id, idempotency_key)
+WHERE idempotency_key IS NOT NULL;
+
+CREATE TRIGGER entries_no_update BEFORE UPDATE ON entries
+BEGIN
+    SELECT RAISE(ABORT, 'the ledger is append-only');
+END;
+
+CREATE TRIGGER entries_no_delete BEFORE DELETE ON entries
+BEGIN
+    SELECT RAISE(ABORT, 'the ledger is append-only');
+END;
+
+CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
+WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
+    OR (NEW.kind = 'charge' AND EXISTS (
+        SELECT 1 FROM entries WHERE kind = 'charge' AND request_id = NEW.request_id
+    ))
+    OR (NEW.idempotency_key IS NOT NULL AND EXISTS (
+        SELECT 1 FROM entries
+        WHERE account_id = NEW.account_id AND idempotency_key = NEW.idempotency_key
+    ))
+BEGIN
+    SELECT RAISE(ABORT, 'the ledger is append-only');
+END;
+
+-- Sums of ended requests, kept in the transaction that ends one. A request belongs to the day and
+-- hour it ended in. `failed` were voided.
+CREATE TABLE daily (
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    day INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    key_id TEXT NOT NULL REFERENCES keys (id),
+    requests INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cached_input_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_nano INTEGER NOT NULL,
+    PRIMARY KEY (account_id, day, model, key_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE hourly (
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    hour INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    key_id TEXT NOT NULL REFERENCES keys (id),
+    requests INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cached_input_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_nano INTEGER NOT NULL,
+    PRIMARY KEY (account_id, hour, model, key_id)
+) STRICT, WITHOUT ROWID;
+
+-- Sums of the requests whose provider cost is known or was reported. Most gateways write nothing here.
+CREATE TABLE daily_costs (
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    day INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    key_id TEXT NOT NULL REFERENCES keys (id),
+    -- Requests whose cost is known, what they were charged, and their cost.
+    known INTEGER NOT NULL,
+    charged_nano INTEGER NOT NULL,
+    cost_nano INTEGER NOT NULL,
+    -- Requests with a report, and its sum.
+    reported INTEGER NOT NULL,
+    reported_nano INTEGER NOT NULL,
+    -- Requests with both, and how much more was reported than computed.
+    compared INTEGER NOT NULL,
+    difference_nano INTEGER NOT NULL,
+    PRIMARY KEY (account_id, day, model, key_id)
+) STRICT, WITHOUT ROWID;
+
+-- Up to `entry_id` the entries were proven; a later audit may begin there.
+CREATE TABLE checkpoints (
+    id INTEGER PRIMARY KEY,
+    entry_id INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL
+) STRICT;
+
+-- What other processes committed, for the server's memory. AUTOINCREMENT: a number never comes
+-- back, so "since the last seen" stays right after old rows were deleted.
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL CHECK (kind IN ('account', 'key', 'budget')),
+    id TEXT NOT NULL
+) STRICT;
+
+-- Signing in, and what was done.
+
+CREATE TABLE passwords (
+    account_id INTEGER PRIMARY KEY REFERENCES accounts (id),
+    -- scrypt, with its parameters and salt.
+    hash TEXT NOT NULL,
+    changed_ms INTEGER NOT NULL
+) STRICT;
+
+-- At most one link an account: a new one ends the one before. Used once, by being deleted.
+CREATE TABLE signin_links (
+    account_id INTEGER PRIMARY KEY REFERENCES accounts (id),
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    created_ms INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    opened_by TEXT NOT NULL CHECK (opened_by IN ('password', 'link', 'identity header')),
+    device TEXT NOT NULL,
+    address TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    last_seen_ms INTEGER NOT NULL,
+    -- Whatever happens; it ends earlier when nobody uses it.
+    expires_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX sessions_by_account ON sessions (account_id);
+
+-- Scripts that use the console.
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL CHECK (role IN ('operator', 'accounts', 'read')),
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    last4 TEXT NOT NULL CHECK (length(last4) = 4),
+    created_by TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    expires_ms INTEGER,
+    revoked_ms INTEGER,
+    last_used_ms INTEGER
+) STRICT;
+
+-- A name can be given again once its token is revoked.
+CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_ms IS NULL;
+
+-- Replies to console requests that carried an Idempotency-Key, committed with their effect. `caller`
+-- is an account's number, or `token` and a token's name.
+CREATE TABLE replays (
+    caller TEXT NOT NULL,
+    route TEXT NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    -- SHA-256 of the request.
+    request BLOB NOT NULL CHECK (length(request) = 32),
+    status INTEGER NOT NULL,
+    reply BLOB NOT NULL,
+    created_ms INTEGER NOT NULL,
+    PRIMARY KEY (caller, route, idempotency_key)
+) STRICT, WITHOUT ROWID;
+
+-- Who did what, apart from requests: for the operator's audit page.
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    account TEXT,
+    target TEXT,
+    detail TEXT NOT NULL,
+    address TEXT
+) STRICT;
+
+CREATE INDEX events_by_action ON events (action);
+
+CREATE TRIGGER events_no_update BEFORE UPDATE ON events
+BEGIN
+    SELECT RAISE(ABORT, 'events are append-only');
+END;
+
+CREATE TRIGGER events_no_delete BEFORE DELETE ON events
+BEGIN
+    SELECT RAISE(ABORT, 'events are append-only');
+END;
+
+-- Codes that can be redeemed for credit.
+
+CREATE TABLE codes (
+    id TEXT PRIMARY KEY,
+    batch TEXT NOT NULL,
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    last4 TEXT NOT NULL CHECK (length(last4) = 4),
+    amount_nano INTEGER NOT NULL CHECK (amount_nano > 0),
+    note TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    expires_ms INTEGER,
+    voided_ms INTEGER,
+    redeemed_ms INTEGER,
+    redeemed_by INTEGER REFERENCES accounts (id),
+    entry_id INTEGER UNIQUE REFERENCES entries (id),
+    CHECK ((redeemed_ms IS NULL) = (redeemed_by IS NULL)),
+    CHECK ((redeemed_ms IS NULL) = (entry_id IS NULL)),
+    CHECK (redeemed_ms IS NULL OR voided_ms IS NULL)
+) STRICT;
+
+CREATE INDEX codes_by_batch ON codes (batch);
+
+CREATE TRIGGER codes_end_once BEFORE UPDATE ON codes
+WHEN OLD.redeemed_ms IS NOT NULL OR OLD.voided_ms IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'a code is redeemed or voided once');
+END;
+
+CREATE TRIGGER codes_no_replace BEFORE INSERT ON codes
+WHEN EXISTS (
+    SELECT 1 FROM codes
+    WHERE id = NEW.id OR rowid = NEW.rowid OR digest = NEW.digest OR entry_id = NEW.entry_id
+)
+BEGIN
+    SELECT RAISE(ABORT, 'a code is made once');
+END;
+
+CREATE TRIGGER codes_keep_id BEFORE UPDATE ON codes
+WHEN NEW.id <> OLD.id OR NEW.rowid <> OLD.rowid OR NEW.digest <> OLD.digest OR EXISTS (
+    SELECT 1 FROM codes WHERE entry_id = NEW.entry_id AND id <> NEW.id
+)
+BEGIN
+    SELECT RAISE(ABORT, 'a code keeps its id, its digest and its entry');
+END;
+
+CREATE TRIGGER codes_no_delete BEFORE DELETE ON codes
+BEGIN
+    SELECT RAISE(ABORT, 'codes are kept');
+END;
+
+-- What was refused, how providers answered, and what operators and holders are told of. These are no
+-- part of the books: a kill loses the last seconds, and no balance depends on them.
+
+-- Requests that the gateway refused itself, by hour.
+CREATE TABLE refusals (
+    hour INTEGER NOT NULL CHECK (hour >= 0),
+    -- NULL for a key that is unknown.
+    account_id INTEGER REFERENCES accounts (id),
+    code TEXT NOT NULL,
+    -- '' if the request named none, or none of the configuration.
+    model TEXT NOT NULL,
+    refused INTEGER NOT NULL CHECK (refused > 0),
+    last_ms INTEGER NOT NULL,
+    last_request_id TEXT NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX refusals_once ON refusals (hour, coalesce(account_id, 0), code, model);
+
+-- Completions and embeddings that were sent to a provider, by ten minutes.
+CREATE TABLE upstream_calls (
+    slot INTEGER NOT NULL CHECK (slot >= 0),
+    provider TEXT NOT NULL,
+    upstream_model TEXT NOT NULL,
+    calls INTEGER NOT NULL CHECK (calls > 0),
+    failures INTEGER NOT NULL CHECK (failures BETWEEN 0 AND calls),
+    -- The last failure of these minutes; NULL if there is none. It never quotes the provider.
+    failed_ms INTEGER,
+    failed_request_id TEXT,
+    failed_status INTEGER,
+    reason TEXT,
+    url TEXT,
+    PRIMARY KEY (slot, provider, upstream_model)
+) STRICT, WITHOUT ROWID;
+
+-- The latest failures one by one, which tell why a call failed. They never quote the provider.
+CREATE TABLE upstream_failures (
+    id INTEGER PRIMARY KEY,
+    failed_ms INTEGER NOT NULL,
+    request_id TEXT NOT NULL,
+    status INTEGER,
+    reason TEXT NOT NULL,
+    url TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX upstream_failures_by_request ON upstream_failures (request_id);
+
+-- What an account's holder chose.
+CREATE TABLE alert_hooks (
+    account_id INTEGER PRIMARY KEY REFERENCES accounts (id),
+    -- NULL: this account is told by the console alone.
+    url TEXT,
+    -- The key of the signature: it has to be known in the clear.
+    secret TEXT,
+    -- NULL: the threshold of the configuration.
+    low_balance_nano INTEGER CHECK (low_balance_nano >= 0),
+    CHECK ((url IS NULL) = (secret IS NULL))
+) STRICT;
+
+-- What is wrong just now and was told, so that it is told once.
+CREATE TABLE alert_conditions (
+    kind TEXT NOT NULL,
+    -- An account's id, a provider's name.
+    subject TEXT NOT NULL,
+    since_ms INTEGER NOT NULL,
+    PRIMARY KEY (kind, subject)
+) STRICT, WITHOUT ROWID;
+
+-- One row for each receiver of an alert.
+CREATE TABLE alerts (
+    id TEXT PRIMARY KEY,
+    -- The occurrence, which is raised once for each channel.
+    key TEXT NOT NULL,
+    channel TEXT NOT NULL CHECK (channel IN ('webhook', 'command', 'holder')),
+    kind TEXT NOT NULL,
+    -- The account that it is about, or NULL.
+    account_id INTEGER REFERENCES accounts (id),
+    -- What is sent.
+    body TEXT NOT NULL CHECK (json_valid(body)),
+    created_ms INTEGER NOT NULL,
+    -- NULL: it is delivered, or given up.
+    next_try_ms INTEGER,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    delivered_ms INTEGER,
+    -- Why the last try failed.
+    reason TEXT,
+    UNIQUE (key, channel),
+    CHECK (channel <> 'holder' OR account_id NOT NULL),
+    CHECK (delivered_ms IS NULL OR next_try_ms IS NULL)
+) STRICT;
+
+CREATE INDEX alerts_due ON alerts (next_try_ms) WHERE next_try_ms NOT NULL;
+
+CREATE INDEX alerts_by_time ON alerts (created_ms);
+
+CREATE INDEX alerts_by_account ON alerts (account_id, created_ms) WHERE channel = 'holder';
+
+PRAGMA user_version = 12;
