@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from playwright.async_api import Page
 
-from gateway.admin import signin
-from tests.browser.kit import Site, go, settle, wait_for_title
+from gateway.admin import signin, totp
+from gateway.times import unix_ms
+from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, settle, wait_for_title
+from tests.browser.test_accessible import inspect
 from tests.console.kit import HOLDER, OPERATOR, Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -151,3 +154,78 @@ async def test_a_used_link_is_refused(site: Site, console: Console) -> None:
         await preview.get_by_role("alert").get_by_text("This link is not valid").wait_for()
     await preview.get_by_role("link", name="Use a password instead").click()
     await preview.get_by_label("Password").wait_for()
+
+
+def show_code(secret: str, steps: int = 0) -> str:
+    return totp.compute_code(base64.b32decode(secret), unix_ms() // totp.STEP_MS + steps)
+
+
+async def test_one_time_codes_are_set_up_asked_for_and_removed(
+    site: Site, console: Console
+) -> None:
+    """Key and recovery codes are shown once; a sign-in asks for a code after the password."""
+    set_password(console, OPERATOR)
+    page = await site.open("settings", OPERATOR)
+    faults: dict[str, Any] = await inspect(page, "settings")
+    await page.get_by_role("button", name="Set up").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Show the key").click()
+    dialog = page.get_by_role("dialog").filter(has=page.get_by_label("Key"))
+    secret = await dialog.get_by_label("Key").input_value()
+    link = dialog.get_by_role("link", name="open it there")
+    assert secret in str(await link.get_attribute("href"))
+    faults |= await inspect(page, "key")
+    with site.witness.expecting(403):
+        await dialog.get_by_label("Code").fill("000000")
+        await dialog.get_by_role("button", name="Turn on").click()
+        await dialog.get_by_role("alert").get_by_text("This code is wrong").wait_for()
+    await dialog.get_by_label("Code").fill(show_code(secret))
+    await dialog.get_by_role("button", name="Turn on").click()
+    await wait_for_title(page, "One-time codes are on")
+    faults |= await inspect(page, "recovery codes")
+    recovery = await page.locator("main li code").all_inner_texts()
+    assert len(recovery) == 10
+    await page.get_by_role("button", name="I stored them").click()
+    await page.get_by_text("10 recovery codes left").wait_for()
+    shown = await page.content()
+    assert not any(one in shown for one in (secret, *recovery))
+    faults |= await inspect(page, "set up")
+    await page.set_viewport_size({"width": WIDE, "height": HEIGHT})
+    await page.get_by_role("button", name="Sign out", exact=True).click()
+    with site.witness.expecting(401, 403):
+        await sign_in(page, OPERATOR)
+        await page.get_by_label("Code").fill("000000")
+        faults |= await inspect(page, "code")
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("alert").get_by_text("This code is wrong").wait_for()
+        await page.get_by_label("Code").fill(recovery[0])
+        await page.get_by_role("button", name="Sign in").click()
+        await wait_for_title(page, "Overview")
+    await go(page, "settings")
+    await page.get_by_role("button", name="Remove").click()
+    await page.get_by_role("dialog").get_by_label("Code").fill(show_code(secret, 1))
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await page.get_by_role("button", name="Set up").wait_for()
+    assert faults == {}
+
+
+async def test_who_lets_others_in_signs_in_again(site: Site, console: Console) -> None:
+    """In a dialog over the form, which then goes on; without it the form says what it lacks."""
+    set_password(console, OPERATOR)
+    page = await site.open("tokens", OPERATOR, viewport={"width": NARROW, "height": 700})
+    with closing(sqlite3.connect(console.database, timeout=5)) as connection, connection:
+        connection.execute("UPDATE sessions SET created_ms = created_ms - 600001")
+    await page.get_by_role("button", name="Add a token").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("late")
+    again = page.get_by_role("dialog", name="Sign in again")
+    with site.witness.expecting(403):
+        await page.get_by_role("button", name="Add token").click()
+        await again.get_by_label("Password").wait_for()
+        assert await inspect(page, "again") == {}
+        await again.get_by_role("button", name="Cancel").click()
+        await page.get_by_role("alert").get_by_text("Sign in again for this").wait_for()
+        await page.get_by_role("button", name="Add token").click()
+        await again.get_by_label("Password").fill(PASSWORD)
+        await again.get_by_role("button", name="Sign in").click()
+        await wait_for_title(page, "Token added")
+    await page.get_by_role("button", name="I stored it").click()
+    await wait_for_title(page, "Tokens")

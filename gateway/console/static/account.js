@@ -8,7 +8,6 @@ import { ask, openDialog } from "./form.js";
 import { amount, amountText, bigAmount, count, time, unit } from "./format.js";
 import { LIMITS, askRevoke, isDead, keyTable, limitFields, readLimits } from "./keytable.js";
 import { accountBadges } from "./links.js";
-import { signedInAgain } from "./signin.js";
 import { button, copyField, dim, empty, figures, head, link, notice, pager, section, tell } from "./ui.js";
 
 const REASON = { name: "note", label: "Reason", required: true, maxlength: 500, hint: "The holder sees it under Billing." };
@@ -108,14 +107,14 @@ const askLimits = (one, { session, reload }) => ask({
   },
 });
 
-const askRole = (one, { reload, session }) => ask({
+const askRole = (one, { reload }) => ask({
   title: one.operator ? `Demote ${one.name}?` : `Make ${one.name} an operator?`,
   intro: `${one.operator ? "It keeps its balance and keys, and manages other accounts no longer."
     : "It will see and manage all accounts, codes and the log."} It has to sign in again.`,
   submit: one.operator ? "Demote" : "Make operator",
   danger: one.operator,
   run: async () => {
-    await signedInAgain(() => api("PATCH", `/accounts/${one.id}`, { body: { operator: !one.operator } }), session);
+    await api("PATCH", `/accounts/${one.id}`, { body: { operator: !one.operator } });
     return reload;
   },
 });
@@ -152,12 +151,12 @@ const askResume = (one, { reload }) => ask({
   },
 });
 
-const askLink = (one, { session }) => ask({
+const askLink = (one) => ask({
   title: `Sign-in link for ${one.name}`,
   intro: "It signs in once, as this account, without a password. An earlier unused link stops working.",
   submit: "Make a link",
   run: async () => {
-    const made = await signedInAgain(() => api("POST", `/accounts/${one.id}/signin-link`), session);
+    const made = await api("POST", `/accounts/${one.id}/signin-link`);
     return () => openDialog(`Sign-in link for ${one.name}`, (close) => [
       h("p", null, "Shown once. Send it to the holder alone; it works until ", time(made.expires), " UTC."),
       copyField("Link", made.url),

@@ -5,7 +5,6 @@ import { h } from "./dom.js";
 import { ask, filters } from "./form.js";
 import { count, time, unit } from "./format.js";
 import { accountBadges, accountLink } from "./links.js";
-import { signedInAgain } from "./signin.js";
 import { button, dim, empty, head, link, pager, table } from "./ui.js";
 
 const SORTS = [
@@ -13,12 +12,12 @@ const SORTS = [
   ["spent_today", "spent today (UTC)"], ["spent_7d", "spent in 7 days"], ["spent_30d", "spent in 30 days"],
 ];
 
-export async function accounts({ params, session, signal, go, reload }) {
+export async function accounts({ params, signal, go, reload }) {
   const search = params.get("search");
   const sort = params.get("sort");
   const list = await get(`/accounts${query({ search, sort, cursor: params.get("cursor") })}`, signal);
   return [
-    head("Accounts", button("Add an account", () => askAdd(go, session), "primary")),
+    head("Accounts", button("Add an account", () => askAdd(go), "primary")),
     filters([
       { name: "search", label: "Name contains", type: "search", value: search },
       { name: "sort", label: "Sort by", type: "select", value: sort ?? "name", options: SORTS },
@@ -43,7 +42,7 @@ const accountTable = (rows) => table({
   rows,
 });
 
-const askAdd = (go, session) => ask({
+const askAdd = (go) => ask({
   title: "Add an account",
   fields: [
     { name: "name", label: "Name", required: true, maxlength: 100, hint: "They sign in with it." },
@@ -54,7 +53,7 @@ const askAdd = (go, session) => ask({
   submit: "Add account",
   run: async (values, idempotencyKey) => {
     const body = Object.fromEntries(Object.entries(values).filter(([, value]) => value));
-    const made = await signedInAgain(() => api("POST", "/accounts", { body, idempotencyKey }), session);
+    const made = await api("POST", "/accounts", { body, idempotencyKey });
     return () => go(accountLink(made.name).getAttribute("href"));
   },
 });

@@ -16,7 +16,22 @@ export const UNREACHABLE = {
   message: "The gateway does not answer. It may be restarting. Try again in a moment.",
 };
 
-export async function api(method, path, { body, idempotencyKey, signal } = {}) {
+let signInAgain = null;
+
+/** Set what signs in again where that is needed; the request is then sent anew. */
+export const onSignInAgain = (run) => { signInAgain = run; };
+
+export async function api(method, path, options = {}) {
+  try {
+    return await send(method, path, options);
+  } catch (error) {
+    if (error.code !== "sign_in_again") throw error;
+    await signInAgain(error);
+    return send(method, path, options);
+  }
+}
+
+async function send(method, path, { body, idempotencyKey, signal }) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (idempotencyKey) headers["idempotency-key"] = idempotencyKey;

@@ -1,8 +1,9 @@
 // The shell: who is signed in, where one is, and the way from page to page.
 
-import { ApiError, UNREACHABLE, api, get, safeNext } from "./api.js";
+import { ApiError, UNREACHABLE, api, get, onSignInAgain, safeNext } from "./api.js";
 import { announce, h } from "./dom.js";
 import { setCurrency } from "./format.js";
+import { signInAgain } from "./signin.js";
 import { button, head, link, notice } from "./ui.js";
 
 const HOLDER = [
@@ -223,6 +224,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   go(url.pathname + url.search);
 });
+onSignInAgain((error) => signInAgain(session, error));
 addEventListener("popstate", show);
 // What was shown once must not come back from the browser's cache.
 addEventListener("pagehide", () => main.replaceChildren());

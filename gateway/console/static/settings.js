@@ -5,7 +5,7 @@ import { api, get } from "./api.js";
 import { announce, h } from "./dom.js";
 import { ask, form, openDialog } from "./form.js";
 import { plural, readSetting, time, writeSetting } from "./format.js";
-import { signedInAgain } from "./signin.js";
+import { CODE } from "./signin.js";
 import { badge, button, code, copyButton, copyField, dim, head, link, notice, section, table } from "./ui.js";
 
 const MIN_PASSWORD = 12;
@@ -30,7 +30,7 @@ function passwordForm({ session, refreshSession, reload }) {
       { name: "name", label: "Name", value: session.account.name, autocomplete: "username", readonly: true },
       session.current_password_needed && { name: "current_password", label: "Current password", type: "password", required: true, autocomplete: "current-password" },
       { name: "new_password", label: "New password", type: "password", required: true, minlength: MIN_PASSWORD, autocomplete: "new-password",
-        hint: `At least ${MIN_PASSWORD} characters, such as four words at random. All your other sessions end.` },
+        hint: `At least ${MIN_PASSWORD} characters. All your other sessions end.` },
     ].filter(Boolean),
     submit: "Save password",
     run: async ({ name: _, ...body }) => {
@@ -43,13 +43,10 @@ function passwordForm({ session, refreshSession, reload }) {
   });
 }
 
-const CODE = { name: "code", label: "Code", required: true, class: "mono", autocomplete: "one-time-code", spellcheck: "false" };
-
 const codes = (totp, context) => (totp.enabled
-  ? [h("p", null, "On since ", time(totp.since, { day: true }), ". A sign-in by password asks for a code of your authenticator app, too. ",
-    `${plural(totp.recovery_codes, "recovery code")} left.`),
-  h("div", { class: "actions" }, button("Remove", () => askRemoval(context), "red"))]
-  : [h("p", null, "An authenticator app on your phone shows a new code every 30 seconds. With it a stolen password alone opens nothing."),
+  ? [h("p", null, "On since ", time(totp.since, { day: true }), `: your password needs a code, too. ${plural(totp.recovery_codes, "recovery code")} left.`),
+    h("div", { class: "actions" }, button("Remove", () => askRemoval(context), "red"))]
+  : [h("p", null, "With codes of an authenticator app, a stolen password alone opens nothing."),
     h("div", { class: "actions" }, button("Set up", () => askSetUp(context)))]);
 
 const askSetUp = (context) => ask({
@@ -57,36 +54,36 @@ const askSetUp = (context) => ask({
   intro: "You need an authenticator app. All your other sessions end.",
   submit: "Show the key",
   run: async () => {
-    const made = await signedInAgain(() => api("POST", "/settings/totp"), context.session);
+    const made = await api("POST", "/settings/totp");
     return () => showKey(made, context);
   },
 });
 
-const showKey = (made, { place, ...context }) => openDialog("Set up one-time codes", (close) => [
-  h("p", null, "Add this key to your app, ", link("by its link", made.url), " if the app is on this device. Then type the code that it shows."),
+const showKey = (made, context) => openDialog("Set up one-time codes", (close) => [
+  h("p", null, "Add this key to your app, or ", link("open it there", made.url), ". Then type the code that it shows."),
   copyField("Key", made.secret),
   form({
-    fields: [{ ...CODE, inputmode: "numeric" }], submit: "Turn on", cancel: close,
+    fields: [CODE], submit: "Turn on", cancel: close,
     run: async (body) => {
-      const { recovery_codes: recovery } = await api("POST", "/settings/totp/confirm", { body });
+      const made = await api("POST", "/settings/totp/confirm", { body });
       close();
-      place(recoveryView(recovery, context));
+      context.place(recoveryView(made.recovery_codes, context));
     },
   }),
 ]);
 
 const recoveryView = (recovery, { reload }) => [
   head("One-time codes are on"),
-  notice("warn", h("strong", null, "Shown once."), " Each of these codes works once in place of the app. Keep them where the app is not."),
-  section("Recovery codes", h("ul", { class: "recovery" }, recovery.map((one) => h("li", null, code(one)))),
-    copyButton(() => recovery.join("\n"), "Copy all")),
+  notice("warn", h("strong", null, "Shown once."), " Each works once in place of the app. Keep them elsewhere."),
+  section("Recovery codes", h("ul", null, recovery.map((one) => h("li", null, code(one)))),
+    copyButton(() => recovery.join("\n"))),
   h("div", { class: "actions" }, button("I stored them", reload, "primary")),
 ];
 
 const askRemoval = ({ reload }) => ask({
   title: "Remove one-time codes?",
-  intro: "Your password alone will sign you in. The recovery codes end, and so do all your other sessions.",
-  fields: [{ ...CODE, hint: "Of the app, or a recovery code." }],
+  intro: "All your other sessions end.",
+  fields: [CODE],
   submit: "Remove",
   danger: true,
   run: async (body) => {

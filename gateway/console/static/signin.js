@@ -1,9 +1,9 @@
-// Signing in: name and password, with a one-time code where the account has them, or a one-use link.
+// Signing in: name and password, maybe with a one-time code, or a one-use link.
 
-import { ApiError, api } from "./api.js";
+import { api } from "./api.js";
 import { h } from "./dom.js";
 import { form, openDialog } from "./form.js";
-import { button, code, head, link, notice } from "./ui.js";
+import { button, head, link, notice } from "./ui.js";
 
 export function signIn({ params, done }) {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -42,7 +42,7 @@ function passwordForm(first, known, done, cancel) {
       try {
         return await done(await api("POST", "/session", { body: { ...known, ...body } }));
       } catch (error) {
-        if (!(error instanceof ApiError) || error.code !== "code_needed") throw error;
+        if (error.code !== "code_needed") throw error;
         draw([CODE], body);
         return node.querySelector("[name=code]").focus();
       }
@@ -52,26 +52,13 @@ function passwordForm(first, known, done, cancel) {
   return node;
 }
 
-const CODE = { name: "code", label: "Code", required: true, class: "mono", autocomplete: "one-time-code", spellcheck: "false",
-  hint: "Of your authenticator app, or a recovery code." };
+export const CODE = { name: "code", label: "Code", required: true, autocomplete: "one-time-code", hint: "Of your authenticator app, or a recovery code." };
 
-/** Do something for which one must have just signed in; if that was too long ago, sign in in a dialog and do it again. */
-export async function signedInAgain(run, session) {
-  try {
-    return await run();
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== "sign_in_again") throw error;
-    await signInAgain(session, error);
-    return run();
-  }
-}
-
-const signInAgain = ({ account: { name }, has_password: known }, error) => new Promise((resolve, reject) => {
+/** Sign in again in a dialog, for what needs it; without it that fails with the error. */
+export const signInAgain = ({ account: { name }, has_password: known }, error) => new Promise((resolve, reject) => {
   openDialog("Sign in again", (close) => [
-    h("p", null, `For this you must have signed in within the last 10 minutes, ${name}.`),
-    known ? passwordForm([], { name }, () => { resolve(); close(); }, close) : [
-      h("p", null, "You have no password. Make a new sign-in link, and open it in this browser: ", code("account signin-link")),
-      h("div", { class: "actions" }, button("Close", close))],
+    h("p", null, error.message),
+    known ? passwordForm([], { name }, () => { resolve(); close(); }, close) : h("div", { class: "actions" }, button("Close", close)),
   ]).addEventListener("close", () => reject(error));
 });
 
