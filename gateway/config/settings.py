@@ -110,7 +110,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "identity_header": Setting(
             values.identity_header,
             "the header in which a proxy of trusted_proxies names the account that it has signed in,"
-            ' such as "Remote-User"',
+            ' such as "Remote-User"; it counts in requests for the host of public_url',
             None,
         ),
     },

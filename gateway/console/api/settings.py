@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from gateway.console.devices import make_cookie
 from gateway.console.password_hashing import TooBusy
 from gateway.console.refusals import ConsoleError, signed_in_by_proxy
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import Books, SessionView
+from gateway.ledger import Books, LedgerError, SessionView
 from gateway.times import format_iso
 
 
@@ -79,10 +80,17 @@ def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
 async def finish_totp(request: ConsoleRequest) -> Answer:
     """Ask for codes from now on, and show the recovery codes; all other sessions end."""
     code = _read_code(request)
-    made = await request.run(lambda books: totp.finish(books, request.account, code))
+
+    def finish(books: Books) -> tuple[str, ...] | None:
+        made = totp.finish(books, request.account, code)
+        if made is not None:
+            with suppress(LedgerError):  # the codes must be shown
+                books.signins.end_other_sessions(_own(request))
+        return made
+
+    made = await request.run(finish)
     if made is None:
         raise refuse_code(403)
-    await request.run(lambda books: books.signins.end_other_sessions(_own(request)))
     return Answer({"recovery_codes": list(made)}, 201)
 
 

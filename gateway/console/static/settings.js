@@ -63,7 +63,7 @@ const showKey = (made, context) => openDialog("Set up one-time codes", (close) =
   h("p", null, "Add this key to your app, or ", link("open it there", made.url), ". Then type the code that it shows."),
   copyField("Key", made.secret),
   form({
-    fields: [CODE], submit: "Turn on", cancel: close,
+    fields: [{ ...CODE, hint: "" }], submit: "Turn on", cancel: close,
     run: async (body) => {
       const made = await api("POST", "/settings/totp/confirm", { body });
       close();
@@ -75,9 +75,8 @@ const showKey = (made, context) => openDialog("Set up one-time codes", (close) =
 const recoveryView = (recovery, { reload }) => [
   head("One-time codes are on"),
   notice("warn", h("strong", null, "Shown once."), " Each works once in place of the app. Keep them elsewhere."),
-  section("Recovery codes", h("ul", null, recovery.map((one) => h("li", null, code(one)))),
-    copyButton(() => recovery.join("\n"))),
-  h("div", { class: "actions" }, button("I stored them", reload, "primary")),
+  section("Recovery codes", h("ul", null, recovery.map((one) => h("li", null, code(one))))),
+  h("div", { class: "actions" }, copyButton(() => recovery.join("\n")), button("I stored them", reload, "primary")),
 ];
 
 const askRemoval = ({ reload }) => ask({
