@@ -1,7 +1,7 @@
 """The money of one request: the expected cost, the hold, and the one settlement.
 
     hold taken ── settle(metered) ──> charged, then the caller's last bytes
-        │      ├─ settle_hold() ────> charged as held, where nobody knows what was used
+        │      ├─ settle_expected() > charged as expected, where nobody knows what was used
         │      └─ void(outcome) ────> nothing charged
         └─ raise_to(metered): more is known, so others are refused in time
 
@@ -20,7 +20,15 @@ from gateway.api.state import Call
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload
 from gateway.errors import BadRequest, BudgetSpent, GatewayError
-from gateway.ledger import Admission, Budget, Hold, Outcome, Settlement, refuse_spent
+from gateway.ledger import (
+    MAX_INTEGER,
+    Admission,
+    Budget,
+    Hold,
+    Outcome,
+    Settlement,
+    refuse_spent,
+)
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens, compute_cost_nano
 from gateway.prices import AppliedPrice, Asked
 from gateway.times import unix_ms
@@ -121,6 +129,13 @@ def make_dearest_charge(tokens: Tokens, asked: Asked, model: Model, at_ms: int) 
     return charge
 
 
+def find_full_cost_nano(expected: Expected, output_tokens: int, model: Model, at_ms: int) -> int:
+    """Return the most that a request may cost: all the output it may have, at the dearest price."""
+    asked, tokens = expected.asked, expect_tokens(expected, output_tokens, model.prices.base)
+    price = model.prices.find_dearest(tokens, asked, at_ms).price
+    return min(compute_cost_nano(tokens, price, asked.tool_calls), MAX_AMOUNT_NANO)
+
+
 def _compute_cost_nano(metered: Metered, price: Price) -> int:
     return compute_cost_nano(metered.tokens, price, metered.tool_calls, metered.reported_cost_nano)
 
@@ -128,7 +143,7 @@ def _compute_cost_nano(metered: Metered, price: Price) -> int:
 class Bill:
     """The hold of one admitted request, and its settlement."""
 
-    __slots__ = ("_call", "_expected_tokens", "_held", "_hold", "_ledger", "_model")
+    __slots__ = ("_call", "_expected", "_expected_tokens", "_hold", "_ledger", "_model")
 
     def __init__(
         self, call: Call, request: CompletionRequest, model: Model, expected: Expected
@@ -139,12 +154,14 @@ class Bill:
         self._ledger = call.gateway.ledger
         self._call = call
         self._model = model
-        most = min(
-            call.gateway.config.billing.hold_output_tokens, find_output_limit(request, model)
-        )
+        billing, limit = call.gateway.config.billing, find_output_limit(request, model)
+        most = min(billing.hold_output_tokens, limit)
         tokens = expect_tokens(expected, most * request.n, model.prices.base)
-        self._held = make_dearest_charge(tokens, expected.asked, model, call.started_ms)
+        self._expected = make_dearest_charge(tokens, expected.asked, model, call.started_ms)
         self._expected_tokens = tokens.total
+        full_nano = self._expected.cost_nano
+        if limit > most and billing.full_hold_below:
+            full_nano = find_full_cost_nano(expected, limit * request.n, model, call.started_ms)
         available = call.key.account.available_nano
         rates, above = call.rates, call.rates.above
         rates.take_tokens(self._expected_tokens, time.monotonic())
@@ -152,13 +169,15 @@ class Bill:
             request_id=call.request_id,
             model=model.id,
             provider=call.provider,
-            price=self._held.applied,
-            hold_nano=self._held.cost_nano,
+            price=self._expected.applied,
+            hold_nano=self._expected.cost_nano,
             stream=request.stream,
             started_ms=call.started_ms,
             key_rate=rates.rate,
             account_rate=None if above is None else above.rate,
             expected_tokens=self._expected_tokens,
+            full_nano=full_nano,
+            full_below_nano=min(billing.full_hold_below * full_nano, MAX_INTEGER),
         )
         try:
             self._hold: Hold = self._ledger.hold(call.key, admission)
@@ -182,8 +201,8 @@ class Bill:
     def raise_to(self, metered: Metered) -> None:
         """Raise the hold to what a reply has used so far, if that is more."""
         charge = self._price(metered)
-        if charge.cost_nano > self._held.cost_nano:
-            self._held = charge
+        if charge.cost_nano > self._expected.cost_nano:
+            self._expected = charge
             self._ledger.raise_hold(self._hold, charge.cost_nano)
 
     def settle(self, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
@@ -192,13 +211,16 @@ class Bill:
             self._call.gateway.missing_usages.note(self._call.provider, self._model.id, unix_ms())
         return self._resolve(outcome, status, self._price(metered))
 
-    def settle_hold(
+    def settle_expected(
         self, outcome: Outcome, status: int, metered: Metered | None
     ) -> Awaitable[None]:
-        """Queue a charge of the hold, or for what was delivered if that is more."""
+        """Queue a charge of what was expected, or for what was delivered if that is more.
+
+        It is no more where more was held: a small balance is no reason to pay for the worst.
+        """
         if metered is not None:
             self.raise_to(metered)
-        return self._resolve(outcome, status, self._held)
+        return self._resolve(outcome, status, self._expected)
 
     def void(self, outcome: Outcome, status: int) -> None:
         """Queue the end of a request without a charge."""
@@ -223,13 +245,13 @@ class Bill:
         """Price a reply. A cost beyond what the ledger can hold comes from a broken report."""
         prices, at_ms = self._model.prices, self._call.started_ms
         charge = make_charge(metered, prices.find(metered.tokens, metered.terms, at_ms))
-        return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._held
+        return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._expected
 
     def _resolve(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
         call = self._call
         costs = self._model.costs.get(call.provider)
         if charge is None:
-            charge = Charge(Metered(Tokens(), estimated=False), self._held.applied, 0)
+            charge = Charge(Metered(Tokens(), estimated=False), self._expected.applied, 0)
             costs = None
         metered, provider_cost_nano = charge.metered, None
         if costs is not None:

@@ -78,9 +78,9 @@ def settle(
         case Charge.NOTHING:
             work.bill.void(verdict.outcome, status)
             return None
-        case Charge.HOLD:
+        case Charge.EXPECTED:
             delivered = None if pipeline is None else pipeline.measure()
-            return work.bill.settle_hold(verdict.outcome, status, delivered)
+            return work.bill.settle_expected(verdict.outcome, status, delivered)
         case Charge.USAGE:
             assert pipeline is not None
             return work.bill.settle(verdict.outcome, status, pipeline.measure())

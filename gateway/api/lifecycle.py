@@ -65,8 +65,8 @@ class Charge(Enum):
     USAGE = "what was used"
     """The provider's report; while it has none, or the reply is not complete, at least the estimate
     of the input and of what was delivered."""
-    HOLD = "what was held"
-    """The hold, or the input and what was delivered if that costs more."""
+    EXPECTED = "what was expected"
+    """The expected cost, or the input and what was delivered if that costs more."""
 
 
 class Last(Enum):
@@ -110,18 +110,18 @@ _MADE: Final = frozenset({Ending.UNDELIVERABLE})
 _FAILURES: Final = frozenset(Ending) - _COMPLETE - _ABANDONED - _MADE
 
 ENDINGS: Final = (
-    # ending     caller gone  phases     delivered  charge          the caller gets
-    (_COMPLETE,  _NO,         _ANY,      _EITHER,   Charge.USAGE,   Last.REPLY),
-    (_FAILURES,  _NO,         _BEFORE,   _EITHER,   Charge.NOTHING, Last.ERROR),
-    (_FAILURES,  _NO,         _AFTER,    _NO,       Charge.NOTHING, Last.ERROR),
-    (_FAILURES,  _NO,         _AFTER,    _YES,      Charge.USAGE,   Last.ERROR),
-    (_MADE,      _NO,         _ANY,      _EITHER,   Charge.USAGE,   Last.ERROR),
-    (_COMPLETE,  _YES,        _ANY,      _EITHER,   Charge.USAGE,   Last.NOTHING),
-    (_MADE,      _YES,        _ANY,      _EITHER,   Charge.USAGE,   Last.NOTHING),
-    (_FAILURES,  _YES,        _ANY,      _NO,       Charge.NOTHING, Last.NOTHING),
-    (_FAILURES,  _YES,        _ANY,      _YES,      Charge.USAGE,   Last.NOTHING),
-    (_ABANDONED, _YES,        _ADMITTED, _EITHER,   Charge.NOTHING, Last.NOTHING),
-    (_ABANDONED, _YES,        _TAKEN,    _EITHER,   Charge.HOLD,    Last.NOTHING),
+    # ending     caller gone  phases     delivered  charge           the caller gets
+    (_COMPLETE,  _NO,         _ANY,      _EITHER,   Charge.USAGE,    Last.REPLY),
+    (_FAILURES,  _NO,         _BEFORE,   _EITHER,   Charge.NOTHING,  Last.ERROR),
+    (_FAILURES,  _NO,         _AFTER,    _NO,       Charge.NOTHING,  Last.ERROR),
+    (_FAILURES,  _NO,         _AFTER,    _YES,      Charge.USAGE,    Last.ERROR),
+    (_MADE,      _NO,         _ANY,      _EITHER,   Charge.USAGE,    Last.ERROR),
+    (_COMPLETE,  _YES,        _ANY,      _EITHER,   Charge.USAGE,    Last.NOTHING),
+    (_MADE,      _YES,        _ANY,      _EITHER,   Charge.USAGE,    Last.NOTHING),
+    (_FAILURES,  _YES,        _ANY,      _NO,       Charge.NOTHING,  Last.NOTHING),
+    (_FAILURES,  _YES,        _ANY,      _YES,      Charge.USAGE,    Last.NOTHING),
+    (_ABANDONED, _YES,        _ADMITTED, _EITHER,   Charge.NOTHING,  Last.NOTHING),
+    (_ABANDONED, _YES,        _TAKEN,    _EITHER,   Charge.EXPECTED, Last.NOTHING),
 )  # fmt: skip
 """The table of who pays when. "Delivered": text, reasoning or arguments came from the provider."""
 
@@ -146,9 +146,9 @@ OUTCOMES: Final[dict[Ending, Outcome]] = {
 """The outcome of each ending while the caller is there; afterwards it is `caller_left`."""
 
 UNCOMMITTED: Final = (
-    # a stream  charge          the caller gets
-    (False,     Charge.NOTHING, Last.ERROR),
-    (True,      Charge.USAGE,   Last.ERROR),
+    # a stream  charge           the caller gets
+    (False,     Charge.NOTHING,  Last.ERROR),
+    (True,      Charge.USAGE,    Last.ERROR),
 )  # fmt: skip
 """The end after a charge that is not committed in time, see `Ledger.settle`. The charge of a JSON
 reply is withdrawn, as nothing was delivered; that of a stream stays queued."""

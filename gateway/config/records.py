@@ -54,6 +54,8 @@ class Storage:
 class Billing:
     currency: str
     hold_output_tokens: int
+    full_hold_below: int
+    """Times the most that a request may cost: where less is left, the hold is for all of that."""
     demo_credit_nano: int | None
     low_balance_nano: int | None
     top_up_text: str | None

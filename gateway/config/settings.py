@@ -92,6 +92,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "hold_output_tokens": Setting(
             token_count, "output tokens that a hold covers if max_tokens is larger or absent", 1024
         ),
+        "full_hold_below": Setting(
+            read.integer(0, 1_000_000),
+            "while less is left than so many times the most that a request may cost, its hold is for"
+            " all of that; 0 = never, and what requests may cost beyond their holds does not count",
+            10,
+        ),
         "demo_credit": Setting(
             read.nano_units(MAX_CREDIT),
             "credit of each account made at the first start; leave out to make none",
@@ -190,7 +196,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "on_disconnect": Setting(
             read.choice("abort", "drain"),
             "when the caller of a stream leaves: drain it (read it to its end and charge that), or"
-            " abort it (charge what was held, or what was delivered if that is more)",
+            " abort it (charge what was expected, or what was delivered if that is more)",
             "drain",
         ),
         "stream_usage": Setting(

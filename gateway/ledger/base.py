@@ -39,6 +39,8 @@ class Account:
     suspended: bool
     balance_nano: int
     held_nano: int = 0
+    unheld_nano: int = 0
+    """The amount that requests in flight may cost beyond their holds."""
     terms: Terms = Terms()  # noqa: RUF009 - it is frozen
     """Replaced when they change; else the same object."""
     rates: object = field(default=None, init=False, repr=False)
@@ -57,6 +59,7 @@ class Line:
     """That of the first of them."""
     spent_nano: int = 0
     held_nano: int = 0
+    unheld_nano: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +107,7 @@ class Admission:
     provider: str
     price: AppliedPrice
     hold_nano: int
+    """The expected cost; once the hold is taken, the amount that was."""
     stream: bool
     started_ms: int
     """Wall clock, Unix milliseconds."""
@@ -113,6 +117,10 @@ class Admission:
     """The limits of the account; None if it has none."""
     expected_tokens: int = 0
     """The count for the rates until the settlement tells the true one, which is 0 for a void."""
+    full_nano: int = 0
+    """The most that it may cost: it counts as spoken for, whatever is held of it."""
+    full_below_nano: int = 0
+    """Where less than this is left, `full_nano` is held."""
 
 
 @dataclass(slots=True)
@@ -161,6 +169,8 @@ class Hold:
     """True when nothing is held any more: the settlement is committed, or it failed for good."""
     budget: Budget | None = None
     """The key's budget when the hold was taken; this one is charged."""
+    unheld_nano: int = 0
+    """The amount that the request may cost beyond the hold."""
 
 
 class Ledger(Counts, Protocol):

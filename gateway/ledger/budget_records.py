@@ -75,6 +75,7 @@ class Budget:
     spending: Spending
     """Replaced by what was committed."""
     held_nano: int = 0
+    unheld_nano: int = 0
 
     @property
     def title(self) -> str:
@@ -85,10 +86,14 @@ class Budget:
         spending = self.spending
         return spending.spent_nano if spending.span.contains(now_ms) else 0
 
-    def is_spent(self, now_ms: int, *, with_held: bool = False) -> bool:
-        """Return whether nothing is left of the present period, or only what is held."""
-        held_nano = self.held_nano if with_held else 0
-        return self.find_spent_nano(now_ms) + held_nano >= self.allowance.amount_nano
+    def is_spent(self, now_ms: int) -> bool:
+        """Return whether nothing is left of the present period."""
+        return self.find_spent_nano(now_ms) >= self.allowance.amount_nano
+
+    def find_left_nano(self, now_ms: int) -> int:
+        """Return what is left of the present period, less what requests in flight may cost."""
+        spoken_for_nano = self.find_spent_nano(now_ms) + self.held_nano + self.unheld_nano
+        return self.allowance.amount_nano - spoken_for_nano
 
     def show(self, now_ms: int) -> BudgetStanding:
         return show_budget(self.id, self.name, self.allowance, self.spending, now_ms)

@@ -19,8 +19,8 @@ from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.memory import drop_hold
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.money import Price, Tokens
-from gateway.prices import NOTHING_SPECIAL, UNSAID, PriceList, PriceRule, Terms
+from gateway.money import MAX_AMOUNT_NANO, Price, Tokens
+from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, PriceList, PriceRule, Terms
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.records import make_call
@@ -29,6 +29,7 @@ from tests.support.waiting import until
 MAX_INPUT: Final = 5000
 MAX_OUTPUT: Final = 400
 HOLD_OUTPUT: Final = 100
+FULL_BELOW: Final = 10
 NOW: Final = 1000.0
 TOKENS_PER_MINUTE: Final = 1000
 CREDIT_NANO: Final = 10_000
@@ -60,6 +61,57 @@ async def test_a_hold_expects_no_more_than_the_model_or_the_caller_allows(
 async def test_a_hold_expects_no_more_than_a_small_model_writes(desk: Desk) -> None:
     desk.take(model=replace(MODEL, max_output_tokens=9)).void("rejected", 400)
     assert desk.held_nano == INPUT + 9
+
+
+FULL: Final = INPUT + MAX_OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("available", "request_", "held"),
+    [
+        (FULL_BELOW * FULL, REQUEST, INPUT + HOLD_OUTPUT),
+        (FULL_BELOW * FULL - 1, REQUEST, FULL),
+        (1, REQUEST, FULL),
+        (1, replace(REQUEST, max_tokens=10**9, n=2), INPUT + 2 * MAX_OUTPUT),
+        (FULL_BELOW * (INPUT + 200) - 1, replace(REQUEST, max_tokens=200), INPUT + 200),
+        (1, replace(REQUEST, max_tokens=7), INPUT + 7),
+    ],
+)
+async def test_little_money_is_held_for_all_that_a_request_may_cost(
+    desk: Desk, available: int, request_: CompletionRequest, held: int
+) -> None:
+    """Its limit is the caller's or else the model's; rates go by what is expected all the same."""
+    desk.key.account.balance_nano = available
+    desk.take(request_).void("rejected", 400)
+    assert desk.held_nano == held
+    desk.key.account.balance_nano = CREDIT_NANO
+
+
+async def test_a_full_hold_has_the_dearest_price_and_the_tools(desk: Desk) -> None:
+    """Long inputs and tools may have prices of their own."""
+    dear = PriceRule(replace(PRICE, output=3 * 10**6, tools={"x": 50}), input_above=5)
+    model = replace(MODEL, prices=PriceList(replace(PRICE, tools={"x": 20}), (dear,)))
+    expected = expect_usage(REQUEST, Payload(b"x" * 40, Asked(tool_calls={"x": 2})), model)
+    desk.key.account.balance_nano = 1
+    bill = Bill(desk.call, REQUEST, model, expected)
+    assert desk.key.held_nano == INPUT + 3 * MAX_OUTPUT + 2 * 50
+    bill.void("rejected", 400)
+    desk.key.account.balance_nano = CREDIT_NANO
+
+
+async def test_a_hold_is_no_more_than_the_ledger_can_charge(desk: Desk) -> None:
+    model = replace(MODEL, prices=PriceList(replace(PRICE, output=10**21)), max_output_tokens=10**6)
+    desk.take(model=model).void("rejected", 400)
+    assert desk.held_nano == MAX_AMOUNT_NANO
+
+
+async def test_who_leaves_pays_what_was_expected_however_much_was_held(desk: Desk) -> None:
+    """The full hold is for the worst; a small balance is no reason to charge it."""
+    desk.key.account.balance_nano = CREDIT_NANO // 3
+    bill = desk.take()
+    assert desk.held_nano == FULL
+    await bill.settle_expected("caller_left", 200, None)
+    assert desk.key.account.balance_nano == CREDIT_NANO - INPUT - HOLD_OUTPUT
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -132,7 +184,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     async with SqliteLedger.open(place.path) as ledger:
         rates = Rates(tokens=Bucket(TOKENS_PER_MINUTE, NOW))
         key = find_key(ledger, place)
-        billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT)
+        billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT, full_hold_below=FULL_BELOW)
         gateway = SimpleNamespace(ledger=ledger, config=SimpleNamespace(billing=billing))
         call = make_call(gateway=gateway, started=NOW, key=key, rates=rates)
         yield Desk(ledger, call, place)

@@ -18,7 +18,7 @@ from tests.support.records import make_call
 REPLY = Verdict("complete", 200, Charge.USAGE, Last.REPLY)
 BROKEN = Verdict("upstream_error", None, Charge.USAGE, Last.ERROR)
 REFUSED = Verdict("upstream_error", None, Charge.NOTHING, Last.ERROR)
-LEFT = Verdict("caller_left", 200, Charge.HOLD, Last.NOTHING)
+LEFT = Verdict("caller_left", 200, Charge.EXPECTED, Last.NOTHING)
 FAILED = UpstreamError("It broke off.")
 
 
@@ -39,8 +39,8 @@ class Scene:
         self.done.append(("settle", outcome, status, metered))
         return self.commit
 
-    def settle_hold(self, outcome: str, status: int, metered: object) -> Awaitable[None]:
-        self.done.append(("settle_hold", outcome, status, metered))
+    def settle_expected(self, outcome: str, status: int, metered: object) -> Awaitable[None]:
+        self.done.append(("settle_expected", outcome, status, metered))
         return self.commit
 
     def void(self, outcome: str, status: int) -> None:
@@ -92,7 +92,7 @@ async def test_the_last_bytes_wait_for_the_commit() -> None:
 async def test_a_caller_who_left_is_not_waited_for() -> None:
     scene = Scene()
     await scene.conclude(LEFT)
-    assert scene.done == [("settle_hold", "caller_left", 200, "metered"), "abort"]
+    assert scene.done == [("settle_expected", "caller_left", 200, "metered"), "abort"]
 
 
 @pytest.mark.parametrize(("opened", "mid_event"), [(False, False), (True, False), (True, True)])

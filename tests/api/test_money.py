@@ -12,6 +12,7 @@ import pytest
 from gateway.money import format_amount
 from tests.support.chat import (
     INPUT_PRICE,
+    MAX_OUTPUT_TOKENS,
     OUTPUT_PRICE,
     Used,
     check_error,
@@ -209,6 +210,36 @@ async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
     assert {reply.status for reply in refused} <= {429, 402}
     spent = len(served) * Used(100, 1).cost_nano
     assert running.books.balance_nano("crowd") == 10 * hold + hold // 2 - spent
+
+
+STREAMS = 60
+
+
+@pytest.mark.parametrize("worth", [2.5, 12.5])
+async def test_a_crowd_that_uses_all_it_states_costs_less_than_one_request_too_much(
+    launch: Launch, stage: Stage, worth: float
+) -> None:
+    """Of what a balance bears none is refused: the holds of the first are small on the larger one."""
+    full = Used(100, MAX_OUTPUT_TOKENS).cost_nano
+    running = launch(seeds=(Seed("crowd", int(worth * full)),))
+    key = running.callers["crowd"].key
+    gate = asyncio.Event()
+    used = sse_reply(stream_chunks(["Hi"], usage(100, MAX_OUTPUT_TOKENS)))
+    stage.alpha.always(lambda _: [Wait(gate), *used])
+    body = say("plain/0", "x" * 200, max_tokens=MAX_OUTPUT_TOKENS, stream=True)
+    replies: list[Reply] = []
+
+    async def ask() -> None:
+        replies.append(await running.gateway.chat(key, body))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(STREAMS):
+            group.create_task(ask())
+        await until(lambda: len(replies) + stage.alpha.in_flight >= STREAMS, "the crowd")
+        gate.set()
+    assert int(worth) <= [reply.status for reply in replies].count(200) <= int(worth) + 1
+    assert {reply.status for reply in replies} == {200, 429}
+    assert -running.books.balance_nano("crowd") < full
 
 
 ROUNDS = 2

@@ -1,9 +1,12 @@
-"""How far below zero a balance can fall: by what the requests in flight cost beyond their holds.
+"""How far below zero a balance can fall: by one request, and by what was not foreseen of the others.
 
 Random prices, limits and usage, against the very functions that hold and release. After an
-admission all holds but the newest are covered by the balance, so in the end
+admission the balance covers the most that all requests but the newest may cost, so in the end
 
-    balance > -(the newest hold + the sum of what each costs beyond the hold that it then had)
+    balance > -(the most that the newest may cost + the sum of what each costs beyond its most)
+
+Beyond its most it costs what the estimate of its input lacks. With `full_hold_below = 0` the most is
+what is held, so there it is the output beyond `hold_output_tokens`, too.
 """
 
 from __future__ import annotations
@@ -63,9 +66,10 @@ class InFlight:
     request: CompletionRequest
     input_tokens: int
     """The real input, which the estimate knows to a factor of two."""
-    held_nano: int
+    most_nano: int
+    """The most that it may cost, or its hold if that is more by now."""
     covered_nano: int = 0
-    """The hold when the newest request was admitted: so much the balance covered."""
+    """The same when the newest request was admitted: so much the balance covered."""
 
 
 @dataclass(slots=True)
@@ -75,11 +79,17 @@ class World:
     dice: random.Random
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     in_flight: list[InFlight] = field(default_factory=list)
-    newest_hold_nano: int = 0
+    newest_most_nano: int = 0
     beyond_nano: int = 0
     refused: int = 0
+    held_in_full: int = 0
 
-    def admit(self, hold_output_tokens: int) -> None:
+    @property
+    def left_nano(self) -> int:
+        account = self.ledger.account
+        return account.available_nano - account.unheld_nano
+
+    def admit(self, hold_output_tokens: int, full_hold_below: int) -> None:
         dice = self.dice
         model = make_model(dice)
         limit = dice.choice((None, 1, 50, 10**6))
@@ -89,11 +99,15 @@ class World:
         gateway = SimpleNamespace(
             ledger=self.ledger,
             missing_usages=MissingUsages(),
-            config=SimpleNamespace(billing=SimpleNamespace(hold_output_tokens=hold_output_tokens)),
+            config=SimpleNamespace(
+                billing=SimpleNamespace(
+                    hold_output_tokens=hold_output_tokens, full_hold_below=full_hold_below
+                )
+            ),
         )
         rates = Rates()
         call = make_call(gateway=gateway, key=self.ledger.key, rates=rates)
-        before = self.ledger.account.available_nano
+        before, held_before = self.left_nano, self.ledger.account.held_nano
         try:
             bill = Bill(call, request, model, expected)
         except (InsufficientBalance, BalanceHeld):
@@ -101,23 +115,32 @@ class World:
             self.refused += 1
             return
         assert before > 0
-        held_nano = before - self.ledger.account.available_nano
+        most_nano = before - self.left_nano
+        output = find_output_limit(request, model) * request.n
+        full_nano = compute_cost_nano(
+            Tokens(expected.input_tokens, output=output), model.prices.base
+        )
+        if full_hold_below:
+            assert most_nano >= full_nano
+        if before < full_hold_below * full_nano:
+            assert self.ledger.account.held_nano - held_before == most_nano
+            self.held_in_full += 1
         real = dice.randrange(expected.input_tokens // 2, 2 * expected.input_tokens + 1)
-        self.in_flight.append(InFlight(bill, call, model, request, max(real, 1), held_nano))
-        self.newest_hold_nano = held_nano
+        self.in_flight.append(InFlight(bill, call, model, request, max(real, 1), most_nano))
+        self.newest_most_nano = most_nano
         self.beyond_nano = 0
         for one in self.in_flight:
-            one.covered_nano = one.held_nano
+            one.covered_nano = one.most_nano
 
     def progress(self) -> None:
         """A report in the middle of a stream."""
         one = self.dice.choice(self.in_flight)
-        before = self.ledger.account.held_nano
+        before = self.left_nano
         tokens = Tokens(one.input_tokens, output=self.dice.randrange(20))
         one.bill.raise_to(Metered(tokens, estimated=False))
-        raised = self.ledger.account.held_nano - before
+        raised = before - self.left_nano
         assert raised >= 0
-        one.held_nano += raised
+        one.most_nano += raised
 
     def end(self) -> None:
         one = self.in_flight.pop(self.dice.randrange(len(self.in_flight)))
@@ -143,21 +166,23 @@ def make_model(dice: random.Random) -> Model:
     return Model("m", "o", (), most, 100_000, None, 0, PriceList(price(), rules), frozenset())
 
 
-@pytest.mark.parametrize("hold_output_tokens", [10, 10**6])
+@pytest.mark.parametrize(
+    ("hold_output_tokens", "full_hold_below"), [(10, 0), (10**6, 0), (10, 1), (10, 10), (10, 10**6)]
+)
 def test_a_balance_falls_by_no_more_than_what_is_in_flight_beyond_its_holds(
-    hold_output_tokens: int,
+    hold_output_tokens: int, full_hold_below: int
 ) -> None:
     seed = random.randrange(2**32)
     print("seed:", seed)
     dice = random.Random(seed)
-    lowest = 0
+    lowest = held_in_full = 0
     for _ in range(RUNS):
         world = World(dice)
         world.ledger.account.balance_nano = dice.randrange(1, 200_000)
         for _ in range(STEPS):
             step = dice.random()
             if step < 0.5 or not world.in_flight:
-                world.admit(hold_output_tokens)
+                world.admit(hold_output_tokens, full_hold_below)
             elif step < 0.75:
                 world.progress()
             else:
@@ -166,13 +191,16 @@ def test_a_balance_falls_by_no_more_than_what_is_in_flight_beyond_its_holds(
         while world.in_flight:
             world.end()
             check(world)
-        assert world.ledger.account.held_nano == 0
+        account = world.ledger.account
+        assert (account.held_nano, account.unheld_nano) == (0, 0)
         lowest = min(lowest, world.ledger.account.balance_nano)
+        held_in_full += world.held_in_full
     print("lowest balance:", lowest)
+    assert (held_in_full > 0) == (full_hold_below > 0)
 
 
 def check(world: World) -> None:
     """The bound holds at each step, as nothing is admitted while nothing is available."""
     balance = world.ledger.account.balance_nano
     if balance < 0:
-        assert -balance < world.newest_hold_nano + world.beyond_nano
+        assert -balance < world.newest_most_nano + world.beyond_nano

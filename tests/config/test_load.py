@@ -30,7 +30,7 @@ def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
         *(None, ()),
     )
     assert config.storage.path == tmp_path / "gateway.db"
-    assert dataclasses.astuple(config.billing) == ("USD", 1024, None, None, None)
+    assert dataclasses.astuple(config.billing) == ("USD", 1024, 10, None, None, None)
     assert dataclasses.astuple(config.console) == (None,)
     assert dataclasses.astuple(config.limits) == (600, 0, 50)
     assert (dict(config.providers), dict(config.models)) == ({}, {})
@@ -91,6 +91,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         [billing]
         currency = "EUR"
         hold_output_tokens = 7
+        full_hold_below = 3
         demo_credit = 5.00
         low_balance = 0.5
         top_up_text = "Write to billing@example.com."
@@ -153,6 +154,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
     assert dataclasses.astuple(config.billing) == (
         "EUR",
         7,
+        3,
         5 * 10**9,
         5 * 10**8,
         "Write to billing@example.com.",

@@ -26,8 +26,9 @@ WRONG_SUMS: Final = """
     SELECT accounts.name, balance_nano, held_nano, in_flight FROM accounts WHERE
     balance_nano <> (
         SELECT coalesce(sum(amount_nano), 0) FROM entries WHERE account_id = accounts.id
-    ) OR (held_nano, in_flight) <> (
-        SELECT coalesce(sum(hold_nano), 0), count(*) FROM requests
+    ) OR (held_nano, accounts.unheld_nano, in_flight) <> (
+        SELECT coalesce(sum(hold_nano), 0), coalesce(sum(requests.unheld_nano), 0), count(*)
+        FROM requests
         WHERE account_id = accounts.id AND state = 'pending'
     )
 """

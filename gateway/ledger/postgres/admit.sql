@@ -1,18 +1,20 @@
--- Write the requests that were admitted.
+-- Write the requests that were admitted, with the holds that were taken.
 CREATE OR REPLACE FUNCTION insert_requests(
-    node BIGINT, asked JSON, admitted TEXT[], sent_ms BIGINT
+    node BIGINT, asked JSON, admitted TEXT[], in_full TEXT[], sent_ms BIGINT
 ) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO requests (
-        id, account_id, key_id, budget_id, model, provider, stream, hold_nano, state, outcome,
-        started_ms, price_id, node_id, expected_tokens
+        id, account_id, key_id, budget_id, model, provider, stream, hold_nano, unheld_nano, state,
+        outcome, started_ms, price_id, node_id, expected_tokens
     )
-    SELECT id, account_id, key_id, budget_id, model, provider, stream, hold_nano, 'pending',
+    SELECT id, account_id, key_id, budget_id, model, provider, stream,
+        CASE WHEN id = ANY (in_full) THEN full_nano ELSE hold_nano END,
+        CASE WHEN id = ANY (in_full) THEN 0 ELSE greatest(full_nano - hold_nano, 0) END, 'pending',
         'pending', sent_ms - started_ago_ms, price_id, node,
         CASE WHEN key_rate[2] > 0 OR account_rate[2] > 0 THEN expected_tokens ELSE 0 END
     FROM json_to_recordset(asked) AS one (
         id TEXT, account_id BIGINT, key_id TEXT, budget_id BIGINT, model TEXT, provider TEXT,
-        stream BIGINT, hold_nano BIGINT, started_ago_ms BIGINT, price_id BIGINT,
+        stream BIGINT, hold_nano BIGINT, full_nano BIGINT, started_ago_ms BIGINT, price_id BIGINT,
         key_rate BIGINT[], account_rate BIGINT[], expected_tokens BIGINT
     ) WHERE id = ANY (admitted);
 END
@@ -21,8 +23,12 @@ $$;
 -- Admit requests of one node, each after the one before it. The caller has locked their accounts.
 -- One whose account, key or budget the database does not know is neither admitted nor declined.
 --
--- Returned: the ids that were admitted, and the others with the reason and what is spent. A request
--- that may have been admitted already (`again`: the answer was lost) is looked up first.
+-- What is left of the balance, the cap and the budget is left if each request in flight costs the most
+-- it may. Where that is less than `full_below_nano`, a request holds the most it may cost (`full_nano`).
+--
+-- Returned: the ids that were admitted, those of them that hold all that they may cost, and the others
+-- with the reason and what is spent. A request that may have been admitted already (`again`: the
+-- answer was lost) is looked up first.
 CREATE OR REPLACE FUNCTION admit_requests(
     node BIGINT, asked JSON, at_ms BIGINT, sent_ms BIGINT
 ) RETURNS JSON LANGUAGE plpgsql AS $$
@@ -32,6 +38,7 @@ DECLARE
     at_us BIGINT := at_ms * 1000;
     fresh TEXT[] := '{}';
     known TEXT[] := '{}';
+    in_full TEXT[] := '{}';
     declined JSON[] := '{}';
     -- What the requests touch: read when the first one does, written at the end. All of it is of
     -- accounts that are locked.
@@ -54,17 +61,26 @@ DECLARE
     b INT;
     -- No key spends more, so that sums fit; see `MOST_SPENT_NANO`.
     cap_nano BIGINT;
+    most_nano BIGINT;
+    taken_nano BIGINT;
+    untaken_nano BIGINT;
 BEGIN
     FOR item IN
         SELECT * FROM json_to_recordset(asked) AS one (
             id TEXT, place BIGINT, again BOOLEAN, account_id BIGINT, key_id TEXT,
-            budget_id BIGINT, hold_nano BIGINT, key_rate BIGINT[], account_rate BIGINT[],
-            expected_tokens BIGINT
+            budget_id BIGINT, hold_nano BIGINT, full_nano BIGINT, full_below_nano BIGINT,
+            key_rate BIGINT[], account_rate BIGINT[], expected_tokens BIGINT
         ) ORDER BY place
     LOOP
-        IF item.again AND EXISTS (SELECT 1 FROM requests WHERE requests.id = item.id) THEN
-            known := known || item.id;
-            CONTINUE;
+        IF item.again THEN
+            SELECT hold_nano INTO taken_nano FROM requests WHERE requests.id = item.id;
+            IF FOUND THEN
+                known := known || item.id;
+                IF taken_nano > item.hold_nano THEN
+                    in_full := in_full || item.id;
+                END IF;
+                CONTINUE;
+            END IF;
         END IF;
         a := array_position(account_ids, item.account_id);
         IF a IS NULL THEN
@@ -113,15 +129,19 @@ BEGIN
         origin := of_keys[o];
         budget := of_budgets[b];
         cap_nano := coalesce(key.cap_nano, 8000000000000000000);
+        most_nano := greatest(item.hold_nano, item.full_nano);
         CONTINUE WHEN key.account_id <> account.id OR budget.account_id <> account.id;
         reason := CASE
             WHEN account.balance_nano <= 0 THEN '["balance"]'
             WHEN origin.spent_nano >= cap_nano THEN '["cap"]'
             WHEN budget.spent_nano >= budget.amount_nano THEN '["budget"]'
-            WHEN account.balance_nano <= account.held_nano THEN '["balance held"]'
-            WHEN account.held_nano > 9223372036854775807 - item.hold_nano THEN '["balance held"]'
-            WHEN origin.held_nano >= cap_nano - origin.spent_nano THEN '["cap held"]'
-            WHEN budget.spent_nano + budget.held_nano >= budget.amount_nano
+            WHEN account.balance_nano <= account.held_nano + account.unheld_nano
+                THEN '["balance held"]'
+            WHEN account.held_nano + account.unheld_nano > 9223372036854775807 - most_nano
+                THEN '["balance held"]'
+            WHEN origin.held_nano + origin.unheld_nano >= cap_nano - origin.spent_nano
+                THEN '["cap held"]'
+            WHEN budget.spent_nano + budget.held_nano + budget.unheld_nano >= budget.amount_nano
                 THEN '["budget held"]'
             ELSE coalesce(
                 find_rate_refusal(
@@ -142,30 +162,47 @@ BEGIN
             CONTINUE;
         END IF;
         fresh := fresh || item.id;
-        account.held_nano := account.held_nano + item.hold_nano;
+        taken_nano := item.hold_nano;
+        IF most_nano > item.hold_nano AND item.full_below_nano > least(
+            account.balance_nano - account.held_nano - account.unheld_nano,
+            cap_nano - origin.spent_nano - origin.held_nano - origin.unheld_nano,
+            -- NULL without a budget, which `least` ignores.
+            budget.amount_nano - budget.spent_nano - budget.held_nano - budget.unheld_nano
+        ) THEN
+            in_full := in_full || item.id;
+            taken_nano := most_nano;
+        END IF;
+        untaken_nano := most_nano - taken_nano;
+        account.held_nano := account.held_nano + taken_nano;
+        account.unheld_nano := account.unheld_nano + untaken_nano;
         account.in_flight := account.in_flight + 1;
         of_accounts[a] := account;
         account_rates[a] := use_rate(account_rates[a], item.expected_tokens, at_us);
-        origin.held_nano := origin.held_nano + item.hold_nano;
+        origin.held_nano := origin.held_nano + taken_nano;
+        origin.unheld_nano := origin.unheld_nano + untaken_nano;
         of_keys[o] := origin;
         key := of_keys[k];  -- which may be the origin
         key.in_flight := key.in_flight + 1;
         of_keys[k] := key;
         key_rates[k] := use_rate(key_rates[k], item.expected_tokens, at_us);
         IF b > 0 THEN
-            budget.held_nano := budget.held_nano + item.hold_nano;
+            budget.held_nano := budget.held_nano + taken_nano;
+            budget.unheld_nano := budget.unheld_nano + untaken_nano;
             of_budgets[b] := budget;
         END IF;
     END LOOP;
     IF fresh <> '{}' THEN
-        PERFORM insert_requests(node, asked, fresh, sent_ms);
+        PERFORM insert_requests(node, asked, fresh, in_full, sent_ms);
         PERFORM write_accounts(of_accounts);
         PERFORM write_keys(of_keys);
         FOREACH budget IN ARRAY of_budgets LOOP
-            UPDATE budgets SET held_nano = budget.held_nano WHERE id = budget.id;
+            UPDATE budgets SET held_nano = budget.held_nano, unheld_nano = budget.unheld_nano
+            WHERE id = budget.id;
         END LOOP;
         PERFORM write_rates(account_rates || key_rates);
     END IF;
-    RETURN json_build_object('admitted', known || fresh, 'declined', to_json(declined));
+    RETURN json_build_object(
+        'admitted', known || fresh, 'in_full', in_full, 'declined', to_json(declined)
+    );
 END
 $$;

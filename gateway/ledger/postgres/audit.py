@@ -10,13 +10,13 @@ from gateway.ledger.sql.audit import prove, read_checkpoint, read_last_entry, wr
 from gateway.ledger.sql.checks import Check
 
 _HELD: Final = """
-    SELECT {table}.id, {table}.held_nano, coalesce(pending.held_nano, 0)
+    SELECT {table}.id, {table}.{sum}, coalesce(pending.amount_nano, 0)
     FROM {table} LEFT JOIN (
-        SELECT {column}, sum(hold_nano) AS held_nano
+        SELECT {column}, sum({amount}) AS amount_nano
         FROM requests JOIN (SELECT id, origin_id FROM keys) AS used ON used.id = key_id
         WHERE state = 'pending' GROUP BY 1
     ) AS pending ON pending.{column} = {table}.id
-    WHERE {table}.held_nano <> coalesce(pending.held_nano, 0)
+    WHERE {table}.{sum} <> coalesce(pending.amount_nano, 0)
 """
 _IN_FLIGHT: Final = """
     SELECT {table}.id, in_flight, coalesce(pending.requests, 0)
@@ -63,16 +63,28 @@ _CONTRADICTIONS: Final = """
         ))
 """
 """SQLite refuses such rows; here they would cost each round the time to compile their rules."""
-_HELD_MESSAGE: Final = "{what} {{0}}: held is {{1}}, its pending requests hold {{2}} nano-units"
+_SUMS: Final = (
+    ("held_nano", "hold_nano", "held is {1}, its pending requests hold {2} nano-units"),
+    ("unheld_nano", "unheld_nano", "not held is {1}, its pending requests say {2} nano-units"),
+)
+"""Sums of pending requests, the column that is summed, and the complaint."""
+_SCOPES: Final = (
+    ("account", "accounts", "account_id"),
+    ("key", "keys", "origin_id"),
+    ("budget", "budgets", "budget_id"),
+)
 _COUNT_MESSAGE: Final = "{what} {{0}}: it has {{1}} in flight, and {{2}} requests pending"
 
 
 CHECKS: Final = (
-    Check(
-        _HELD.format(table="accounts", column="account_id"), _HELD_MESSAGE.format(what="account")
+    *(
+        Check(
+            _HELD.format(table=table, column=column, sum=total, amount=amount),
+            f"{what} {{0}}: {complaint}",
+        )
+        for what, table, column in _SCOPES
+        for total, amount, complaint in _SUMS
     ),
-    Check(_HELD.format(table="keys", column="origin_id"), _HELD_MESSAGE.format(what="key")),
-    Check(_HELD.format(table="budgets", column="budget_id"), _HELD_MESSAGE.format(what="budget")),
     Check(
         _IN_FLIGHT.format(table="accounts", column="account_id"),
         _COUNT_MESSAGE.format(what="account"),

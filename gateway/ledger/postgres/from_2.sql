@@ -1,4 +1,5 @@
--- The tables of version 2, taken to version 3: one-time codes.
+-- The tables of version 2, taken to version 3: one-time codes, and what requests in flight may cost
+-- beyond their holds.
 
 CREATE TABLE totp (
     account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
@@ -14,3 +15,14 @@ CREATE TABLE recovery_codes (
 );
 
 CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
+
+ALTER TABLE accounts ADD COLUMN unheld_nano amount NOT NULL DEFAULT 0;
+
+ALTER TABLE keys ADD COLUMN unheld_nano amount NOT NULL DEFAULT 0;
+
+ALTER TABLE budgets ADD COLUMN unheld_nano amount NOT NULL DEFAULT 0;
+
+ALTER TABLE requests ADD COLUMN unheld_nano amount NOT NULL DEFAULT 0;
+
+-- A function of another shape must not stay beside the present one.
+DROP FUNCTION insert_requests(BIGINT, JSON, TEXT[], BIGINT);

@@ -47,7 +47,7 @@ TABLES: Final = (
 `retention` has a row only if months of requests were dropped. It is the first, so that a ledger that
 needs all requests refuses it before it reads them.
 """
-OF_NODES: Final = frozenset({"held_nano", "in_flight", "node_id", "expected_tokens"})
+OF_NODES: Final = frozenset({"held_nano", "unheld_nano", "in_flight", "node_id", "expected_tokens"})
 """Columns that only several nodes need."""
 _COLUMNS: Final = (
     "SELECT column_name FROM information_schema.columns"

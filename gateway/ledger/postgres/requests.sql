@@ -44,9 +44,11 @@ CREATE TABLE requests (
     ended_ms amount,
     provider_cost_nano amount,
     reported_cost_nano amount,
-    -- For nodes: who admitted it, and the tokens that its rates were told to expect.
+    -- For nodes: who admitted it, the tokens that its rates were told to expect, and what it may cost
+    -- beyond its hold.
     node_id BIGINT,
-    expected_tokens BIGINT NOT NULL DEFAULT 0
+    expected_tokens BIGINT NOT NULL DEFAULT 0,
+    unheld_nano amount NOT NULL DEFAULT 0
 ) PARTITION BY RANGE (id);
 
 CREATE INDEX requests_pending ON requests (account_id) WHERE state = 'pending';

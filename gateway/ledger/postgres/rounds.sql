@@ -145,9 +145,12 @@ BEGIN
     )
     SELECT coalesce(array_agg(requests), '{}') INTO interrupted FROM ended;
     UPDATE accounts SET
-        held_nano = accounts.held_nano - freed.held_nano, in_flight = in_flight - freed.requests
+        held_nano = accounts.held_nano - freed.held_nano,
+        unheld_nano = accounts.unheld_nano - freed.unheld_nano,
+        in_flight = in_flight - freed.requests
     FROM (
-        SELECT account_id, sum(hold_nano) AS held_nano, count(*) AS requests
+        SELECT account_id, sum(hold_nano) AS held_nano, sum(unheld_nano) AS unheld_nano,
+            count(*) AS requests
         FROM unnest(interrupted) GROUP BY 1
     ) AS freed
     WHERE accounts.id = account_id;
@@ -156,15 +159,20 @@ BEGIN
         SELECT key_id, count(*) AS requests FROM unnest(interrupted) GROUP BY 1
     ) AS freed
     WHERE keys.id = key_id;
-    UPDATE keys SET held_nano = keys.held_nano - freed.held_nano
+    UPDATE keys SET
+        held_nano = keys.held_nano - freed.held_nano,
+        unheld_nano = keys.unheld_nano - freed.unheld_nano
     FROM (
-        SELECT origin_id, sum(hold_nano) AS held_nano
+        SELECT origin_id, sum(hold_nano) AS held_nano, sum(one.unheld_nano) AS unheld_nano
         FROM unnest(interrupted) AS one JOIN keys AS used ON used.id = one.key_id GROUP BY 1
     ) AS freed
     WHERE keys.id = freed.origin_id;
-    UPDATE budgets SET held_nano = budgets.held_nano - freed.held_nano
+    UPDATE budgets SET
+        held_nano = budgets.held_nano - freed.held_nano,
+        unheld_nano = budgets.unheld_nano - freed.unheld_nano
     FROM (
-        SELECT budget_id, sum(hold_nano) AS held_nano FROM unnest(interrupted)
+        SELECT budget_id, sum(hold_nano) AS held_nano, sum(unheld_nano) AS unheld_nano
+        FROM unnest(interrupted)
         WHERE budget_id IS NOT NULL GROUP BY 1
     ) AS freed
     WHERE budgets.id = budget_id;

@@ -25,7 +25,7 @@ FUNCTIONS: Final = (
 """Made anew by every upgrade."""
 WORKS_SINCE: Final = 3
 """The oldest version of this program that can serve from the present schema: an older one would let
-people in without their one-time code."""
+people in without their one-time code, and does not say what its requests may cost beyond their holds."""
 SHAPE: Final = 13
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5

@@ -48,7 +48,7 @@ BEGIN
     FOREACH account IN ARRAY changed LOOP
         UPDATE accounts SET
             balance_nano = account.balance_nano, held_nano = account.held_nano,
-            in_flight = account.in_flight
+            unheld_nano = account.unheld_nano, in_flight = account.in_flight
         WHERE id = account.id;
     END LOOP;
 END
@@ -60,8 +60,8 @@ DECLARE
 BEGIN
     FOREACH key IN ARRAY changed LOOP
         UPDATE keys SET
-            spent_nano = key.spent_nano, held_nano = key.held_nano, in_flight = key.in_flight,
-            last_used_ms = key.last_used_ms
+            spent_nano = key.spent_nano, held_nano = key.held_nano, unheld_nano = key.unheld_nano,
+            in_flight = key.in_flight, last_used_ms = key.last_used_ms
         WHERE id = key.id;
     END LOOP;
 END
@@ -106,6 +106,7 @@ BEGIN
         END IF;
         account.balance_nano := account.balance_nano - request.cost_nano;
         account.held_nano := account.held_nano - request.hold_nano;
+        account.unheld_nano := account.unheld_nano - request.unheld_nano;
         account.in_flight := account.in_flight - 1;
         of_accounts[a] := account;
         k := array_position(key_ids, request.key_id);
@@ -136,6 +137,7 @@ BEGIN
         END IF;
         origin.spent_nano := origin.spent_nano + request.cost_nano;
         origin.held_nano := origin.held_nano - request.hold_nano;
+        origin.unheld_nano := origin.unheld_nano - request.unheld_nano;
         of_keys[o] := origin;
         have_budgets := have_budgets OR request.budget_id IS NOT NULL;
         have_rates := have_rates OR request.expected_tokens > 0;
@@ -214,28 +216,36 @@ LANGUAGE plpgsql AS $$
 BEGIN
     WITH higher AS MATERIALIZED (
         SELECT requests.id, requests.account_id, requests.key_id, requests.budget_id,
-            item.amount_nano - requests.hold_nano AS more_nano
+            item.amount_nano - requests.hold_nano AS more_nano,
+            least(item.amount_nano - requests.hold_nano, requests.unheld_nano) AS less_nano
         FROM json_to_recordset(raised) AS item (id TEXT, amount_nano BIGINT)
         JOIN requests ON requests.id = item.id
         WHERE state = 'pending' AND node_id = node AND requests.hold_nano < item.amount_nano
     ), of_requests AS (
-        UPDATE requests SET hold_nano = hold_nano + more_nano
+        UPDATE requests SET
+            hold_nano = hold_nano + more_nano, unheld_nano = unheld_nano - less_nano
         FROM higher WHERE requests.id = higher.id
     ), of_accounts AS (
-        UPDATE accounts SET held_nano = held_nano + sums.more_nano
-        FROM (SELECT account_id, sum(more_nano) AS more_nano FROM higher GROUP BY 1) AS sums
+        UPDATE accounts SET
+            held_nano = held_nano + sums.more_nano, unheld_nano = unheld_nano - sums.less_nano
+        FROM (
+            SELECT account_id, sum(more_nano) AS more_nano, sum(less_nano) AS less_nano
+            FROM higher GROUP BY 1
+        ) AS sums
         WHERE accounts.id = account_id
     ), of_keys AS (
-        UPDATE keys SET held_nano = held_nano + sums.more_nano
+        UPDATE keys SET
+            held_nano = held_nano + sums.more_nano, unheld_nano = unheld_nano - sums.less_nano
         FROM (
-            SELECT origin_id, sum(more_nano) AS more_nano
+            SELECT origin_id, sum(more_nano) AS more_nano, sum(less_nano) AS less_nano
             FROM higher JOIN keys AS used ON used.id = key_id GROUP BY 1
         ) AS sums
         WHERE keys.id = sums.origin_id
     )
-    UPDATE budgets SET held_nano = held_nano + sums.more_nano
+    UPDATE budgets SET
+        held_nano = held_nano + sums.more_nano, unheld_nano = unheld_nano - sums.less_nano
     FROM (
-        SELECT budget_id, sum(more_nano) AS more_nano FROM higher
+        SELECT budget_id, sum(more_nano) AS more_nano, sum(less_nano) AS less_nano FROM higher
         WHERE budget_id IS NOT NULL GROUP BY 1
     ) AS sums
     WHERE budgets.id = budget_id;

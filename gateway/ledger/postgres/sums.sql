@@ -71,20 +71,22 @@ DECLARE
     result JSON;
 BEGIN
     WITH added AS (
-        SELECT budget_id AS id, cost_nano, hold_nano, ended_ms
+        SELECT budget_id AS id, cost_nano, hold_nano, unheld_nano, ended_ms
         FROM unnest(ended) WHERE budget_id IS NOT NULL
     ), current AS (
         SELECT id, first_day(period, at_ms / 86400000) AS first,
             end_period(period, first_day(period, at_ms / 86400000)) AS end_ms
         FROM budgets WHERE id IN (SELECT id FROM added)
     ), sums AS (
-        SELECT current.id, first, sum(hold_nano) AS freed_nano, coalesce(sum(cost_nano) FILTER (
+        SELECT current.id, first, sum(hold_nano) AS freed_nano,
+            sum(unheld_nano) AS freed_unheld_nano, coalesce(sum(cost_nano) FILTER (
             WHERE ended_ms >= first * 86400000 AND ended_ms < end_ms
         ), 0) AS cost_nano, end_ms
         FROM current JOIN added ON added.id = current.id GROUP BY current.id, first, end_ms
     ), changed AS (
         UPDATE budgets SET
             held_nano = budgets.held_nano - sums.freed_nano,
+            unheld_nano = budgets.unheld_nano - sums.freed_unheld_nano,
             spent_nano = CASE WHEN period_day = first THEN spent_nano + sums.cost_nano ELSE (
                 SELECT coalesce(sum(requests.cost_nano), 0) FROM requests
                 WHERE budget_id = budgets.id

@@ -25,8 +25,9 @@ CREATE TABLE accounts (
     requests_per_minute amount,
     tokens_per_minute amount,
     concurrency amount,
-    -- For nodes: the holds of its pending requests, and their number.
+    -- For nodes: the holds of its pending requests, what those may cost beyond them, and their number.
     held_nano amount NOT NULL DEFAULT 0,
+    unheld_nano amount NOT NULL DEFAULT 0,
     in_flight amount NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
@@ -42,6 +43,7 @@ CREATE TABLE budgets (
     ended_ms BIGINT,
     -- For nodes.
     held_nano amount NOT NULL DEFAULT 0,
+    unheld_nano amount NOT NULL DEFAULT 0,
     CHECK (ended_ms IS NULL OR name IS NOT NULL)
 );
 
@@ -71,6 +73,7 @@ CREATE TABLE keys (
     budget_id BIGINT REFERENCES budgets (id) DEFERRABLE,
     -- For nodes. What the keys of a line hold is held by the first, as is what they have spent.
     held_nano amount NOT NULL DEFAULT 0,
+    unheld_nano amount NOT NULL DEFAULT 0,
     in_flight amount NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 

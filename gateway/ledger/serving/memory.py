@@ -171,25 +171,29 @@ class Memory:
 
 
 def take_hold(key: Key, admission: Admission) -> QueuedHold:
-    """Check and reserve in one step.
+    """Check and reserve in one step: all that the request may cost, where little is left.
 
     Raises:
         InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
         BalanceHeld: the rest is positive, but requests in flight hold all of it.
     """
-    account, budget, amount_nano = key.account, key.budget, admission.hold_nano
     check_admission(admission)
-    _require_funds(key, admission)
-    account.held_nano += amount_nano
-    key.line.held_nano += amount_nano
-    if budget is not None:
-        budget.held_nano += amount_nano
-    return QueuedHold(admission, account, key, amount_nano, budget=budget)
+    if _require_funds(key, admission) < admission.full_below_nano:
+        admission.hold_nano = max(admission.full_nano, admission.hold_nano)
+    hold = QueuedHold(admission, key.account, key, 0, budget=key.budget)
+    _set_amount(hold, admission.hold_nano)
+    return hold
 
 
 def check_admission(admission: Admission) -> None:
     """Raise ValueError for what no ledger can write: the provider must not be asked then."""
-    for amount in (admission.hold_nano, admission.started_ms, admission.expected_tokens):
+    for amount in (
+        admission.hold_nano,
+        admission.full_nano,
+        admission.full_below_nano,
+        admission.started_ms,
+        admission.expected_tokens,
+    ):
         if not 0 <= amount <= MAX_INTEGER:
             raise ValueError(f"{amount} is no number that the ledger can write")
     for text in (admission.request_id, admission.model, admission.provider):
@@ -203,9 +207,14 @@ def _is_text(text: str) -> bool:
     return "\0" not in text and text == text.encode("utf-8", "replace").decode()
 
 
-def _require_funds(key: Key, admission: Admission) -> None:
-    """Refuse what is spent before what is held: only the latter is worth another try."""
+def _require_funds(key: Key, admission: Admission) -> int:
+    """Return what is left of the balance, the cap or the budget, whichever has least.
+
+    Requests in flight count with the most they may cost. What is spent is refused before what is
+    held: only the latter is worth another try.
+    """
     account, budget, line = key.account, key.budget, key.line
+    most_nano = max(admission.hold_nano, admission.full_nano)
     cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
     if account.balance_nano <= 0:
         raise refuse_funds("balance", budget)
@@ -213,23 +222,50 @@ def _require_funds(key: Key, admission: Admission) -> None:
         raise refuse_funds("cap", budget)
     if budget is not None and budget.is_spent(admission.started_ms):
         raise refuse_funds("budget", budget)
-    if account.available_nano <= 0 or account.held_nano > MAX_INTEGER - admission.hold_nano:
+    spoken_for_nano = account.held_nano + account.unheld_nano
+    balance_left_nano = account.balance_nano - spoken_for_nano
+    if balance_left_nano <= 0 or spoken_for_nano > MAX_INTEGER - most_nano:
         raise refuse_funds("balance held", budget)
-    if cap_nano - line.spent_nano - line.held_nano <= 0:
+    cap_left_nano = cap_nano - line.spent_nano - line.held_nano - line.unheld_nano
+    if cap_left_nano <= 0:
         raise refuse_funds("cap held", budget)
-    if budget is not None and budget.is_spent(admission.started_ms, with_held=True):
+    if budget is None:
+        return min(balance_left_nano, cap_left_nano)
+    budget_left_nano = budget.find_left_nano(admission.started_ms)
+    if budget_left_nano <= 0:
         raise refuse_funds("budget held", budget)
+    return min(balance_left_nano, cap_left_nano, budget_left_nano)
+
+
+def hold_in_full(hold: Hold) -> None:
+    """Hold all that the request may cost."""
+    hold.admission.hold_nano = hold.admission.full_nano
+    raise_hold(hold, hold.admission.full_nano)
 
 
 def raise_hold(hold: Hold, amount_nano: int) -> None:
     """Raise the hold to the true cost if that exceeds it."""
-    more = amount_nano - hold.amount_nano
-    if more > 0:
-        hold.amount_nano += more
-        hold.account.held_nano += more
-        hold.key.line.held_nano += more
-        if hold.budget is not None:
-            hold.budget.held_nano += more
+    if amount_nano > hold.amount_nano:
+        _set_amount(hold, amount_nano)
+
+
+def _set_amount(hold: Hold, amount_nano: int) -> None:
+    """Hold more; what the request may cost beyond it is less by as much."""
+    unheld_nano = max(hold.admission.full_nano - amount_nano, 0)
+    more_held, more_unheld = amount_nano - hold.amount_nano, unheld_nano - hold.unheld_nano
+    hold.amount_nano, hold.unheld_nano = amount_nano, unheld_nano
+    _add(hold, more_held, more_unheld)
+
+
+def _add(hold: Hold, held_nano: int, unheld_nano: int) -> None:
+    account, line, budget = hold.account, hold.key.line, hold.budget
+    account.held_nano += held_nano
+    account.unheld_nano += unheld_nano
+    line.held_nano += held_nano
+    line.unheld_nano += unheld_nano
+    if budget is not None:
+        budget.held_nano += held_nano
+        budget.unheld_nano += unheld_nano
 
 
 def drop_hold(hold: Hold) -> None:
@@ -237,10 +273,7 @@ def drop_hold(hold: Hold) -> None:
     if hold.resolved:
         return
     hold.resolved = True
-    hold.account.held_nano -= hold.amount_nano
-    hold.key.line.held_nano -= hold.amount_nano
-    if hold.budget is not None:
-        hold.budget.held_nano -= hold.amount_nano
+    _add(hold, -hold.amount_nano, -hold.unheld_nano)
 
 
 def make_pending_receipt(hold: Hold) -> Receipt:

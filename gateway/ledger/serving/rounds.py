@@ -40,6 +40,8 @@ class Report:
     spent_nano: dict[str, int] = field(default_factory=dict)
     spendings: dict[int, Spending] = field(default_factory=dict)
     done: list[Item] = field(default_factory=list)
+    in_full: list[Item] = field(default_factory=list)
+    """Admissions that hold all that they may cost, as others hold what this process knows nothing of."""
     declined: list[tuple[Item, GatewayError]] = field(default_factory=list)
     """Admissions that the ledger's rules refuse, where other processes admit requests too."""
     refused: list[tuple[Item, Exception]] = field(default_factory=list)

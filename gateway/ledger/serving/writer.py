@@ -18,7 +18,7 @@ from typing import TypeVarTuple
 
 from gateway.exit_codes import ExitCode
 from gateway.ledger.serving.health import Health
-from gateway.ledger.serving.memory import Memory, QueuedHold
+from gateway.ledger.serving.memory import Memory, QueuedHold, hold_in_full
 from gateway.ledger.serving.queue import Queue
 from gateway.ledger.serving.rounds import Item, Report, Store
 from gateway.ledger.serving.schedule import (
@@ -158,6 +158,8 @@ class Writer:
             self.health.note_commit(self._begun_seconds)
             if self._note_commit is not None:
                 self._note_commit(len(report.done), self._loop.time() - self._begun_seconds)
+        for item in report.in_full:
+            hold_in_full(item.hold)
         for item in report.done:
             self.queue.finish(item)
         for item, refusal in report.declined:

@@ -139,6 +139,7 @@ def _admit(
 @dataclass(slots=True)
 class _Billing:
     hold_output_tokens: int = 10
+    full_hold_below: int = 10
 
 
 @dataclass(slots=True)

@@ -137,7 +137,13 @@ def find_key(ledger: Ledger, digest: bytes) -> Key:
 
 
 def admission(
-    hold_nano: int = 1000, *, stream: bool = False, id_: str | None = None, started_ms: int = NOW_MS
+    hold_nano: int = 1000,
+    *,
+    stream: bool = False,
+    id_: str | None = None,
+    started_ms: int = NOW_MS,
+    full_nano: int = 0,
+    full_below_nano: int = 0,
 ) -> Admission:
     return Admission(
         request_id=id_ or f"req_{os.getpid():08d}{next(_numbers):08d}",
@@ -147,6 +153,8 @@ def admission(
         hold_nano=hold_nano,
         stream=stream,
         started_ms=started_ms,
+        full_nano=full_nano,
+        full_below_nano=full_below_nano,
     )
 
 

@@ -168,6 +168,88 @@ def test_no_order_of_tasks_overdraws_the_account(
         asyncio.run(race_in(Place(implementation, location), tasks))
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A request of a burst, which costs at most what it states."""
+
+    hold_nano: int
+    full_nano: int
+    cost_nano: int
+    pauses: tuple[int, int, int]
+
+
+async def burst(place: Place, times: int, credit_nano: int, requests: Sequence[Asked]) -> None:
+    """Send them at once. A hold is full where less is left than so many times as much."""
+    digest = place.seed(credit_nano=credit_nano)
+    admitted: list[Hold] = []
+    async with place.serve() as ledger, asyncio.timeout(WAIT_SECONDS):
+        account = (key := find_key(ledger, digest)).account
+
+        async def send(one: Asked) -> None:
+            await pause(one.pauses[0])
+            most = [
+                max(hold.amount_nano, hold.admission.full_nano)
+                for hold in admitted
+                if not hold.resolved
+            ]
+            left_nano, below_nano = account.balance_nano - sum(most), times * one.full_nano
+            asked = admission(one.hold_nano, full_nano=one.full_nano, full_below_nano=below_nano)
+            try:
+                hold = ledger.hold(key, asked)
+            except (BalanceHeld, InsufficientBalance):
+                assert left_nano <= 0
+                return
+            assert left_nano > 0
+            assert hold.amount_nano == (one.full_nano if left_nano < below_nano else one.hold_nano)
+            admitted.append(hold)
+            await ledger.confirm(hold)
+            await pause(one.pauses[1])
+            ledger.raise_hold(hold, one.cost_nano // 2)
+            await pause(one.pauses[2])
+            await ledger.settle(hold, settlement(one.cost_nano))
+
+        async with asyncio.TaskGroup() as group:
+            for one in requests:
+                group.create_task(send(one))
+        assert account.held_nano == 0
+        largest_nano = max(hold.admission.full_nano for hold in admitted)
+        assert -account.balance_nano < max(largest_nano, 1), "overdrawn"
+    place.assert_sound()
+
+
+ASKED: Final = st.builds(
+    lambda hold, more, share, pauses: Asked(
+        hold, hold + more, (hold + more) * share // 100, pauses
+    ),
+    st.integers(0, 300),
+    st.integers(0, 700),
+    st.sampled_from((0, 50, 100, 100, 100)),
+    PAUSES,
+)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS, ids=lambda one: one.name)
+@settings(fuzz(15), phases=[Phase.generate])
+@given(
+    times=st.sampled_from((1, 3, 10, 10**6)),
+    credit_nano=st.integers(1, 12_000),
+    requests=st.lists(ASKED, min_size=8, max_size=30),
+)
+def test_a_burst_overdraws_by_less_than_one_request(
+    implementation: Implementation,
+    request: pytest.FixtureRequest,
+    times: int,
+    credit_nano: int,
+    requests: list[Asked],
+) -> None:
+    """Whatever was held of each: nothing is admitted that the others' worst leaves no money for."""
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as folder,
+        implementation.lend(request, Path(folder)) as location,
+    ):
+        asyncio.run(burst(Place(implementation, location), times, credit_nano, requests))
+
+
 class TwoStepLedger(MemoryLedger):
     """Breaks the rule: who holds has checked before others had their turn."""
 

@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.errors import GatewayError, InsufficientBalance, LedgerUnavailable, RateLimited
+from gateway.errors import (
+    BalanceHeld,
+    GatewayError,
+    InsufficientBalance,
+    LedgerUnavailable,
+    RateLimited,
+)
 from gateway.ledger import Allowance, Hold, Key, KeyChanges, KeyTerms, Ledger, Rate
 from gateway.money import Tokens
 from gateway.tasks import spawn
@@ -24,6 +30,7 @@ from tests.ledger.contract.kit import (
     create_key,
     find_key,
     key_id_of,
+    read_receipt,
     settlement,
     until,
     void,
@@ -91,6 +98,85 @@ def seed_budget(place: Place) -> bytes:
 
 
 SEEDS: Final = {"balance": seed, "cap": seed_cap, "budget": seed_budget}
+
+
+async def hold_out(side: Side) -> Hold:
+    """Hold 100 of a request that may cost 400, which is held where less than 900 is left."""
+    hold = side.ledger.hold(side.key, admission(100, full_nano=400, full_below_nano=900))
+    await side.ledger.confirm(hold)
+    return hold
+
+
+@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
+async def test_where_little_is_left_all_that_a_request_may_cost_is_held(
+    place: Place, make: Callable[[Place], bytes]
+) -> None:
+    """Of 1,000: 100, which may become 400, and then 400 twice. No more is admitted beside these."""
+    digest = make(place)
+    async with place.serve() as ledger:
+        side = Side(ledger, find_key(ledger, digest))
+        holds = [await hold_out(side) for _ in range(3)]
+        assert [one.amount_nano for one in holds] == [100, 400, 400]
+        assert (side.key.held_nano, side.key.account.held_nano) == (900, 900)
+        with pytest.raises(BalanceHeld):
+            await hold_out(side)
+        for hold in holds:
+            await ledger.settle(hold, settlement(400))
+            receipt = await read_receipt(ledger, hold.admission.request_id)
+            assert receipt.hold_nano == hold.admission.hold_nano
+        assert [one.admission.hold_nano for one in holds] == [100, 400, 400]
+        assert (side.key.held_nano, side.key.account.held_nano) == (0, 0)
+    place.assert_sound()
+
+
+@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
+async def test_what_requests_in_flight_may_cost_counts_however_much_they_hold(
+    place: Place, make: Callable[[Place], bytes]
+) -> None:
+    """A hold that is raised takes from what was not held, and only beyond it from what is left."""
+    digest = make(place)
+    async with place.serve() as ledger:
+        side = Side(ledger, find_key(ledger, digest))
+        large = ledger.hold(side.key, admission(1, full_nano=990, full_below_nano=990))
+        await ledger.confirm(large)
+        ledger.raise_hold(large, 500)
+        await until_raised(place, 500)
+        small = await side.confirm(0)
+        ledger.raise_hold(large, 1000)
+        await until_raised(place, 1000)
+        with pytest.raises(BalanceHeld):
+            side.hold(0)
+        for hold in (large, small):
+            await ledger.settle(hold, void())
+        await ledger.settle(await side.confirm(1000), void())
+    place.assert_sound()
+
+
+async def until_raised(place: Place, held_nano: int) -> None:
+    """Wait until the database holds as much, if holds are kept there."""
+    if Needs.NODES in place.implementation.has:
+        await until(lambda: read_held(place) == held_nano)
+
+
+def read_held(place: Place) -> int:
+    with place.open_books() as books:
+        return books.calls.measure_pending()[1]
+
+
+@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
+@needs(Needs.NODES)
+async def test_what_another_holds_makes_a_hold_full(
+    place: Place, make: Callable[[Place], bytes]
+) -> None:
+    """This process learns it with the answer: then it holds as much, and its receipt says so."""
+    async with two_sides(place, make(place)) as (one, two):
+        theirs = await one.confirm(500)
+        hold = await hold_out(two)
+        assert (hold.amount_nano, two.key.held_nano, two.key.account.held_nano) == (400,) * 3
+        assert (await read_receipt(two.ledger, hold.admission.request_id)).hold_nano == 400
+        await two.ledger.settle(hold, settlement(300))
+        await one.ledger.settle(theirs, void())
+        assert two.key.account.held_nano == 0
 
 
 def describe(error: GatewayError) -> tuple[object, ...]:

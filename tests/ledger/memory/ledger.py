@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -133,7 +133,9 @@ class MemoryLedger:
     def hold(self, key: Key, admission: Admission) -> MemoryHold:
         if not self.writable:
             raise LedgerUnavailable
-        check_funds(key, admission)
+        open_holds = [one for one in self._queue.values() if not one.resolved]
+        if check_funds(key, admission, open_holds) < admission.full_below_nano:
+            admission.hold_nano = max(admission.hold_nano, admission.full_nano)
         hold = MemoryHold(admission, key.account, key, 0, budget=key.budget)
         _hold_more(hold, admission.hold_nano)
         self._queue.setdefault(admission.request_id, hold)
@@ -274,8 +276,8 @@ class MemoryLedger:
             _fail(hold.settled, LedgerUnavailable(should_retry=False))
 
 
-def check_funds(key: Key, admission: Admission) -> None:
-    """Decide who may spend; the order says which refusal counts."""
+def check_funds(key: Key, admission: Admission, open_holds: Sequence[Hold]) -> int:
+    """Decide who may spend, and return what is left for it; the order says which refusal counts."""
     cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
     check_admission(admission)
     if key.account.balance_nano <= 0:
@@ -284,12 +286,21 @@ def check_funds(key: Key, admission: Admission) -> None:
         raise InsufficientBalance("This key's spending cap is reached.")
     if key.budget is not None and key.budget.is_spent(admission.started_ms):
         raise refuse_spent(key.budget)
-    if key.account.available_nano <= 0 or key.account.held_nano + admission.hold_nano > MAX_INTEGER:
+    most = [(one, max(one.amount_nano, one.admission.full_nano)) for one in open_holds]
+    of_account = sum(nano for one, nano in most if one.account is key.account)
+    of_line = sum(nano for one, nano in most if one.key.line is key.line)
+    lefts = [key.account.balance_nano - of_account, cap_nano - key.spent_nano - of_line]
+    if lefts[0] <= 0 or of_account + max(admission.hold_nano, admission.full_nano) > MAX_INTEGER:
         raise BalanceHeld("balance")
-    if key.spent_nano + key.held_nano >= cap_nano:
+    if lefts[1] <= 0:
         raise BalanceHeld("The rest of the spending cap is held.")
-    if key.budget is not None and key.budget.is_spent(admission.started_ms, with_held=True):
-        raise BalanceHeld(f"The rest of {key.budget.title} is held.")
+    if (budget := key.budget) is not None:
+        of_budget = sum(nano for one, nano in most if one.budget is budget)
+        spent_nano = budget.find_spent_nano(admission.started_ms)
+        lefts.append(budget.allowance.amount_nano - spent_nano - of_budget)
+        if lefts[2] <= 0:
+            raise BalanceHeld(f"The rest of {budget.title} is held.")
+    return min(lefts)
 
 
 def _hold_more(hold: Hold, amount_nano: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -34,8 +34,9 @@ WRONG_SUMS = """
     SELECT accounts.id, balance_nano, held_nano, in_flight FROM accounts WHERE
     balance_nano <> (
         SELECT coalesce(sum(amount_nano), 0) FROM entries WHERE account_id = accounts.id
-    ) OR (held_nano, in_flight) <> (
-        SELECT coalesce(sum(hold_nano), 0), count(*) FROM requests
+    ) OR (held_nano, accounts.unheld_nano, in_flight) <> (
+        SELECT coalesce(sum(hold_nano), 0), coalesce(sum(requests.unheld_nano), 0), count(*)
+        FROM requests
         WHERE account_id = accounts.id AND state = 'pending'
     )
 """
@@ -105,11 +106,13 @@ def make_shared(
     return Shared(url, apikeys.digest(new.secret))
 
 
-def admission(hold_nano: int = 1000, *, stream: bool = False) -> Admission:
+def admission(
+    hold_nano: int = 1000, *, stream: bool = False, full_nano: int = 0, full_below_nano: int = 0
+) -> Admission:
     """Describe a request of this moment."""
     now_ms = unix_ms()
-    id_ = make_request_id(now_ms)
-    return kit.admission(hold_nano, stream=stream, id_=id_, started_ms=now_ms)
+    asked = kit.admission(hold_nano, stream=stream, id_=make_request_id(now_ms), started_ms=now_ms)
+    return replace(asked, full_nano=full_nano, full_below_nano=full_below_nano)
 
 
 def settlement(cost_nano: int, *, withdraw_if_late: bool = False) -> Settlement:

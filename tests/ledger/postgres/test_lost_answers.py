@@ -109,6 +109,22 @@ async def test_an_admission_in_doubt_counts_once(
 
 
 @pytest.mark.parametrize("cut", LOST)
+async def test_a_full_hold_in_doubt_is_known_in_the_end(
+    postgres: Cluster, shared: Shared, cut: Cut
+) -> None:
+    """It is full for what another node holds."""
+    async with playing(postgres, shared) as scene, shared.serve() as other:
+        await other.confirm(other.hold(shared.find_key(other), admission(CREDIT - 500)))
+        scene.cut_once(cut, b'"started_ago_ms"')
+        asked = admission(100, full_nano=400, full_below_nano=900)
+        hold = scene.ledger.hold(scene.key, asked)
+        assert hold.amount_nano == 100
+        await scene.ledger.confirm(hold)
+        assert (scene.line.cuts[cut], hold.amount_nano, scene.key.held_nano) == (1, 400, 400)
+        shared.assert_sound(pending=2)
+
+
+@pytest.mark.parametrize("cut", LOST)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_settlement_in_doubt_is_charged_once(
     postgres: Cluster, shared: Shared, cut: Cut, *, stream: bool

@@ -40,8 +40,10 @@ class Tally:
     spent: int = 0
 
 
-async def admit(ledger: Ledger, shared: Shared, *, hold_nano: int = HOLD) -> Hold:
-    hold = ledger.hold(shared.find_key(ledger), admission(hold_nano))
+async def admit(
+    ledger: Ledger, shared: Shared, *, hold_nano: int = HOLD, full_nano: int = 0
+) -> Hold:
+    hold = ledger.hold(shared.find_key(ledger), admission(hold_nano, full_nano=full_nano))
     await ledger.confirm(hold)
     return hold
 
@@ -98,6 +100,39 @@ async def test_a_crowd_over_all_nodes_never_holds_more_than_there_is(
     shared.assert_sound()
 
 
+@pytest.mark.parametrize("times", [1, 10, 10**6])
+async def test_a_burst_over_all_nodes_overdraws_by_less_than_one_request(
+    postgres_url: str, times: int
+) -> None:
+    """Each uses all that it may, whatever it held."""
+    seed = random.randrange(2**32)
+    print("seed:", seed)
+    draw = random.Random(seed)
+    credit_nano = draw.randrange(1, 40_000)
+    shared, full = make_shared(postgres_url, credit_nano=credit_nano), [0]
+
+    async def request(ledger: Ledger) -> None:
+        hold_nano = draw.randrange(500)
+        full_nano = hold_nano + draw.randrange(1, 2000)
+        asked = admission(hold_nano, full_nano=full_nano, full_below_nano=times * full_nano)
+        await asyncio.sleep(draw.uniform(0, 0.1))
+        try:
+            hold = ledger.hold(shared.find_key(ledger), asked)
+            await ledger.confirm(hold)
+        except (BalanceHeld, InsufficientBalance):
+            return
+        assert hold.amount_nano == hold.admission.hold_nano in {hold_nano, full_nano}
+        full.append(full_nano)
+        await asyncio.sleep(draw.uniform(0, 0.05))  # the provider
+        await ledger.settle(hold, settlement(full_nano))
+
+    async with AsyncExitStack() as stack:
+        ledgers = await open_nodes(stack, shared)
+        await asyncio.gather(*(request(draw.choice(ledgers)) for _ in range(CROWD // 2)))
+    assert -shared.read_balance() < max(full)
+    shared.assert_sound()
+
+
 async def test_all_nodes_charge_one_account_and_its_operator_too_without_a_deadlock(
     postgres: Cluster, postgres_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,7 +169,7 @@ async def test_the_requests_of_silent_nodes_are_interrupted_once(postgres_url: s
         silent = [await fall_silent(stack, shared) for _ in range(2)]
         ledgers = await open_nodes(stack, shared, silence_seconds=SILENCE_SECONDS)
         kept = await admit(ledgers[0], shared)
-        gone = [await admit(ledgers[1], shared) for _ in range(2)]
+        gone = [await admit(ledgers[1], shared, full_nano=3 * HOLD) for _ in range(2)]
         for (_, node), hold in zip(silent, gone, strict=True):
             shared.query(
                 "UPDATE requests SET node_id = %s WHERE id = %s RETURNING 1",

@@ -58,6 +58,8 @@ class Answer:
     others: dict[str, Other] = field(default_factory=dict)
     """Requests to settle that were settled before."""
     admitted: set[str] = field(default_factory=set)
+    in_full: set[str] = field(default_factory=set)
+    """Those of them that hold all that they may cost."""
     declined: dict[str, Declined] = field(default_factory=dict)
     balances_nano: dict[int, int] = field(default_factory=dict)
     spent_nano: dict[str, int] = field(default_factory=dict)
@@ -117,6 +119,7 @@ def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -
         settled=set(done.get("settled", ())),
         others={id_: Other(state, cost) for id_, state, cost in done.get("others", ())},
         admitted=set(asked.get("admitted", ())),
+        in_full=set(asked.get("in_full", ())),
         declined={id_: Declined(*rest) for id_, *rest in asked.get("declined", ())},
         balances_nano=dict(done.get("balances", ())),
         spent_nano=dict(done.get("spent", ())),
@@ -183,6 +186,8 @@ def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict
         "provider": admission.provider,
         "stream": int(admission.stream),
         "hold_nano": admission.hold_nano,
+        "full_nano": admission.full_nano,
+        "full_below_nano": admission.full_below_nano,
         "started_ago_ms": now_ms - admission.started_ms,
         "price_id": admission.price.id,
         "key_rate": _list_rate(admission.key_rate),

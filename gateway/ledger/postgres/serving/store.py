@@ -241,6 +241,7 @@ class PostgresStore:
         return read_answer(told, doubted=ids - new)
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
+        report.in_full.extend(item for item in asked if item.request_id in answer.in_full)
         for item in asked:
             if (declined := answer.declined.get(item.request_id)) is not None:
                 report.declined.append((item, make_refusal(item, declined.reason)))

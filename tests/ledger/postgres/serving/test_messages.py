@@ -43,6 +43,7 @@ def make_item(
     account = Account(7, "a", suspended=False, balance_nano=100)
     key = Key("key_1", account, KeyTerms(), Line("key_1"), budget=budget)
     asked = replace(admission(9, id_=id_, stream=True), key_rate=rate, expected_tokens=60)
+    asked.full_nano, asked.full_below_nano = 12, 120
     return Item(Hold(asked, account, key, 9, budget=budget), insert=True, settlement=None)
 
 
@@ -64,6 +65,8 @@ def test_an_admission_says_all_that_its_row_has() -> None:
         "provider": "demo",
         "stream": 1,
         "hold_nano": 9,
+        "full_nano": 12,
+        "full_below_nano": 120,
         "started_ago_ms": 7,
         "price_id": PRICE.id,
         "key_rate": [1, 2, 3],
@@ -95,10 +98,10 @@ def test_an_answer_is_read() -> None:
             "settled": ["r1"], "others": [["r2", "posted", 5]], "balances": [[7, -3]],
             "spent": [["key_1", 8]], "budgets": [[3, TODAY, 6]],
         },
-        "admitted": {"admitted": ["r3"], "declined": [["r4", ["cap"], 1, 2, [3, 4]]]},
+        "admitted": {"admitted": ["r3"], "in_full": ["r3"], "declined": [["r4", ["cap"], 1, 2, [3, 4]]]},
     }  # fmt: skip
     answer = read_answer(orjson.dumps(told))
-    assert (answer.settled, answer.admitted) == ({"r1"}, {"r3"})
+    assert (answer.settled, answer.admitted, answer.in_full) == ({"r1"}, {"r3"}, {"r3"})
     assert (answer.others["r2"].state, answer.others["r2"].cost_nano) == ("posted", 5)
     assert (answer.balances_nano, answer.spent_nano) == ({7: -3}, {"key_1": 8})
     declined = answer.declined["r4"]
