@@ -30,6 +30,8 @@ from gateway.money import (
     PRICES,
     Price,
     Tokens,
+    compute_cost_nano,
+    describe_amount,
     describe_price,
     format_amount,
     format_factor,
@@ -136,7 +138,29 @@ def _describe_model(config: Config, model: Model) -> dict[str, object]:
         "price": describe_price(model.prices.base, for_operator=True),
         "price_when": describe_rules(model.prices, for_operator=True),
         "allow": sorted(model.allow),
+        **describe_amount("worst_overdraft", find_worst_overdraft_nano(config, model)),
     }
+
+
+def find_worst_overdraft_nano(config: Config, model: Model) -> int:
+    """Return how far below zero the requests of one account to a model may take its balance.
+
+    All use all they may. Holds, or what requests may cost beyond them, leave money for all but the last
+    one; with `full_hold_below = 0` they leave none for the output beyond the holds.
+    """
+    billing, output, most_input = config.billing, model.max_output_tokens, model.max_input_tokens
+    uses = (
+        Tokens(most_input, output=output),
+        Tokens(cache_write=most_input, output=output),
+        Tokens(cache_write_1h=most_input, output=output),
+    )
+    prices = (model.prices.base, *(rule.price for rule in model.prices.rules))
+    last_nano = max(compute_cost_nano(use, price) for use in uses for price in prices)
+    if billing.full_hold_below:
+        return last_nano
+    unheld = max(output - billing.hold_output_tokens, 0) * max(price.output for price in prices)
+    others = (config.account_limits.concurrency or config.server.max_in_flight) - 1
+    return last_nano + others * -(-unheld // MILLION)
 
 
 def page_config(config: Config) -> str:
@@ -183,10 +207,14 @@ def _table_models(config: Config) -> str:
         Column("KIND"),
         Column("STATE"),
         *(Column(_PRICES[name], right=True) for name in names),
+        Column("OVERDRAFT", right=True),
         Column("ROUTES"),
     )
     rows = [row for model in config.models.values() for row in _model_rows(config, model, names)]
-    heading = f"Prices in {config.billing.currency} per million tokens, per request, and per thousand searches"
+    heading = (
+        f"Prices in {config.billing.currency} per million tokens, per request, and per thousand searches\n"
+        "Overdraft: what the requests of an account may cost beyond its balance, all at once"
+    )
     return f"{heading}\n{render_table(columns, rows)}"
 
 
@@ -196,20 +224,22 @@ def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[
     routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
     nothing = "-" * (len(names) - 1)
     cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
-    yield (model.id, model.kind, state, *cells, routes)
+    worst = "-" if model.free else format_amount(find_worst_overdraft_nano(config, model))
+    yield (model.id, model.kind, state, *cells, worst, routes)
     for rule in model.prices.rules:
         yield (
             "",
             "",
             "",
             *_price_cells(rule.price, names),
+            "",
             f"when {rule.why}{_factor(rule.price)}",
         )
     if tools := model.prices.base.tools:
         told = ", ".join(f"{name} {format_amount(nano)}" for name, nano in tools.items())
-        yield ("", "", "", "-", *nothing, f"per call: {told}")
+        yield ("", "", "", "-", *nothing, "", f"per call: {told}")
     if factor := _factor(model.prices.base):
-        yield ("", "", "", "-", *nothing, factor.removeprefix(": "))
+        yield ("", "", "", "-", *nothing, "", factor.removeprefix(": "))
 
 
 def _price_cells(price: Price, names: Sequence[str]) -> tuple[str, ...]:

@@ -77,11 +77,12 @@ vendor    chat      -      off: the environment variable VENDOR_KEY is not set
 second    messages  …tail  on
 
 Prices in USD per million tokens, per request, and per thousand searches
-MODEL      KIND  STATE        INPUT       CACHED  CACHE WRITE      FOR 1 H  OUTPUT  REQUEST  SEARCHES  ROUTES
-demo/echo  chat  on            free            -            -            -       -        -         -  demo/echo
-big        chat  on     3.00         0.30         3.75         6.00          15.00     0.01      0.00  vendor/big, second/large
-                        6.00         6.00         6.00         9.60          20.00     0.01      0.00  when input_above 200000
-small      chat  off    0.000000001  0.000000001  0.000000001  0.000000002    1.00     0.00      0.00  vendor/small
+Overdraft: what the requests of an account may cost beyond its balance, all at once
+MODEL      KIND  STATE        INPUT       CACHED  CACHE WRITE      FOR 1 H  OUTPUT  REQUEST  SEARCHES     OVERDRAFT  ROUTES
+demo/echo  chat  on            free            -            -            -       -        -         -             -  demo/echo
+big        chat  on     3.00         0.30         3.75         6.00          15.00     0.01      0.00  20.49         vendor/big, second/large
+                        6.00         6.00         6.00         9.60          20.00     0.01      0.00                when input_above 200000
+small      chat  off    0.000000001  0.000000001  0.000000001  0.000000002    1.00     0.00      0.00   0.128000004  vendor/small
 """
     )
     assert answer.err == ""
@@ -115,12 +116,15 @@ def test_the_summary_for_tools(cli: Cli) -> None:
         ("big", True),
         ("small", False),
     ]
-    big = summary["models"][1]
-    assert big["routes"] == ["vendor/big", "second/large"]
-    assert (big["price"]["cache_write"], big["price"]["cache_write_nano"]) == (
-        "3.75",
-        3_750_000_000,
-    )
+    echo, big, _ = summary["models"]
+    assert (echo["worst_overdraft"], echo["worst_overdraft_nano"]) == ("0.00", 0)
+    # 2,000,000 tokens of input, written for an hour, and 64,000 of output, at the dearer price.
+    worst = 19_200_000_000 + 1_280_000_000 + 10_000_000
+    assert big["worst_overdraft_nano"] == worst
+    cli.config.write_text(f"[billing]\nfull_hold_below = 0\n{CONFIG}", encoding="utf-8")
+    _, big, _ = cli.done("check", "--json").json["models"]
+    # 499 others, each with 62,976 tokens of output beyond its hold.
+    assert big["worst_overdraft_nano"] == worst + 499 * 1_259_520_000
 
 
 def test_no_more_than_the_end_of_a_key_is_shown(cli: Cli) -> None:
