@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -81,11 +82,21 @@ class _Exchange:
             self._loop.remove_writer(self._socket)
 
     def _read(self) -> PGresult | None:
-        """Take what has come; return the result once all of it is there."""
-        self._connection.consume_input()
-        while not self._connection.is_busy():
-            result = self._connection.get_result()
-            if result is None:
-                return self._result
-            self._result = result
-        return None
+        """Take what has come; return the result once all of it is there.
+
+        uvloop tells of a socket that broke once, and then forgets it: so nothing is left to be read.
+        """
+        while True:
+            self._connection.consume_input()
+            while not self._connection.is_busy():
+                result = self._connection.get_result()
+                if result is None:
+                    return self._result
+                self._result = result
+            if not self._has_more():
+                return None
+
+    def _has_more(self) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))

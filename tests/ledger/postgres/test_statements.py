@@ -77,6 +77,22 @@ async def test_a_line_that_breaks_is_an_error(
         await session.fetch_value(b"SELECT 1", ())
 
 
+def test_a_line_that_broke_before_is_an_error_on_uvloop(
+    session: Session, postgres_url: str
+) -> None:
+    """It tells of a socket with an error once, when only a part of what came was read."""
+    uvloop = pytest.importorskip("uvloop")
+    pid = session.driver.info.backend_pid
+    with closing(connect(postgres_url)) as other:
+        ask(other, "SELECT pg_terminate_backend(?, 5000)", (pid,))
+
+    async def fetch() -> None:
+        with pytest.raises(psycopg.OperationalError):
+            await asyncio.wait_for(session.fetch_value(b"SELECT 1", ()), 5)
+
+    uvloop.run(fetch())
+
+
 async def test_who_no_longer_waits_gets_nothing(session: Session) -> None:
     loop, unheard = asyncio.get_running_loop(), []
     loop.set_exception_handler(lambda _, context: unheard.append(context))
