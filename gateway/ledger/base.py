@@ -188,6 +188,9 @@ class Ledger(Counts, Protocol):
     def log_bytes(self) -> int:
         """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
 
+    def clock(self) -> int:
+        """Return the time in Unix milliseconds, which is the same for all that serve from the ledger."""
+
     def find_key(self, digest: bytes) -> Key | None:
         """Look a live key up in memory; one that ended is found for a while, see `Key.is_live`."""
 
@@ -210,7 +213,7 @@ class Ledger(Counts, Protocol):
             ValueError: the hold is negative.
             InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
             BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
-            LedgerUnavailable: commits fail at the moment.
+            LedgerUnavailable: commits fail at the moment, or those of this account do.
         """
 
     async def confirm(self, hold: Hold) -> None:

@@ -40,8 +40,8 @@ Refuse = Callable[[Key], Exception]
 class SharedLedger(SqliteLedger):
     """Refuses when it is told to; a hold is recorded only when it is confirmed."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
+    def __init__(self, *parts: Any, **others: Any) -> None:
+        super().__init__(*parts, **others)
         self.refuse_hold: Refuse | None = None
         self.refuse_confirm: Refuse | None = None
         self.go_on = asyncio.Event()

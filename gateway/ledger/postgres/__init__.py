@@ -4,6 +4,7 @@ session   a connection, and the transaction of the books; dialect says statement
 schema    tables and functions: made, checked, migrated. The scripts have the rules:
           tables, requests, rules, nodes   the tables, and what nothing may do to them
           rounds, settle, admit            one round of a node, in one call
+          lives                            who lives, who died, and what they left
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
 statements  one on the event loop, without a thread
@@ -22,4 +23,5 @@ A request's way through it:
     3. The settlement is in a later round. Both are awaited as with SQLite.
     4. If the answer to a round is lost, the next one asks by request id what became of it.
     5. A node that is not seen for seconds is taken over: its requests are interrupted, once.
+    6. An account that a stranger has locked is left out of rounds until it is free.
 """

@@ -15,7 +15,12 @@ from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.moving import read_records
 from gateway.ledger.postgres.nodes import list_nodes
 from gateway.ledger.postgres.schema import SHAPE, open_session
-from gateway.ledger.postgres.session import BEGIN_SNAPSHOT, describe, transaction
+from gateway.ledger.postgres.session import (
+    BEGIN_SNAPSHOT,
+    PATIENCE_MS,
+    describe,
+    transaction,
+)
 from gateway.ledger.records import AuditReport, MoveRecord, NodeView, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
@@ -26,6 +31,8 @@ IN_FORCE_SECONDS: Final = 0.5
 
 
 class PostgresBooks(Books):
+    """Times are the database's, but for a test's clock."""
+
     # What a page reads is mostly in memory, so the order of an index comes cheaper than a sort.
     _BEGIN_SNAPSHOT = BEGIN_SNAPSHOT + "; SET LOCAL random_page_cost = 1"
 
@@ -34,8 +41,8 @@ class PostgresBooks(Books):
     ) -> None:
         self._url = url
         self._session = open_session(url, create=create)
-        self._wait_ms = 0
-        super().__init__(self._session, clock)
+        self._wait_ms = PATIENCE_MS
+        super().__init__(self._session, self._session.clock if clock is unix_ms else clock)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -1,5 +1,5 @@
--- The tables of version 2, taken to version 3: one-time codes, and what requests in flight may cost
--- beyond their holds.
+-- The tables of version 2, taken to version 3: one-time codes, what requests in flight may cost beyond
+-- their holds, and nodes that are suspected, or ended with requests left.
 
 CREATE TABLE totp (
     account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
@@ -24,5 +24,12 @@ ALTER TABLE budgets ADD COLUMN unheld_nano amount NOT NULL DEFAULT 0;
 
 ALTER TABLE requests ADD COLUMN unheld_nano amount NOT NULL DEFAULT 0;
 
--- A function of another shape must not stay beside the present one.
+ALTER TABLE nodes
+ADD COLUMN suspected_at TIMESTAMPTZ, ADD COLUMN has_pending BOOLEAN NOT NULL DEFAULT false;
+
+-- Functions of another shape must not stay beside the present ones. Version 1 had other rounds.
+DROP FUNCTION IF EXISTS run_round(BIGINT, BIGINT, JSON, JSON, JSON, JSON, BIGINT);
+
+DROP FUNCTION take_over(BIGINT, BIGINT, INTERVAL, BIGINT);
+
 DROP FUNCTION insert_requests(BIGINT, JSON, TEXT[], BIGINT);

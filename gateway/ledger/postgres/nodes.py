@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final
 
 import psycopg
+from psycopg import errors
 
 from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.schema import SILENCE_SECONDS, open_session
@@ -18,7 +19,8 @@ from gateway.ledger.records import NodeView
 from gateway.version import find_version
 
 TAKEN_OVER: Final = "GW001"
-"""The SQLSTATE of `enter_as`."""
+BOOKS_KEPT: Final = "GW003"
+"""SQLSTATEs of `enter_as`."""
 
 _REGISTER: Final = (
     "INSERT INTO nodes (host, pid, version, steady_at) SELECT ?, ?, ?, coalesce(min(steady_at),"
@@ -26,8 +28,10 @@ _REGISTER: Final = (
     " WHERE ended_at IS NULL AND seen_at > clock_timestamp() - INTERVAL '2 s' RETURNING id, epoch"
 )
 """A node that joins others knows from them since when the database could be reached."""
+_BEAT: Final = "SELECT beat(?)"
 _RENEW: Final = "SELECT renew_epoch(?, ?)"
-_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, make_interval(secs => ?), ?)"
+_LOOK_AROUND: Final = "SELECT * FROM look_around(?, ?, make_interval(secs => ?))"
+_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, ?, make_interval(secs => ?), ?)"
 _LEAVE: Final = "SELECT leave(?, ?)"
 _FIND: Final = (
     "SELECT pid FROM nodes WHERE host = ? AND ended_at IS NULL"
@@ -73,19 +77,28 @@ def register(session: Session) -> Node:
 def renew(session: Session, node: Node) -> None:
     """Take the next epoch on a new connection, so that nothing sent on the last one is committed late.
 
-    Waits for a round that is under way still. Raises psycopg.Error, of `TAKEN_OVER` too.
+    A round that is under way still is cancelled; if it does not end, this fails. Meanwhile others are
+    told that the node lives. Raises psycopg.Error, of `TAKEN_OVER` too.
     """
+    session.execute(_BEAT, (node.id,))
     node.epoch += 1  # if this has no answer, the next one raises it further
     session.execute(_RENEW, (node.id, node.epoch))
 
 
-def take_over(
+def look_around(
     session: Session, node: Node, silence_seconds: float, now_ms: int | None
 ) -> Iterator[DeadNode]:
-    """Interrupt the requests of nodes that died, for as long as this one was seen without a break."""
-    values = (node.id, node.epoch, f"{silence_seconds:f}", now_ms)
-    for row in session.execute(_TAKE_OVER, values):
-        yield DeadNode(*row)
+    """Say that this node lives, and interrupt the requests of those that died.
+
+    Nodes that died are found for as long as this one was seen without a break. What another program
+    has locked is left to the next look.
+    """
+    values = (node.id, node.epoch, f"{silence_seconds:f}")
+    for (silent_id,) in session.execute(_LOOK_AROUND, values):
+        with suppress(errors.LockNotAvailable):
+            taken = (node.id, node.epoch, silent_id, f"{silence_seconds:f}", now_ms)
+            for row in session.execute(_TAKE_OVER, taken):
+                yield DeadNode(silent_id, *row)
 
 
 def leave(session: Session, node: Node) -> None:

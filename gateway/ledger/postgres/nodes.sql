@@ -12,7 +12,11 @@ CREATE TABLE nodes (
     seen_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
     -- Since when it was seen without a break. A node that was cut off itself cannot tell who is dead.
     steady_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
-    ended_at TIMESTAMPTZ
+    -- When others began to take it for dead. It was seen since, if that is later.
+    suspected_at TIMESTAMPTZ,
+    ended_at TIMESTAMPTZ,
+    -- It ended, and some of its requests are not interrupted yet: a stranger has locked their accounts.
+    has_pending BOOLEAN NOT NULL DEFAULT false
 );
 
 CREATE INDEX nodes_alive ON nodes (seen_at) WHERE ended_at IS NULL;

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gateway.ledger.postgres.session import Session, commit_at_end
 from gateway.ledger.serving.sums import Observations
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.observations import Insert, Row, write_observations
 
+WAIT_MS: Final = 50
+"""Longer than other nodes take to write the same sums."""
+
 
 def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
-    """Add the sums to what is stored; a crash of the server may lose the last of them."""
-    with commit_at_end(session, "SET LOCAL synchronous_commit = off"):
+    """Add the sums to what is stored; a crash of the server may lose the last of them.
+
+    Rounds wait for this, so it waits for nobody.
+    """
+    settings = f"SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = {WAIT_MS}"
+    with commit_at_end(session, settings):
         write_observations(session, observed, now_ms, _insert_rows)
 
 

@@ -11,7 +11,7 @@ import psycopg
 
 from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.postgres.session import Session, commit_at_end, connect, explain
+from gateway.ledger.postgres.session import NOW, Session, commit_at_end, connect, explain
 
 VERSION: Final = 3
 """The version of the tables and functions, kept in `schema_version`."""
@@ -20,7 +20,8 @@ TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 UPGRADES: Final = {1: "from_1.sql", 2: "from_2.sql"}
 """By the version that is upgraded to the next one."""
 FUNCTIONS: Final = (
-    "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "months.sql",
+    "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
+    "months.sql",
 )  # fmt: skip
 """Made anew by every upgrade."""
 WORKS_SINCE: Final = 3
@@ -30,6 +31,8 @@ SHAPE: Final = 13
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5
 """A node that was not seen for so long is dead. It says that it lives twice a second."""
+NOTICE_SECONDS: Final = SILENCE_SECONDS / 2
+"""A node gives a round up after this time and connects again, so that it is seen in the other half."""
 OLDEST_SERVER: Final = 130_000
 """PostgreSQL 13: functions of snapshots and 64-bit transaction ids."""
 
@@ -41,7 +44,7 @@ _SCHEMA_LOCK: Final = "SELECT pg_advisory_xact_lock(4742, 0)"
 
 
 def open_session(url: str, *, create: bool = False) -> Session:
-    """Connect to a database of the present schema.
+    """Connect to a database of the present schema; its clock knows the time.
 
     Raises:
         LedgerMissing: the database has no ledger, and `create` is False.
@@ -90,9 +93,9 @@ def find_lossy_settings(session: Session) -> Iterator[str]:
 
 def _read_version(session: Session, url: str) -> int:
     """Return the version of the schema, 0 for none. Raises LedgerError if it is too new."""
-    (table, others) = session.execute(
-        "SELECT to_regclass('schema_version'), to_regclass('accounts')"
-    ).fetchone() or (None, None)
+    (table, others) = session.execute_timed(
+        f"SELECT to_regclass('schema_version'), {NOW}, to_regclass('accounts')"
+    )
     if table is None:
         if others is not None:
             raise LedgerError(

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
+from psycopg import errors
 from psycopg import sql as composed
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.conninfo import make_conninfo
@@ -40,6 +43,17 @@ SETTINGS: Final[Mapping[str, str | int]] = {
 """Defaults, which the parameters of a URL override; see "Parameter Key Words" in PostgreSQL's documentation of libpq."""
 BOOKS_LOCK: Final = "(4743, 0)"
 """Rounds take it shared, a change of the books alone."""
+QUEUE_MS: Final = 500
+"""How long a change waits for rounds at a time: behind it in the queue all nodes wait."""
+PAUSE_SECONDS: Final = 0.2
+"""The pause after that, in which rounds go on."""
+PATIENCE_MS: Final = 10_000
+"""How long a change tries, unless it is told otherwise."""
+ROW_MS: Final = 250
+"""How long a change waits for a row. No round is under way then, so a stranger has it, and all nodes
+wait for the change."""
+NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+"""The time as `DatabaseClock.note` takes it."""
 IDLE_MS: Final = 2000
 """How long a transaction may pause, before the server ends it: others wait for its locks."""
 BEGIN: Final = (
@@ -52,6 +66,15 @@ BEGIN_SNAPSHOT: Final = (
     " SET LOCAL work_mem = '32MB'; SET LOCAL jit = off"
 )
 """Sums over a month are sorted in memory, and need no compiler. A pool hands the settings to nobody."""
+
+PLAIN_WORDS: Final = (
+    ("too many clients already", "all connections are in use; see max_connections in PostgreSQL"),
+    ("remaining connection slots", "all connections are in use; see max_connections in PostgreSQL"),
+    ("too many connections for", "all connections that this role or database may have are in use"),
+    ("no more connections allowed", "all connections are in use; see max_client_conn of PgBouncer"),
+    ("lock timeout", "another program has locked what is needed; pg_stat_activity lists programs"),
+)
+"""What the server or a pool says, and what that means. In another language it stays as it is."""
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
@@ -85,11 +108,52 @@ def _make_adapters() -> AdaptersMap:
 _ADAPTERS: Final = _make_adapters()
 
 
+class DatabaseClock:
+    """The database's time in Unix milliseconds, however wrong the clock of this machine is.
+
+    It is learned from answers that come anyway. Each one bounds it: the server wrote the time after
+    the statement was sent, and before its answer came.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_us: int | None = None
+        """Of the monotonic clock, which nobody sets."""
+
+    def __call__(self) -> int:
+        assert self._ahead_us is not None
+        return (_read_us() + self._ahead_us) // 1000
+
+    @contextmanager
+    def listening(self) -> Iterator[list[int]]:
+        """Take what the body appends for the database's time, if it appends it."""
+        sent_us, told_us = _read_us(), list[int]()
+        yield told_us
+        for time_us in told_us:
+            least_us, most_us = time_us - _read_us(), time_us - sent_us
+            if self._ahead_us is None:
+                self._ahead_us = (least_us + most_us) // 2
+            self._ahead_us = min(max(self._ahead_us, least_us), most_us)
+
+
+@lru_cache
+def find_clock(url: str) -> DatabaseClock:
+    """Return the clock of a database, which all connections of this process teach."""
+    del url
+    return DatabaseClock()
+
+
+def _read_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
 class Session:
     """A connection in autocommit mode: a transaction is what is between BEGIN and COMMIT."""
 
-    def __init__(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, driver: psycopg.Connection[tuple[Any, ...]], clock: DatabaseClock | None = None
+    ) -> None:
         self.driver = driver
+        self.clock = clock or DatabaseClock()
         self.close = driver.close
 
     @property
@@ -106,6 +170,14 @@ class Session:
     def executemany(self, sql: str, rows: Iterable[Values]) -> None:
         with self.driver.cursor() as cursor:
             cursor.executemany(_compose(sql), rows)
+
+    def execute_timed(self, sql: str, values: Values = ()) -> tuple[Any, ...]:
+        """Return a row without its second column, which is `NOW`: the clock learns from that."""
+        with self.clock.listening() as told_us:
+            row = self.execute(sql, values).fetchone()
+            assert row is not None
+            told_us.append(row[1])
+        return row[0], *row[2:]
 
     async def fetch_value(self, statement: bytes, parameters: Sequence[Parameter]) -> bytes:
         """Run a statement on the event loop, as `statements.fetch_value` says."""
@@ -136,7 +208,8 @@ def connect(url: str) -> Session:
                 prepare_threshold=None,
                 cursor_factory=psycopg.ClientCursor,
                 context=_ADAPTERS,
-            )
+            ),
+            find_clock(url),
         )
     except psycopg.Error as error:
         raise explain(url, error) from error
@@ -148,22 +221,36 @@ def explain(url: str, error: Exception) -> LedgerError:
 
 
 def describe(error: Exception) -> str:
-    """Return one line of what the server or the driver says, which quotes no values."""
+    """Return one line of what is wrong, in plain words if they are known; it quotes no values."""
     diagnostic = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     lines = (diagnostic or str(error)).strip().splitlines() or [type(error).__name__]
-    if diagnostic:
-        return lines[0]
-    # The last attempt is told last; the driver's advice below it begins with a tab.
-    return [line for line in lines if not line.startswith("\t")][-1]
+    # Of attempts to connect the last is told last; the driver's advice below it begins with a tab.
+    line = lines[0] if diagnostic else [line for line in lines if not line.startswith("\t")][-1]
+    return next((plain for words, plain in PLAIN_WORDS if words in line), line)
 
 
-def transaction(session: Session, wait_ms: int = 0) -> AbstractContextManager[None]:
+@contextmanager
+def transaction(session: Session, wait_ms: int = PATIENCE_MS) -> Iterator[None]:
     """Change the books: no round and no other change runs meanwhile.
 
-    Others are waited for so long, or without an end. A pool hands the setting to nobody.
+    Others are waited for so long, a while at a time. A pool hands the settings to nobody.
     """
-    waits = f"SET LOCAL lock_timeout = {wait_ms}; " if wait_ms else ""
-    return commit_at_end(session, f"{waits}SELECT pg_advisory_xact_lock{BOOKS_LOCK}")
+    queue_ms, ends_us = min(QUEUE_MS, wait_ms), _read_us() + wait_ms * 1000
+    take = (
+        f"SET LOCAL lock_timeout = {queue_ms}; SELECT pg_advisory_xact_lock{BOOKS_LOCK};"
+        f" SET LOCAL lock_timeout = {ROW_MS}"
+    )
+    while True:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(commit_at_end(session, take))
+            except errors.LockNotAvailable:
+                if _read_us() >= ends_us:
+                    raise
+            else:
+                yield
+                return
+        time.sleep(PAUSE_SECONDS)
 
 
 @contextmanager

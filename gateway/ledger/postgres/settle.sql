@@ -182,7 +182,7 @@ $$;
 -- without an answer: nothing was delivered.
 CREATE OR REPLACE FUNCTION withdraw_charge(
     node BIGINT, its_epoch BIGINT, of_account BIGINT, of_request TEXT
-) RETURNS BIGINT LANGUAGE plpgsql AS $$
+) RETURNS BIGINT LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
 DECLARE
     charged_nano BIGINT;
     after_nano BIGINT;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from gateway.errors import InternalError, LedgerUnavailable
@@ -35,7 +36,16 @@ class Reader(Protocol):
 class ServingLedger:
     """Implements `base.Ledger`, but for `hold` and `log_bytes`, which subclasses add."""
 
-    def __init__(self, memory: Memory, writer: Writer, reader: Reader, observer: Observer) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        writer: Writer,
+        reader: Reader,
+        observer: Observer,
+        *,
+        clock: Callable[[], int],
+    ) -> None:
+        self.clock = clock
         self._writer = writer
         self._queue = writer.queue
         self._health = writer.health

@@ -10,9 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from gateway.ledger.observations import SLOT_MS, UpstreamFailure
+from gateway.ledger.serving.health import States
 from gateway.ledger.serving.rounds import Store
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
 from gateway.times import HOUR_MS
@@ -29,6 +31,9 @@ MAX_SUMS: Final = 4096
 """Sums, or failures, in memory: more come together only while the ledger cannot be written, and are not counted."""
 
 
+COUNTLESS: Final = "refusals and calls to providers cannot be counted: %s"
+
+
 class Observer:
     """Only the event loop touches it; the thread gets sums that nothing changes any more."""
 
@@ -42,6 +47,7 @@ class Observer:
         self._written = asyncio.Event()
         self._written.set()
         self._is_failing = False
+        self._states = States("works")
 
     def note_refusal(self, account_id: int | None, code: str, model: str, request_id: str) -> None:
         now_ms = self._clock()
@@ -105,10 +111,12 @@ class Observer:
         if report is not None:
             self._under_way.add(self._sums)
             self._sums = self._under_way
-            if not self._is_failing:
-                log.warning("refusals and calls to providers cannot be counted: %s", report)
+            told = partial(log.warning, COUNTLESS, report)
+            self._states.note("fails", self._loop.time(), told)
             if self._timer is None:
                 self._schedule()
+        else:
+            self._states.note("works", self._loop.time(), lambda: None)
         self._is_failing = report is not None
         self._under_way = Observations()
         self._written.set()

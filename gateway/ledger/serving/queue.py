@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.ledger.base import Account
 from gateway.ledger.serving.memory import QueuedHold, drop_hold, make_void
 from gateway.ledger.serving.rounds import MAX_ITEMS, Item
 
@@ -21,6 +22,8 @@ class Queue:
     def __init__(self) -> None:
         self._holds: dict[QueuedHold, None] = {}
         """The steps of the next batches, in order."""
+        self._aside: dict[Account, dict[QueuedHold, None]] = {}
+        """By account, steps that wait for a lock of another program; in no batch before `take_back`."""
         self._fresh: list[QueuedHold] = []
         self._older: list[QueuedHold] = []
         """Admissions that linger; some may have been added since."""
@@ -30,6 +33,10 @@ class Queue:
     def __len__(self) -> int:
         """Return the number of holds that the next batches commit."""
         return len(self._holds)
+
+    @property
+    def has_aside(self) -> bool:
+        return bool(self._aside)
 
     @property
     def lingers(self) -> bool:
@@ -59,10 +66,22 @@ class Queue:
 
     def add(self, hold: QueuedHold) -> None:
         """Queue the hold's row, its settlement, or both."""
-        self._holds[hold] = None
+        self._aside.get(hold.account, self._holds)[hold] = None
+
+    def set_aside(self, accounts: Container[Account]) -> None:
+        """Keep the steps of these accounts out of the next batches, for which they would be in the way."""
+        for hold in [one for one in self._holds if one.account in accounts]:
+            del self._holds[hold]
+            self._aside.setdefault(hold.account, {})[hold] = None
+
+    def take_back(self) -> None:
+        """Queue again what was set aside."""
+        for holds in self._aside.values():
+            self._holds.update(holds)
+        self._aside.clear()
 
     def find(self, request_id: str) -> QueuedHold | None:
-        holds = chain(self._holds, self._older, self._fresh)
+        holds = chain(self._holds, *self._aside.values(), self._older, self._fresh)
         return next((one for one in holds if one.admission.request_id == request_id), None)
 
     def make_batch(self) -> list[Item]:
@@ -79,12 +98,13 @@ class Queue:
         hold.recorded = True
         if hold.admitted is not None:
             end_wait(hold.admitted)
+        if hold.settlement is not item.settlement:
+            return  # it came, or was withdrawn, meanwhile
         if item.settlement is not None:
             self._resolve(hold)
             if hold.settled is not None:
                 end_wait(hold.settled)
-        # Else it came, was voided, or the hold was raised meanwhile.
-        if hold.settlement is item.settlement and not hold.raised:
+        if not hold.raised:
             del self._holds[hold]
 
     def decline(self, item: Item, error: GatewayError) -> None:
@@ -124,7 +144,7 @@ class Queue:
 
     def expire(self, begun_by_seconds: float, but: Container[object] = ()) -> None:
         """Fail the waits that began by then, and void the charges that are withdrawn when late."""
-        for hold in self._holds:
+        for hold in chain(self._holds, *self._aside.values()):
             if hold.waiting_since_seconds > begun_by_seconds or hold in but:
                 continue
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
@@ -134,6 +154,7 @@ class Queue:
     def fail_all(self) -> None:
         """Fail all waits, because nothing will be committed any more."""
         self.ripen_all()
+        self.take_back()
         for hold in self._holds:
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
             fail_wait(hold.settled, LedgerUnavailable(should_retry=False))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.errors import GatewayError
-from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.base import Account, Hold, Settlement
 from gateway.ledger.budget_records import Spending
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.sums import Observations
@@ -46,6 +46,10 @@ class Report:
     """Admissions that the ledger's rules refuse, where other processes admit requests too."""
     refused: list[tuple[Item, Exception]] = field(default_factory=list)
     """Bad items: they would fail each batch."""
+    locked: set[Account] = field(default_factory=set)
+    """Accounts of which another program has locked rows: their items were set aside."""
+    freed: set[Account] = field(default_factory=set)
+    """Accounts that were locked in an earlier round, and are not any more."""
     unavailable: Exception | None = None
     """Why the database does not work."""
     is_brief: bool = False
@@ -56,6 +60,9 @@ class Report:
 
 class Store(Protocol):
     """Carries out rounds, one after the other; the event loop never waits for one."""
+
+    takes_back: bool
+    """Whether a charge is taken back that was committed after its void was queued."""
 
     def start_round(
         self,

@@ -18,6 +18,10 @@ SHARE_SECONDS: Final = 0.005
 POLL_SECONDS: Final = 0.25
 """Commits of other processes are seen within this time and that of a batch."""
 
+ASIDE_SECONDS: Final = 0.5
+"""The pause before the steps of a locked account are tried again. A try takes up to a tenth of it, in
+which all others wait."""
+
 RETRY_SECONDS: Final = 0.2
 """The pause after a batch that failed, so that a full disk is not tried in a busy loop."""
 

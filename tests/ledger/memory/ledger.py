@@ -77,7 +77,7 @@ class MemoryLedger:
         self.writable = True
         self._storage = storage
         self._disk = disk
-        self._clock = clock
+        self.clock = clock
         self._opened_ms = clock()
         self._commit_seconds = commit_seconds
         self._loop = asyncio.get_running_loop()
@@ -252,7 +252,7 @@ class MemoryLedger:
         assert hold.request is not None
         assert hold.settlement is not None
         assert hold.settled is not None
-        self._storage.settle(hold.request, hold.settlement, self._clock())
+        self._storage.settle(hold.request, hold.settlement, self.clock())
         _drop(hold)
         del self._queue[hold.admission.request_id]
         if not hold.settled.done():

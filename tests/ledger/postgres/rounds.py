@@ -17,7 +17,7 @@ from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.rounds import Item
 from gateway.times import unix_ms
 
-ROUND = "SELECT run_round(?, ?, ?, ?, ?, ?, ?)"
+ROUND = "SELECT run_round(?, ?, ?, ?, ?, ?)"
 
 
 def run_round(
@@ -31,13 +31,14 @@ def run_round(
 ) -> Answer:
     """Settle, raise holds and admit in one round."""
     clock_ms = unix_ms() if now_ms is None else now_ms
+    prices, _ = write_prices((*ended, *asked), ())
+    session.execute("SELECT add_prices(?)", (prices.decode(),))
     values = (
         node.id,
         node.epoch,
         write_settlements(ended, clock_ms).decode(),
         write_raises(raised).decode(),
         write_admissions(asked, (), clock_ms).decode(),
-        write_prices((*ended, *asked), ())[0].decode(),
         now_ms,
     )
     row = session.execute(ROUND, values).fetchone()

@@ -47,7 +47,7 @@ def test_a_connection_that_broke_is_made_anew(books: PostgresBooks, ledger_url: 
 def test_who_waits_long_for_another_change_is_told(books: PostgresBooks, ledger_url: str) -> None:
     books.wait_for_others(1)
     with closing(connect(ledger_url)) as session, transaction(session):
-        with pytest.raises(LedgerError, match="lock timeout"):
+        with pytest.raises(LedgerError, match="another program has locked"):
             books.entries.post("a", "credit", 2, note="")
         assert books.accounts.read("a").balance_nano == 5
     books.entries.post("a", "credit", 2, note="")
@@ -64,7 +64,7 @@ def test_the_wait_for_other_changes_is_no_setting_of_the_connection(
         session.run(CUT_OFF)
         with pytest.raises(LedgerError):
             books.accounts.read("a")
-        with transaction(session), pytest.raises(LedgerError, match="lock timeout"):
+        with transaction(session), pytest.raises(LedgerError, match="another program has locked"):
             books.entries.post("a", "credit", 2, note="")
 
 

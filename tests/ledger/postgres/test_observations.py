@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 import pytest
@@ -78,7 +78,10 @@ def test_nodes_that_write_the_same_sums_wait_for_nobody_in_a_circle(ledger_url: 
     def write(codes: list[str]) -> None:
         with closing(connect(ledger_url)) as session:
             for _ in range(20):
-                write_aside(session, observe(codes), NOW_MS)
+                while True:  # as the observer does
+                    with suppress(psycopg.errors.LockNotAvailable):
+                        write_aside(session, observe(codes), NOW_MS)
+                        break
 
     with ThreadPoolExecutor(2) as threads:
         for done in [threads.submit(write, codes) for codes in (CODES, CODES[::-1])]:

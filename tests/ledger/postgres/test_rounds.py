@@ -12,14 +12,12 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 from gateway.admin import accounts
 from gateway.ledger import Allowance, Budget, KeyTerms, Rate, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.nodes import register
+from gateway.ledger.postgres.nodes import look_around, register
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
 from tests.ledger.databases import ask
 from tests.ledger.postgres.rounds import run_round
 from tests.ledger.sql.requests import make_item
-
-TAKE_OVER = "SELECT dead_id, interrupted FROM take_over(?, ?, INTERVAL '5 s', ?)"
 
 
 @pytest.fixture
@@ -42,10 +40,13 @@ def test_nodes_that_died_together_are_taken_over_once(books: PostgresBooks) -> N
     for node, (account_id, key) in zip(dead, ((2, keys[1]), (1, keys[0])), strict=True):
         run_round(session, node, asked=[make_item(account_id, key, NOW_MS)], now_ms=NOW_MS)
     session.run("UPDATE nodes SET steady_at = steady_at - INTERVAL '1 hour'")
-    session.execute("UPDATE nodes SET seen_at = seen_at - INTERVAL '9 s' WHERE id <> ?", (mine.id,))
-    values = (mine.id, mine.epoch, NOW_MS)
-    assert session.execute(TAKE_OVER, values).fetchall() == [(node.id, 1) for node in dead]
-    assert session.execute(TAKE_OVER, values).fetchall() == []
+    past = "clock_timestamp() - INTERVAL '9 s'"
+    session.execute(
+        f"UPDATE nodes SET seen_at = {past}, suspected_at = {past} WHERE id <> ?", (mine.id,)
+    )
+    found = [(one.id, one.interrupted) for one in look_around(session, mine, 5, NOW_MS)]
+    assert found == [(node.id, 1) for node in dead]
+    assert list(look_around(session, mine, 5, NOW_MS)) == []
     assert books.audit().problems == ()
     assert session.execute("SELECT sum(held_nano), sum(in_flight) FROM accounts").fetchone() == (
         0,

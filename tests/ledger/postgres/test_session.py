@@ -86,8 +86,7 @@ def test_no_round_is_beside_a_change(session: Session, postgres_url: str) -> Non
     with closing(connect(postgres_url)) as other:
         with transaction(session):
             assert ask(other, "SELECT pg_try_advisory_xact_lock_shared(4743, 0)") is False
-            other.run("SET lock_timeout = 1")
-            with pytest.raises(psycopg.errors.LockNotAvailable), transaction(other):
+            with pytest.raises(psycopg.errors.LockNotAvailable), transaction(other, 1):
                 pass
             assert not other.in_transaction
         with transaction(other):

@@ -59,6 +59,9 @@ BACK_TO_2: Final = """
     ALTER TABLE keys DROP COLUMN unheld_nano;
     ALTER TABLE budgets DROP COLUMN unheld_nano;
     ALTER TABLE requests DROP COLUMN unheld_nano;
+    ALTER TABLE nodes DROP COLUMN suspected_at, DROP COLUMN has_pending;
+    CREATE FUNCTION take_over(node BIGINT, its_epoch BIGINT, silence INTERVAL, its_time_ms BIGINT)
+    RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
     DROP FUNCTION insert_requests;
     CREATE FUNCTION insert_requests(node BIGINT, asked JSON, admitted TEXT[], sent_ms BIGINT)
     RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import Key
-from gateway.ledger.serving.health import BUSY_SECONDS, Health
+from gateway.ledger.serving.health import BUSY_SECONDS, TOLD_SECONDS, Health
 from gateway.ledger.serving.schedule import RETRY_SECONDS
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
@@ -114,12 +114,12 @@ def test_a_lock_is_an_outage_after_its_time_and_any_other_failure_at_once() -> N
     health = Health()
     assert note(health, 5, is_brief=True) == (True, False)
     assert note(health, 5 + BUSY_SECONDS - 0.1, is_brief=True) == (True, False)
-    health.note_success()
+    health.note_success(6)
     assert note(health, 5 + BUSY_SECONDS, is_brief=True) == (True, False), "it began anew"
     assert note(health, 5 + 2 * BUSY_SECONDS, is_brief=True) == (False, False)
-    health.note_success()
+    health.note_success(8)
     assert note(health, 9, is_brief=False) == (False, True)
-    health.note_success()
+    health.note_success(9)
     assert (health.writable, health.should_pause) == (True, False)
 
 
@@ -127,10 +127,37 @@ def test_an_outage_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFi
     health = Health()
     for _ in range(3):
         note(health, 0, is_brief=False)
-    health.note_hang(5)
+    health.note_hang(2.5, 1)
     for _ in range(2):
-        health.note_success()
-    for _ in range(2):
-        health.note_hang(5)
+        health.note_success(2)
+    for second in (TOLD_SECONDS, TOLD_SECONDS + 1):
+        health.note_hang(2.5, second)
     levels = [record.levelname for record in caplog.records]
     assert levels == ["CRITICAL", "WARNING", "ERROR"]
+
+
+def test_a_ledger_that_comes_and_goes_is_told_once_a_minute_and_as_it_is_in_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    health = Health()
+    for second in range(TOLD_SECONDS):
+        note(health, second, is_brief=False)
+        health.note_success(second + 0.5)
+    assert [record.levelname for record in caplog.records] == ["CRITICAL", "WARNING"]
+    for second in range(TOLD_SECONDS, 3 * TOLD_SECONDS):
+        note(health, second, is_brief=False)
+    assert [record.levelname for record in caplog.records[2:]] == ["CRITICAL"]
+    for second in range(3 * TOLD_SECONDS, 4 * TOLD_SECONDS):
+        health.note_success(second)
+    assert [record.levelname for record in caplog.records[3:]] == ["WARNING"]
+
+
+def test_accounts_that_are_locked_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    health = Health()
+    for second in range(3):
+        health.note_locks(["a", "b"], second)
+    for second in range(3, 6):
+        health.note_locks([], second)
+    locked, free = caplog.messages
+    assert "all others go on: a, b." in locked
+    assert "no account is locked" in free

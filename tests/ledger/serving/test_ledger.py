@@ -24,6 +24,7 @@ class Rounds:
     """Implements `rounds.Store`, and `ledger.Reader`, which finds nothing."""
 
     batches: list[int] = field(default_factory=list)
+    takes_back: bool = False
 
     def start_round(
         self,
@@ -62,7 +63,9 @@ async def test_a_request_takes_two_rounds() -> None:
     """Who waits for a row that is on its way asks for no round behind it."""
     rounds, memory = Rounds(), Memory(lambda: NOW_MS)
     writer = Writer(rounds, memory, commit_seconds=5)
-    ledger = ServingLedger(memory, writer, rounds, Observer(rounds, lambda: NOW_MS))
+    ledger = ServingLedger(
+        memory, writer, rounds, Observer(rounds, lambda: NOW_MS), clock=lambda: NOW_MS
+    )
     for number in range(3):
         hold = take_hold(KEY, admission(id_=f"req_{number}"))
         hold.admitted = asyncio.get_running_loop().create_future()

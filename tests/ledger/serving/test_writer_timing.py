@@ -22,6 +22,8 @@ from tests.ledger.contract.kit import NOW_MS, admission, settlement
 class PlayedStore(Store):
     """Commits nothing; a round ends when told. `begun` has the time and the items of each."""
 
+    takes_back = False
+
     def __init__(self) -> None:
         self.begun: list[tuple[float, list[Item], bool]] = []
         self.reports: list[Callable[[Report | BaseException], None]] = []

@@ -10,16 +10,19 @@ from typing import Final
 
 import orjson
 
-from gateway.ledger.postgres.session import Session, snapshot
+from gateway.ledger.postgres.session import NOW, Session, commit_at_end, snapshot
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.snapshot import read_all, read_changed
 
 _OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
-_CHANGED: Final = (
-    "SELECT pg_snapshot_xmin(pg_current_snapshot())::text,"
-    " (SELECT json_agg(json_build_array(seq, kind, id) ORDER BY seq)"
-    " FROM changes WHERE xid >= CAST(? AS xid8))"
-)
+_CHANGED: Final = f"""
+    SELECT pg_snapshot_xmin(pg_current_snapshot())::text, {NOW}, (
+        SELECT json_agg(json_build_array(seq, kind, id) ORDER BY seq)
+        FROM changes WHERE xid >= CAST(? AS xid8)
+    )
+"""  # noqa: S608 - built from constants
+WAIT_MS: Final = 300
+"""How long a look waits for tables that somebody has locked: rounds wait for it."""
 
 
 class ChangeFeed:
@@ -38,12 +41,13 @@ class ChangeFeed:
             return read_all(session, now_ms)
 
     def poll(self, session: Session) -> Snapshot | None:
-        """Return what was changed since the last look, if anything was."""
-        row = session.execute(_CHANGED, (self._oldest,)).fetchone()
-        assert row is not None
-        oldest, array = row
+        """Return what was changed since the last look, if anything was; learn the time."""
+        oldest, array = session.execute_timed(_CHANGED, (self._oldest,))
         changed = orjson.loads(array) if array else []
         fresh = [(kind, id_) for seq, kind, id_ in changed if seq not in self._seen]
-        snapshot = read_changed(session, fresh) if fresh else None
+        found = None
+        if fresh:
+            with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
+                found = read_changed(session, fresh)
         self._oldest, self._seen = oldest, frozenset(seq for seq, _, _ in changed)
-        return snapshot
+        return found

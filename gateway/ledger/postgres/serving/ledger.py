@@ -16,13 +16,18 @@ from gateway.ledger.errors import LedgerMismatch
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.nodes import Node, leave, register
-from gateway.ledger.postgres.schema import SILENCE_SECONDS, find_lossy_settings, open_session
+from gateway.ledger.postgres.schema import (
+    NOTICE_SECONDS,
+    SILENCE_SECONDS,
+    find_lossy_settings,
+    open_session,
+)
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.listener import Listener
 from gateway.ledger.postgres.serving.reader import PostgresReader
 from gateway.ledger.postgres.serving.store import PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
-from gateway.ledger.postgres.session import Session, explain
+from gateway.ledger.postgres.session import Session, explain, find_clock
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
 from gateway.ledger.serving.observer import Observer
@@ -51,29 +56,35 @@ class PostgresLedger(ServingLedger):
         note_commit: Callable[[int, float], None] | None = None,
         retention_months: int = 0,
         silence_seconds: float = SILENCE_SECONDS,
+        notice_seconds: float = NOTICE_SECONDS,
     ) -> AsyncIterator[PostgresLedger]:
         """Connect, audit, register as a node and load; at the end commit the queue and leave.
 
-        Money goes by the database's time, so that nodes whose clocks differ agree; another `clock`
-        than the system's replaces both.
+        All goes by the database's time, so that nodes whose clocks differ agree; another `clock` than
+        the system's replaces it.
 
         Raises:
             LedgerMismatch: the audit since the last checkpoint failed.
             LedgerError: the database cannot be used; the text says why.
         """
+        test_clock = _know_no_time if clock is unix_ms else clock
+        if clock is unix_ms:
+            clock = find_clock(url)
         memory, feed = Memory(clock), ChangeFeed()
         session, node, snapshot = await _load_beside(url, feed, clock, tell)
         memory.apply(snapshot)
-        test_clock = _know_no_time if clock is unix_ms else clock
         upkeep = Upkeep(
             node, retention_months, silence_seconds=silence_seconds, test_clock=test_clock
         )
         store = PostgresStore(url, session, node, feed, upkeep, clock=clock, test_clock=test_clock)
-        writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
+        writer = Writer(
+            store, memory, note_commit,
+            commit_seconds=commit_seconds, hang_seconds=min(notice_seconds, commit_seconds),
+        )  # fmt: skip
         observer, reader = Observer(store, clock), PostgresReader(url)
         listener = Listener(url, partial(_tell, asyncio.get_running_loop(), writer))
         try:
-            yield cls(memory, writer, reader, observer)
+            yield cls(memory, writer, reader, observer, clock=clock)
         finally:
             listener.close()
             writer.close()
@@ -84,7 +95,7 @@ class PostgresLedger(ServingLedger):
 
     def hold(self, key: Key, admission: Admission) -> QueuedHold:
         """Decide by what this node knows; its memory of a balance is never less than the balance."""
-        if not self._health.writable:
+        if not self._health.writable or self._writer.is_locked(key.account):
             raise LedgerUnavailable
         hold = take_hold(key, admission)
         hold.admitted = self._loop.create_future()
@@ -112,7 +123,7 @@ async def _load_beside(
     """Load on a thread; the loop tells how it goes."""
     progress = Progress(tell)
     try:
-        return await asyncio.to_thread(_load, url, feed, clock(), progress.begin)
+        return await asyncio.to_thread(_load, url, feed, clock, progress.begin)
     finally:
         progress.end()
 
@@ -123,13 +134,14 @@ def _tell(loop: asyncio.AbstractEventLoop, writer: Writer) -> None:
 
 
 def _load(
-    url: str, feed: ChangeFeed, now_ms: int, begin: Callable[[str], None]
+    url: str, feed: ChangeFeed, clock: Callable[[], int], begin: Callable[[str], None]
 ) -> tuple[Session, Node, Snapshot]:
     begin("connecting to the database")
     session = open_session(url, create=True)
     try:
         for problem in find_lossy_settings(session):
             log.warning("%s: %s", DatabaseUrl(url), problem)
+        now_ms = clock()
         begin("proving the books since the last audit")
         _prove(session, url, now_ms)
         # What was imported as pending belongs to no node.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -65,6 +65,8 @@ class Answer:
     spent_nano: dict[str, int] = field(default_factory=dict)
     budgets: list[tuple[int, int, int]] = field(default_factory=list)
     """Id, first day of the period, spent."""
+    locked: AbstractSet[int] = frozenset()
+    """Accounts whose items were left out, as another program has locked rows of theirs."""
     doubted: AbstractSet[str] = frozenset()
     """Requests of an earlier round without an answer, which may have ended them."""
 
@@ -113,9 +115,13 @@ def write_prices(items: Collection[Item], known: Container[int]) -> tuple[bytes,
 
 
 def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -> Answer:
+    """Read what `run_round` answers, or `run_round_apart`."""
     told = orjson.loads(text)
-    done, asked = told["done"] or {}, told["admitted"] or {}
+    parts = told.get("parts", [told])
+    done = _join(part["done"] or {} for part in parts)
+    asked = _join(part["admitted"] or {} for part in parts)
     return Answer(
+        locked=frozenset(told.get("locked", ())),
         settled=set(done.get("settled", ())),
         others={id_: Other(state, cost) for id_, state, cost in done.get("others", ())},
         admitted=set(asked.get("admitted", ())),
@@ -126,6 +132,15 @@ def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -
         budgets=done.get("budgets", []),
         doubted=doubted,
     )
+
+
+def _join(parts: Iterable[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
+    """Join what is told of some accounts each; all of it is lists."""
+    joined: dict[str, list[Any]] = {}
+    for part in parts:
+        for name, values in part.items():
+            joined.setdefault(name, []).extend(values)
+    return joined
 
 
 def find_spendings(answer: Answer, items: Iterable[Item]) -> dict[int, Spending]:

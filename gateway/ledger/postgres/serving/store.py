@@ -12,14 +12,16 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar, TypeVarTuple
 
 import orjson
 import psycopg
 from psycopg import errors
 
+from gateway.ledger.base import Account
 from gateway.ledger.errors import LedgerError
-from gateway.ledger.postgres.nodes import TAKEN_OVER, Node, TakenOver, renew
+from gateway.ledger.postgres.nodes import BOOKS_KEPT, TAKEN_OVER, Node, TakenOver, renew
 from gateway.ledger.postgres.observations import write_aside
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
@@ -46,7 +48,12 @@ log = logging.getLogger("gateway.ledger")
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
-_ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5, $6, $7)"
+CLOSE_SECONDS: Final = 5
+"""How long a node tries to say that it ends."""
+
+_ADD_PRICES: Final = b"SELECT add_prices($1)"
+_ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5, $6)"
+_ROUND_APART: Final = b"SELECT run_round_apart($1, $2, $3, $4, $5, $6)"
 _WITHDRAW: Final = b"SELECT withdraw_charge($1, $2, $3, $4)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
@@ -63,6 +70,8 @@ class UnknownError(Exception):
 
 class PostgresStore:
     """Implements `rounds.Store`."""
+
+    takes_back = True
 
     def __init__(
         self,
@@ -84,6 +93,8 @@ class PostgresStore:
         self._test_clock = test_clock
         self._in_doubt: set[str] = set()
         """Requests of a round that is under way, or had no answer."""
+        self._locked: set[Account] = set()
+        """Accounts of which another program has locked rows. They come last, each for itself."""
         self._known_prices: set[int] = set()
         self._turn = asyncio.Lock()
         """Guards the connection: its holder may use it."""
@@ -109,7 +120,10 @@ class PostgresStore:
     async def close(self, last: Callable[[Session, Node], None]) -> None:
         """Do what is last, if the database can be reached, and end the connection."""
         async with self._turn:
-            await self._block(self._close, last)
+            closed = spawn(self._block(self._close, last), name="closing")
+            if not (await asyncio.wait((closed,), timeout=CLOSE_SECONDS))[0]:
+                self.break_off()
+            await closed
         self._thread.shutdown()
 
     async def _run(
@@ -138,13 +152,12 @@ class PostgresStore:
 
     def _connect(self) -> Session:
         if self._session.is_broken:
-            session = open_session(self._url)
+            self._session = open_session(self._url)
             try:
-                renew(session, self._node)
+                renew(self._session, self._node)
             except BaseException:
-                session.close()
+                self._session.close()
                 raise
-            self._session = session
         return self._session
 
     async def _observe(self, observed: Observations) -> None:
@@ -174,17 +187,40 @@ class PostgresStore:
         return self._feed.poll(session)
 
     async def _commit_all(self, items: Sequence[Item], report: Report) -> None:
+        """Commit what is free together, then what was locked when it was last tried."""
+        locked = [item for item in items if item.hold.account in self._locked]
+        if locked:
+            items = [item for item in items if item.hold.account not in self._locked]
+        await self._commit_steps(items, report)
+        await self._commit_steps(locked, report, apart=True)
+
+    async def _commit_steps(
+        self, items: Sequence[Item], report: Report, *, apart: bool = False
+    ) -> None:
         """Settle and admit; requests that came and ended since the last round take another one."""
-        await self._commit(items, report)
+        await self._commit(items, report, apart=apart)
         turned_away = {id(item) for item, _ in (*report.declined, *report.refused)}
         over = [one for one in items if one.insert and one.settlement is not None]
-        admitted = [one for one in over if id(one) not in turned_away]
-        await self._commit(admitted, report, are_admitted=True)
+        admitted = [
+            one
+            for one in over
+            if id(one) not in turned_away and one.hold.account not in report.locked
+        ]
+        await self._commit(admitted, report, are_admitted=True, apart=apart)
 
     async def _commit(
-        self, items: Sequence[Item], report: Report, *, are_admitted: bool = False
+        self,
+        items: Sequence[Item],
+        report: Report,
+        *,
+        are_admitted: bool = False,
+        apart: bool = False,
     ) -> None:
-        """Commit the items together; if one is bad, one by one."""
+        """Commit the items together; if one is bad, one by one; if one is locked, all but its account's.
+
+        `apart`: account by account.
+        """
+        again = partial(self._commit, report=report, are_admitted=are_admitted)
         asked = [item for item in items if item.insert and not are_admitted]
         known = [item for item in items if not item.insert or are_admitted]
         ended = [item for item in known if item.settlement is not None]
@@ -192,7 +228,11 @@ class PostgresStore:
         if not items:
             return
         try:
-            answer = await self._call(ended, raised, asked)
+            answer = await self._call(ended, raised, asked, apart=apart)
+        except errors.LockNotAvailable:
+            if apart:
+                raise
+            await again(items, apart=True)
         except _BAD_ITEM as error:
             if len(items) == 1:
                 if not asked:
@@ -201,44 +241,64 @@ class PostgresStore:
                 self._in_doubt.discard(items[0].request_id)
                 return
             for item in items:
-                await self._commit([item], report, are_admitted=are_admitted)
+                await again([item], apart=apart)
         else:
-            report.done.extend(raised)
-            self._report_admissions(asked, answer, report)
-            await self._report_settlements(ended, answer, report)
+            self._note_locks(items, answer, report)
+            report.done.extend(_free(raised, report))
+            self._report_admissions(_free(asked, report), answer, report)
+            await self._report_settlements(_free(ended, report), answer, report)
+
+    def _note_locks(self, items: Sequence[Item], answer: Answer, report: Report) -> None:
+        if not (answer.locked or self._locked):
+            return
+        tried = {item.hold.account for item in items}
+        locked = {account for account in tried if account.id in answer.locked}
+        report.locked |= locked
+        report.freed |= (tried & self._locked) - locked
+        self._locked = self._locked - tried | locked
 
     async def _release(self, item: Item) -> None:
         """End an admitted request whose item is bad: its hold would be in the way of others."""
         hold = item.hold
         end = Item(hold, insert=False, settlement=make_void(hold.admission))
         with suppress(*_BAD_ITEM):
-            await self._call([end], (), ())
+            await self._call([end], (), (), apart=True)
 
     async def _call(
-        self, ended: Sequence[Item], raised: Sequence[Item], asked: Sequence[Item]
+        self,
+        ended: Sequence[Item],
+        raised: Sequence[Item],
+        asked: Sequence[Item],
+        *,
+        apart: bool,
     ) -> Answer:
         test_ms = self._test_clock()
         now_ms = self._clock() if test_ms is None else test_ms
         prices, new_prices = write_prices((*ended, *asked), self._known_prices)
+        if new_prices:
+            await self._session.fetch_value(_ADD_PRICES, (prices,))
+            self._known_prices |= new_prices
         values = (
             self._node.id,
             self._node.epoch,
             write_settlements(ended, now_ms),
             write_raises(raised),
             write_admissions(asked, self._in_doubt, now_ms),
-            prices,
             test_ms,
         )
         ids = {item.request_id for item in (*ended, *asked)}
         new = ids - self._in_doubt
         self._in_doubt |= ids  # until its end is reported: a later step of this round may fail
         try:
-            told = await self._session.fetch_value(_ROUND, values)
-        except _BAD_ITEM:
+            told = await self._session.fetch_value(_ROUND_APART if apart else _ROUND, values)
+        except (*_BAD_ITEM, errors.LockNotAvailable):
             self._in_doubt -= new
             raise
-        self._known_prices |= new_prices
-        return read_answer(told, doubted=ids - new)
+        answer = read_answer(told, doubted=ids - new)
+        if answer.locked:
+            left = (one for one in (*ended, *asked) if one.hold.account.id in answer.locked)
+            self._in_doubt -= new & {one.request_id for one in left}
+        return answer
 
     def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
         report.in_full.extend(item for item in asked if item.request_id in answer.in_full)
@@ -261,21 +321,29 @@ class PostgresStore:
         report.spent_nano.update(answer.spent_nano)
         report.spendings.update(find_spendings(answer, ended))
         for item in ended:
-            if item.request_id not in answer.settled and not await self._was_settled(
-                item, answer, report
-            ):
+            try:
+                is_done = item.request_id in answer.settled or await self._was_settled(
+                    item, answer, report
+                )
+            except errors.LockNotAvailable:
+                self._locked.add(item.hold.account)
+                report.locked.add(item.hold.account)
+                continue
+            if is_done:
+                report.done.append(item)
+            else:
                 report.refused.append(
                     (item, NotPendingError("it is missing, or was settled before"))
                 )
-            else:
-                report.done.append(item)
             self._in_doubt.discard(item.request_id)
 
     async def _was_settled(self, item: Item, answer: Answer, report: Report) -> bool:
-        """Return whether a round without an answer settled it; take back what was withdrawn since."""
+        """Return whether an earlier round settled it; take back what was withdrawn since."""
         other, end = answer.others.get(item.request_id), item.settlement
-        if other is None or end is None or item.request_id not in answer.doubted:
+        if other is None or end is None:
             return False
+        if item.request_id not in answer.doubted and end.outcome != "ledger_error":
+            return False  # the caller was not told that it failed, and no answer was lost
         if other.state == "posted" and not end.is_posted:
             account_id = item.hold.account.id
             values = (self._node.id, self._node.epoch, account_id, item.request_id)
@@ -293,6 +361,15 @@ class PostgresStore:
             )
             return
         report.unavailable = LedgerError(describe(error))
-        report.is_brief = isinstance(error, _IN_THE_WAY)
+        report.is_brief = isinstance(error, _IN_THE_WAY) or (
+            isinstance(error, psycopg.Error) and error.sqlstate == BOOKS_KEPT
+        )
         if not report.is_brief:
             self._session.close()
+
+
+def _free(items: Sequence[Item], report: Report) -> Sequence[Item]:
+    """Leave out the items of accounts that are locked."""
+    if not report.locked:
+        return items
+    return [item for item in items if item.hold.account not in report.locked]

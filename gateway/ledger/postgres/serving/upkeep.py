@@ -9,13 +9,13 @@ from typing import Final
 
 import psycopg
 
-from gateway.ledger.postgres.nodes import Node, take_over
+from gateway.ledger.postgres.nodes import Node, look_around
 from gateway.ledger.postgres.session import Session, commit_at_end, describe
 
 log = logging.getLogger("gateway.ledger")
 
-LOOK_SECONDS: Final = 1.0
-"""How often dead nodes are looked for."""
+LOOK_SECONDS: Final = 0.5
+"""How often a node says that it lives, and looks for dead ones."""
 HOUR_SECONDS: Final = 3600.0
 """How often months are made and old rows forgotten."""
 MONTHS_AHEAD: Final = 2
@@ -56,7 +56,7 @@ class Upkeep:
         now = time.monotonic()
         if now >= self._look_due:
             self._look_due = now + LOOK_SECONDS
-            self._take_over_dead(session)
+            self._look_around(session)
         if now >= self._hourly_due:
             self._hourly_due = now + HOUR_SECONDS
             try:
@@ -65,10 +65,12 @@ class Upkeep:
             except psycopg.Error as error:
                 if session.is_broken:
                     raise
-                log.warning("months could not be made or dropped: %s", describe(error))
+                log.warning(
+                    "months could not be made or dropped, or old rows deleted: %s", describe(error)
+                )
 
-    def _take_over_dead(self, session: Session) -> None:
-        for dead in take_over(session, self._node, self._silence_seconds, self._test_clock()):
+    def _look_around(self, session: Session) -> None:
+        for dead in look_around(session, self._node, self._silence_seconds, self._test_clock()):
             log.warning(
                 "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"
                 " charged 0; `audit` lists them",
@@ -95,4 +97,5 @@ class Upkeep:
 
     def _forget(self, session: Session) -> None:
         for statement in _FORGET:
-            session.execute(statement)
+            with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
+                session.execute(statement)

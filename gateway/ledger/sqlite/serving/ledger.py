@@ -43,9 +43,11 @@ class SqliteLedger(ServingLedger):
         writer: Writer,
         reader: SqliteReader,
         observer: Observer,
+        *,
+        clock: Callable[[], int],
         wal: WalKeeper,
     ) -> None:
-        super().__init__(memory, writer, reader, observer)
+        super().__init__(memory, writer, reader, observer, clock=clock)
         self._wal = wal
 
     @classmethod
@@ -86,7 +88,7 @@ class SqliteLedger(ServingLedger):
                     writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
                     observer = Observer(store, clock)
                     async with SqliteReader.open(path) as reader, _running(writer, observer):
-                        yield cls(memory, writer, reader, observer, wal)
+                        yield cls(memory, writer, reader, observer, clock=clock, wal=wal)
         finally:
             progress.end()
             os.close(lock)

@@ -57,6 +57,8 @@ bug of ours that only this item brings out."""
 class SqliteStore:
     """Implements `rounds.Store`. Only its thread touches the connection and what is watched beside it."""
 
+    takes_back = False
+
     def __init__(
         self,
         database: aiosqlite.Connection,

@@ -366,12 +366,7 @@ async def test_requests_of_a_batch_are_decided_in_order(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        psycopg.errors.DeadlockDetected(),
-        psycopg.errors.SerializationFailure(),
-        psycopg.errors.LockNotAvailable(),
-    ],
+    "error", [psycopg.errors.DeadlockDetected(), psycopg.errors.SerializationFailure()]
 )
 async def test_others_in_the_way_are_no_outage(desk: Desk, error: Exception) -> None:
     """The connection is kept, and the next try may work at once."""
