@@ -41,7 +41,7 @@ class Watch:
         self._list_budgets = list_budgets
         self._look_seconds = look_seconds
         self._location = gateway.config.storage.location
-        self._deliveries = Deliveries(self._location)
+        self._deliveries = Deliveries(self._location, gateway.ledger.clock)
         self._raised: frozenset[tuple[str, str, str]] = frozenset()
         """The keys of what is found and was queued, so that it is not written again at each look."""
         self._told_changes: dict[AlertKind, int] = {}
@@ -87,7 +87,10 @@ class Watch:
         if not config.alerts.channels:
             return
         usages = self._gateway.missing_usages.list_latest()
-        noted = [*findings.find_missing_usages(usages, unix_ms()), *self._end_outage()]
+        noted = [
+            *findings.find_missing_usages(usages, self._gateway.ledger.clock()),
+            *self._end_outage(),
+        ]
         queue = partial(self._queue, noted, [*self._list_budgets()])
         self._raised = await use_books(self._location, queue)
         self._outage = None
@@ -102,7 +105,7 @@ class Watch:
         """
         config, alerts = self._gateway.config, books.alerts
         billing, channels = config.billing, config.alerts.channels
-        spent = findings.find_budgets(budgets, unix_ms(), billing.currency)
+        spent = findings.find_budgets(budgets, books.clock(), billing.currency)
         found = {alert.key: alert for alert in (*noted, *spent)}
         new = [alert for key, alert in found.items() if key not in self._raised]
         alerts.raise_all(new, channels)

@@ -30,7 +30,6 @@ from gateway.errors import (
     UpstreamUnavailable,
     name_model,
 )
-from gateway.times import unix_ms
 from gateway.upstream import Candidate
 
 AFFINITY_CHARS: Final = 256
@@ -109,7 +108,8 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     candidates, first = await gateway.large_bodies.run(choose, large=large)
     call.provider = candidates[0].provider.name
     assert call.key is not None
-    key = check_standing(call.key, unix_ms())  # again: the body may have taken minutes to arrive
+    # Again: the body may have taken minutes to arrive.
+    key = check_standing(call.key, gateway.ledger.clock())
     check_balance(call, key)
     bill = Bill(call, request, model, first.context.expected)
     return Completion(call, request, model, candidates, first, http.headers, bill, large)

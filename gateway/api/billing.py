@@ -31,7 +31,6 @@ from gateway.ledger import (
 )
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens, compute_cost_nano
 from gateway.prices import AppliedPrice, Asked
-from gateway.times import unix_ms
 from gateway.usage import (
     IMPLAUSIBLE_FACTOR,
     MAX_PLAUSIBLE_TOKENS,
@@ -208,7 +207,8 @@ class Bill:
     def settle(self, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
         """Queue the charge for what was metered; the result is done once it is committed."""
         if metered.unreported:
-            self._call.gateway.missing_usages.note(self._call.provider, self._model.id, unix_ms())
+            now_ms = self._ledger.clock()
+            self._call.gateway.missing_usages.note(self._call.provider, self._model.id, now_ms)
         return self._resolve(outcome, status, self._price(metered))
 
     def settle_expected(
@@ -278,7 +278,7 @@ class Bill:
                 cost_nano=charge.cost_nano,
                 estimated=metered.estimated,
                 first_byte_ms=call.first_byte_ms,
-                ended_ms=unix_ms(),
+                ended_ms=self._ledger.clock(),
                 # Of a JSON reply nothing is delivered before its charge; see `UNCOMMITTED`.
                 withdraw_if_late=not self._hold.admission.stream,
                 provider_cost_nano=provider_cost_nano,

@@ -39,7 +39,6 @@ from gateway.errors import (
 from gateway.ledger import EndedKey, Key, Ledger, refuse_spent
 from gateway.money import format_amount
 from gateway.request_ids import make_request_id
-from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.middleware")
 
@@ -70,7 +69,7 @@ def make_front(
     first, *others = callers
 
     async def front(http: web.Request) -> web.StreamResponse:
-        now_ms = unix_ms()
+        now_ms = gateway.ledger.clock()
         caller = _choose(http, first, others) if others else first
         call = Call(gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms, surface)
         try:

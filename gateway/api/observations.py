@@ -8,7 +8,6 @@ from typing import Final
 from gateway.api.state import Call
 from gateway.errors import GatewayError, InternalError, InvalidKey, OutOfResources, UpstreamError
 from gateway.ledger import UpstreamFailure
-from gateway.times import unix_ms
 from gateway.upstream import Candidate, take_out
 
 MAX_REASON_CHARS: Final = 200
@@ -60,7 +59,7 @@ def _describe_failure(call: Call, candidate: Candidate, error: UpstreamError) ->
     if error.upstream_status is not None and error.alarm:
         reason = f"{reason}: {error.alarm}"
     return UpstreamFailure(
-        at_ms=unix_ms(),
+        at_ms=call.gateway.ledger.clock(),
         request_id=call.request_id,
         status=error.upstream_status,
         reason=reason[:MAX_REASON_CHARS],

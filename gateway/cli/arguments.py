@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final, TypeVar, get_args
@@ -121,14 +122,28 @@ def duration_seconds(text: str) -> int:
     return seconds
 
 
-def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The end of something: a time, or a duration from now, as the clock of the ledger says."""
+
+    ms: int
+    is_duration: bool
+
+    def at(self, now_ms: int) -> int:
+        return now_ms + self.ms if self.is_duration else self.ms
+
+
+def resolve_expiry(expires: Expiry | None, now_ms: int) -> int | None:
+    return None if expires is None else expires.at(now_ms)
+
+
+def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> Expiry:
     """Parse the end of something: a duration from now, or a time in the future."""
-    now = clock_ms()
-    is_duration = text == "0" or _DURATION.fullmatch(text)
-    ends = now + duration_seconds(text) * 1000 if is_duration else _read_moment(text)[0]
-    if ends <= now:
+    is_duration = text == "0" or _DURATION.fullmatch(text) is not None
+    ms = duration_seconds(text) * 1000 if is_duration else _read_moment(text)[0]
+    if ms <= (0 if is_duration else clock_ms()):
         raise ArgumentTypeError(f"'{text}' is not in the future")
-    return ends
+    return Expiry(ms, is_duration)
 
 
 def start(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:

@@ -53,11 +53,12 @@ CODES: Final[Columns[CodeView]] = (
     ),
 )
 def code_make(
-    command: Command, amount: int, count: int, expires: int | None, note: str | None
+    command: Command, amount: int, count: int, expires: read.Expiry | None, note: str | None
 ) -> None:
     """Make top-up codes and print them on stdout, one per line. They are shown only once."""
     with command.open_books() as books:
-        made = codes.make_codes(books, amount, count, expires_ms=expires, note=note or "")
+        expires_ms = read.resolve_expiry(expires, books.clock())
+        made = codes.make_codes(books, amount, count, expires_ms=expires_ms, note=note or "")
     worth = command.format_money(made.amount_nano)
     # First, on stderr: if the codes get lost, their batch can be voided.
     command.say(f"Batch {made.batch}: {count} of {worth}, shown this once:")

@@ -97,7 +97,6 @@ _BUDGET: Final = (
             "TIME",
             read.expiry,
             "when it expires: 30d, 12h, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-            dest="expires_ms",
         ),
         *make_limits(arg),
         arg(
@@ -112,11 +111,16 @@ _BUDGET: Final = (
     ),
 )
 def key_add(
-    command: Command, account: str, budget: Allowance | str | None, **terms: Unpack[KeyChanges]
+    command: Command,
+    account: str,
+    expires: read.Expiry | None,
+    budget: Allowance | str | None,
+    **terms: Unpack[KeyChanges],
 ) -> None:
     """Make a key and print it on stdout. It is shown only once."""
     warn_of_unknown_models(command, terms)
     with command.open_books() as books:
+        terms["expires_ms"] = read.resolve_expiry(expires, books.clock())
         if isinstance(budget, str):
             terms["budget_id"] = budgets.find_budget(books, budget, account).id
         own = budget if isinstance(budget, Allowance) else None
@@ -125,6 +129,7 @@ def key_add(
 
 class _KeyOptions(KeyChanges, total=False):
     budget: Allowance | str | None
+    expires: read.Expiry | None
 
 
 @verb(
@@ -142,13 +147,7 @@ class _KeyOptions(KeyChanges, total=False):
             dest="cap_nano",
         ),
         edit(*_BUDGET),
-        edit(
-            "--expires",
-            "TIME",
-            read.expiry,
-            "when it expires: 30d, 12h or 2026-12-31",
-            dest="expires_ms",
-        ),
+        edit("--expires", "TIME", read.expiry, "when it expires: 30d, 12h or 2026-12-31"),
         *make_limits(edit),
         JSON,
     ),
@@ -157,11 +156,14 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
     """Change a key. Options that are left out change nothing."""
     warn_of_unknown_models(command, options)
     has_budget, budget = "budget" in options, options.pop("budget", None)
+    has_expiry, expires = "expires" in options, options.pop("expires", None)
     changes: KeyChanges = options
     if "name" in changes:
         changes["name"] = changes["name"] or ""
     with command.forbid() as books:
         key_id = keys.find_key_id(books, key)
+        if has_expiry:
+            changes["expires_ms"] = read.resolve_expiry(expires, books.clock())
         if isinstance(budget, str):
             account = books.keys.read(key_id).account
             changes["budget_id"] = budgets.find_budget(books, budget, account).id

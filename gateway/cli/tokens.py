@@ -63,10 +63,11 @@ TOKENS: Final[Columns[TokenView]] = (
         JSON,
     ),
 )
-def token_add(command: Command, name: str, role: TokenRole, expires: int | None) -> None:
+def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
     """Make a token for scripts that use the console's API, and print it. It is shown only once."""
     with command.open_books() as books:
-        made = tokens.add_token(books, TokenTerms(name, role, expires))
+        expires_ms = read.resolve_expiry(expires, books.clock())
+        made = tokens.add_token(books, TokenTerms(name, role, expires_ms))
     command.say(f"Token {name} ({made.token.id}), role {role}, shown this once:")
     described = views.describe_token(made.token, unix_ms())
     command.show({"secret": made.secret, **described}, made.secret)

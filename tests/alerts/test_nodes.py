@@ -62,7 +62,7 @@ def configure(folder: Path, url: str, receiver: Receiver) -> Config:
 def make_nodes(config: Config, budgets: list[Budget], usages: list[MissingUsage]) -> list[Watch]:
     served = SimpleNamespace(
         config=config,
-        ledger=SimpleNamespace(writable=True),
+        ledger=SimpleNamespace(writable=True, clock=unix_ms),
         missing_usages=SimpleNamespace(list_latest=lambda: usages),
     )
     gateway = cast("Gateway", served)

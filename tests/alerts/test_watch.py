@@ -174,7 +174,7 @@ async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> 
         async with open_console(tmp_path, more=write_alerts(old)) as console:
             assert console.gateway is not None
             gateway = console.gateway
-            unwritable = SimpleNamespace(writable=False)
+            unwritable = SimpleNamespace(writable=False, clock=unix_ms)
             served = cast("Gateway", SimpleNamespace(config=gateway.config, ledger=unwritable))
             watching = Watch(served)
             await watching.look()
@@ -332,7 +332,7 @@ async def test_an_outage_says_where_to_look(
 
     monkeypatch.setattr("gateway.alerts.watch.tell_at_once", note)
     config = load(tmp_path, f"[storage]\n{storage}\n")
-    served = SimpleNamespace(config=config, ledger=SimpleNamespace(writable=False))
+    served = SimpleNamespace(config=config, ledger=SimpleNamespace(writable=False, clock=unix_ms))
     watching = Watch(cast("Gateway", served))
     await watching.look()
     assert watching._outage is not None

@@ -115,7 +115,7 @@ def test_what_is_no_moment_is_refused(read: Callable[[str], int], text: str) -> 
     ],
 )
 def test_an_expiry_is_a_duration_or_a_moment_to_come(text: str, ms: int) -> None:
-    assert expiry(text, lambda: NOW_MS) == ms
+    assert expiry(text, lambda: NOW_MS).at(NOW_MS) == ms
 
 
 @pytest.mark.parametrize("text", ["0", "0d", "2023-11-14", "2023-11-14T22:13:20", "never", "today"])
