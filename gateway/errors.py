@@ -48,6 +48,18 @@ class GatewayError(Exception):
             self.retry_after_seconds = min(max(retry_after_seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
+def drop_frames(error: BaseException) -> None:
+    """Cut an error that is dealt with, and its causes, off the frames that they came through.
+
+    A frame that still names the error is a cycle with it: it would keep the request, and all of its
+    bytes, until a collection.
+    """
+    one: BaseException | None = error
+    while one is not None and one.__traceback__ is not None:
+        one.__traceback__ = None
+        one = one.__cause__ or one.__context__
+
+
 class CallerError(GatewayError):
     """The caller's request cannot be served as it is."""
 

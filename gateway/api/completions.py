@@ -18,8 +18,10 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
     work = await admit(http, call, await read_body(http, call))  # no name keeps the body alive
     if work.request.stream:
         server = call.gateway.config.server
+        response = web.StreamResponse()
         stream = StreamSink(
             http,
+            response,
             make_headers(call),
             work.bill.wait_admitted,
             keep_alive=call.dialect.keep_alive,
@@ -27,7 +29,7 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
             stall_seconds=server.stall_seconds,
         )
         await Relay(work, stream).run()
-        return stream.response
+        return response
     sink = JsonSink()
     await Relay(work, sink).run()
     return JsonReply(call, sink.body, {"x-gateway-cost": format_amount(call.cost_nano)})

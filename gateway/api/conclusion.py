@@ -9,7 +9,7 @@ from gateway.api.admission import Completion
 from gateway.api.lifecycle import Charge, Last, Verdict, lose_charge
 from gateway.api.sink import Sink
 from gateway.dialects import Pipeline
-from gateway.errors import STOPPED, GatewayError, InternalError, Overloaded
+from gateway.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
 
 
 async def conclude(
@@ -30,6 +30,7 @@ async def conclude(
         try:
             await settled
         except GatewayError as failure:
+            drop_frames(failure)
             verdict = lose_charge(verdict, failure.status, stream=work.request.stream)
             if verdict.charge is Charge.NOTHING:
                 error = failure  # another one might say that the reply was charged

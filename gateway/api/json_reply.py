@@ -9,6 +9,7 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.body import hold_reply, release_body
+from gateway.api.sink import drain
 from gateway.api.state import Call
 
 SERVER: Final = "gateway"
@@ -38,7 +39,7 @@ class JsonReply(web.StreamResponse):
         if transport.get_write_buffer_size():
             hold_reply(call, len(body))
             try:
-                await request.writer.drain()
+                await drain(request)
             finally:
                 release_body(call)
 

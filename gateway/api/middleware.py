@@ -35,6 +35,7 @@ from gateway.errors import (
     LedgerUnavailable,
     Overloaded,
     RateLimited,
+    drop_frames,
 )
 from gateway.ledger import EndedKey, Key, Ledger, refuse_spent
 from gateway.money import format_amount
@@ -75,12 +76,8 @@ def make_front(
         try:
             check_framing(http)
             response = await handler(http, call)
-        except GatewayError as error:
-            response = render_error(call, error)
-            note_refusal(call, error)
-        except Exception:
-            log.exception("%s: internal error", call.request_id)
-            response = render_error(call, InternalError())
+        except Exception as error:  # noqa: BLE001 - it is told apart there
+            response = _answer(call, error)
         except asyncio.CancelledError:  # the gateway stops
             if logged:
                 gateway.log_call(call, call.status or Overloaded.status)
@@ -92,6 +89,19 @@ def make_front(
         return response
 
     return front
+
+
+def _answer(call: Call, error: Exception) -> web.Response:
+    """Render an error that ends a request; one that nobody raised on purpose is logged."""
+    if isinstance(error, GatewayError):
+        known = error
+    else:
+        log.error("%s: internal error", call.request_id, exc_info=error)
+        known = InternalError()
+    response = render_error(call, known)
+    note_refusal(call, known)
+    drop_frames(error)
+    return response
 
 
 def _choose(http: web.Request, first: Caller, others: Sequence[Caller]) -> Caller:

@@ -31,7 +31,7 @@ from gateway.api.lifecycle import (
 from gateway.api.observations import note_upstream_call
 from gateway.api.sink import Sink
 from gateway.dialects import Pipeline
-from gateway.errors import GatewayError, InternalError
+from gateway.errors import GatewayError, InternalError, drop_frames
 from gateway.upstream import Attempt, Candidate, try_routes
 
 log = logging.getLogger("gateway.relay")
@@ -100,6 +100,7 @@ class Relay:
         finally:
             ticker.remove(self)
             self._sink.close()
+            self._delivery = None  # it knows `_leave`: a cycle, which would keep the bodies
 
     @property
     def _pipeline(self) -> Pipeline | None:
@@ -110,7 +111,8 @@ class Relay:
         error: GatewayError | None = None
         try:
             await try_routes(self._work.candidates, self._try, self._work.call.note_failure)
-        except CallerLeft:
+        except CallerLeft as left:
+            drop_frames(left)
             return Ending.ABANDONED, None
         except GatewayError as failure:
             error = failure
@@ -125,6 +127,8 @@ class Relay:
                 await self._delivery.begin()
         except GatewayError as failure:
             error = failure
+        if error is not None:
+            drop_frames(error)  # this one is among them
         return find_ending(error), error
 
     async def _try(self, candidate: Candidate) -> None:

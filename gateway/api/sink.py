@@ -16,7 +16,7 @@ from aiohttp import HttpVersion11, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, drop_frames
 from gateway.tasks import spawn
 
 STREAM_HEADERS: Final = {
@@ -24,6 +24,15 @@ STREAM_HEADERS: Final = {
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",
 }
+
+
+async def drain(request: web.BaseRequest) -> None:
+    """Return when the caller has taken its bytes. Raises ConnectionError when it is gone."""
+    try:
+        await request.writer.drain()
+    except ConnectionError as error:
+        drop_frames(error)  # aiohttp's frame has the future that has the error
+        raise
 
 
 class Sink:
@@ -90,6 +99,7 @@ class StreamSink(Sink):
     """An event stream on the transport of a request. Nothing is sent before `begin` or a comment."""
 
     request: web.Request
+    response: web.StreamResponse
     headers: Mapping[str, str]
     wait_admitted: Callable[[], Awaitable[None]]
     """The head waits for it."""
@@ -99,7 +109,6 @@ class StreamSink(Sink):
     """The silence after which `keep_alive` is sent."""
     stall_seconds: float
     """The time after which a caller that takes no bytes is given up."""
-    response: web.StreamResponse = field(default_factory=web.StreamResponse)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: list[bytes] = field(default_factory=list)
     _protocol: BaseProtocol = field(init=False)
@@ -145,7 +154,7 @@ class StreamSink(Sink):
     async def ready(self) -> None:
         self._stalled_since = self._loop.time()
         try:
-            await self.request.writer.drain()
+            await drain(self.request)
         finally:
             self._stalled_since = None
 
@@ -181,6 +190,9 @@ class StreamSink(Sink):
 
     def close(self) -> None:
         self._ended = True
+        # The error of a write that failed keeps the frames it came through, and aiohttp keeps the
+        # error with the request.
+        del self.request, self.response
 
     def _take_pending(self) -> bytes:
         pending = b"".join(self._pending)

@@ -30,7 +30,7 @@ from gateway.console.refusals import (
 )
 from gateway.console.state import Answer, Caller, ConsoleRequest, ConsoleState, Route, find_local
 from gateway.dialects import dumps_lenient
-from gateway.errors import RESTARTING
+from gateway.errors import RESTARTING, drop_frames
 from gateway.ledger import (
     Conflict,
     FilesLost,
@@ -60,16 +60,10 @@ def make_handler(route: Route, console: ConsoleState) -> Handler:
         _identify(http, call)
         try:
             return await _serve(http, call, route, console)
-        except ConsoleError as error:
-            refusal = error
-        except Refused as error:
-            refusal = _translate(error)
-        except LedgerError as error:
-            refusal = _report_outage(call, error)
-        except Exception:
-            log.exception("%s: internal error", call.request_id)
-            refusal = internal_error()
-        return _render_error(call, refusal)
+        except Exception as error:  # noqa: BLE001 - each kind is told apart
+            refusal = _explain(call, error)
+            drop_frames(error)
+            return _render_error(call, refusal)
 
     return handle
 
@@ -100,6 +94,20 @@ def _identify(http: web.Request, call: Call) -> None:
         "path": "" if resource is None else resource.canonical,
         "address": origin.find_address(http.remote or "", forwarded, proxies),
     }
+
+
+def _explain(call: Call, error: Exception) -> ConsoleError:
+    """Return the refusal that an error stands for; what nobody raised on purpose is logged."""
+    match error:
+        case ConsoleError():
+            return error
+        case Refused():
+            return _translate(error)
+        case LedgerError():
+            return _report_outage(call, error)
+        case _:
+            log.error("%s: internal error", call.request_id, exc_info=error)
+            return internal_error()
 
 
 def _report_outage(call: Call, error: LedgerError) -> ConsoleError:
@@ -188,20 +196,20 @@ def _check_role(route: Route, caller: Caller) -> None:
 async def _read_body(http: web.Request) -> bytes:
     if not http.body_exists or http.content_length == 0:
         return b""
-    if http.content_type != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
+    kind = http.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    if kind != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
         raise ConsoleError(
             415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
         )
-    too_large = ConsoleError(413, "too_large", "The request is larger than 64 KiB.")
     if (http.content_length or 0) > MAX_BODY_BYTES:
-        raise too_large
+        raise _too_large()
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in http.content.iter_any():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
-                    raise too_large
+                    raise _too_large()
     except TimeoutError as error:
         raise ConsoleError(
             408, "too_slow", "The request came too slowly. Send it again."
@@ -210,6 +218,10 @@ async def _read_body(http: web.Request) -> bytes:
     except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
         raise ConsoleError(400, "invalid_json", "The request broke off. Send it again.") from error
     return bytes(body)
+
+
+def _too_large() -> ConsoleError:
+    return ConsoleError(413, "too_large", "The request is larger than 64 KiB.")
 
 
 async def _refresh(gateway: Gateway) -> None:

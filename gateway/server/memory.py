@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from typing import Final
 
 COLLECT_SECONDS: Final = 20.0
-"""The pause between two collections of cyclic garbage, which takes hours to grow large."""
-GC_THRESHOLD: Final = 50_000
-"""Allocations between collections, which rarely free anything: few objects here are cyclic."""
+"""The pause between two looks whether there is time for a collection."""
+MAX_LOOKS: Final = 180
+"""Looks after which a collection is due although requests are in flight: an hour."""
+GC_THRESHOLDS: Final = (10_000, 1_000, 1_000)
+"""Objects that are collected at once: so many take a millisecond. What has survived once is left to
+`collect`, as beside a thousand streams it takes more than 50."""
 
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """The variables that tell OpenSSL where the system's certificates are."""
@@ -42,20 +45,25 @@ def tune_gc() -> None:
     gc.collect()
     find_trim()()  # 0.3 MiB that imports and the start leave behind
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 async def collect(is_idle: Callable[[], bool]) -> None:
-    """Collect cyclic garbage (errors and their frames) regularly, as the threshold is rarely met.
+    """Collect cyclic garbage and give the heap back, which has holes, while nothing is in flight.
 
-    While nothing is in flight, the heap is given back too: after many large replies it has holes.
+    Requests leave no such garbage. Connections do: each of asyncio's transports is in a cycle.
     """
-    trim = find_trim()
+    trim, looks = find_trim(), 0
     while True:
         await asyncio.sleep(COLLECT_SECONDS)
-        gc.collect()
+        looks += 1
         if is_idle():
+            gc.collect()
             trim()
+            looks = 0
+        elif looks >= MAX_LOOKS:
+            gc.collect()
+            looks = 0
 
 
 def find_trim() -> Callable[[], object]:

@@ -185,9 +185,7 @@ class HttpForwarder:
                 cause=f"TLS: {error}",
             ) from error
         except LocalFault as error:
-            failure = OutOfResources("The gateway cannot make connections. Try again shortly.")
-            failure.cause = f"not tried: this machine: {error}"
-            raise failure from error
+            raise _lack_resources(error) from error
 
     def _write_request(
         self, exchange: Exchange, key: ProviderKey, body: bytes, passed: Mapping[str, str]
@@ -243,6 +241,12 @@ async def fetch(
     finally:
         ticker.remove(attempt)
     return reply.take()
+
+
+def _lack_resources(error: LocalFault) -> OutOfResources:
+    failure = OutOfResources("The gateway cannot make connections. Try again shortly.")
+    failure.cause = f"not tried: this machine: {error}"
+    return failure
 
 
 def read_retry_after(value: str) -> float | None:

@@ -86,12 +86,12 @@ def make_new_sink(transport: OpenTransport) -> StreamSink:
     request = SimpleNamespace(protocol=protocol, version=HttpVersion11, writer=writer)
     return StreamSink(
         cast("web.Request", request),
+        cast("web.StreamResponse", Response()),
         {},
         wait_admitted,
         keep_alive=KEEP_ALIVE,
         comment_seconds=COMMENT_SECONDS,
         stall_seconds=STALL_SECONDS,
-        response=cast("web.StreamResponse", Response()),
     )
 
 

@@ -1,15 +1,55 @@
-"""Memory is given back while nothing is in flight."""
+"""Memory is given back: by requests when they end, by the process while nothing is in flight."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import json
 import os
 import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import count, product
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from gateway.admin import accounts, tokens
+from gateway.ledger import TokenTerms
 from gateway.server import memory
 from gateway.tasks import spawn
+from tests import ROOT
+from tests.api.scene import ASKS, PATHS, end_process
+from tests.support import messages
+from tests.support.chat import say
+from tests.support.client import request
+from tests.support.config import BRISK, MAX_BODY_MB, PATIENT, Kind, Places, write_config
+from tests.support.embeddings import EMBEDDINGS, embed, embeddings
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER
+from tests.support.process import CHAT, COUNT_TOKENS, GatewayProcess, free_port
+from tests.support.replies import (
+    LAST_CHUNK,
+    chunked,
+    completion,
+    error_reply,
+    head,
+    http,
+    json_reply,
+    sse_reply,
+    sse_start,
+    stream_chunks,
+    text_chunks,
+)
+from tests.support.seed import Seed, seed
+from tests.support.told import Told
+from tests.support.upstream import Drip, End, Script, ScriptedUpstream
+from tests.support.waiting import until
+
+PROVIDERS: Final = (CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER)
 
 
 @pytest.mark.parametrize("is_idle", [True, False])
@@ -34,6 +74,33 @@ async def test_the_heap_is_given_back_while_idle(
     assert bool(trims) == is_idle
 
 
+async def test_garbage_is_collected_while_idle_or_after_a_long_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A collection stops everybody for as long as there are objects of requests to look at."""
+    monkeypatch.setattr(memory, "COLLECT_SECONDS", 0)
+    looks = iter([False] * (memory.MAX_LOOKS + 1) + [True])
+    collected: list[int] = []
+    seen: list[bool] = []
+
+    def look() -> bool:
+        seen.append(next(looks))
+        return seen[-1]
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            collected.append(len(seen))
+
+    gc.callbacks.append(note)
+    try:
+        with pytest.raises(RuntimeError):  # the looks are used up
+            await memory.collect(look)
+    finally:
+        gc.callbacks.remove(note)
+    assert {memory.MAX_LOOKS, memory.MAX_LOOKS + 2} <= {*collected}
+    assert min(collected) == memory.MAX_LOOKS
+
+
 def test_certificates_are_skipped_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A context that is made later has them again."""
     monkeypatch.setenv("SSL_CERT_FILE", "/of/the/operator")
@@ -49,3 +116,209 @@ def test_any_c_library_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     memory.find_trim()()
     monkeypatch.setattr("ctypes.CDLL", lambda _: object())
     memory.find_trim()()
+
+
+KINDS: Final = {
+    "plain": Kind(("alpha",), 1),
+    "messages": Kind(("alpha",), 1, dialects=("messages",)),
+    "responses": Kind(("alpha",), 1, dialects=("responses",)),
+    "pair": Kind(("refused", "alpha"), 1),
+    "abort": Kind(("alpha",), 1, PATIENT + '\non_disconnect = "abort"'),
+    "brisk": Kind(("alpha",), 20, BRISK),
+    "refused": Kind(("refused",), 1),
+    "embed": Kind(("alpha",), 1, embeds=True),
+    "demo": Kind(("demo",), 1, "", ("demo",)),
+    "embed-demo": Kind(("demo",), 1, "", ("demo",), embeds=True),
+}
+SEEDS: Final = (Seed("rich"), Seed("empty", 0), Seed("revoked", revoked=True))
+TOLD: Final = Told(text="Hello, world!", thinking="Well.")
+BEGUN: Final = sse_start(text_chunks(["Hello", " world"], finish=None))
+LONG: Final = "x" * (4 << 20)
+"""More than a connection whose caller reads nothing takes."""
+PAUSE: Final = Drip([b""] * 3, 0.1)
+"""Long enough for the gateway to notice that a caller left."""
+REST: Final = stream_chunks([" and", " so on"])
+OF_TRANSPORTS: Final = frozenset(
+    {
+        "asyncio.selector_events._SelectorSocketTransport",
+        "asyncio.trsock.TransportSocket",
+        "socket.socket",
+        *(f"builtins.{kind}" for kind in ("dict", "method", "tuple", "list")),
+    }
+)
+"""Each of asyncio's own transports is in a cycle with a method of its own. Nothing else is in it: its
+protocol and its buffer are dropped when the connection is lost."""
+UNLOGGED: Final = ("page",)
+Play = tuple[str, Script, bytes, int | None]
+"""Name, what the provider plays, what the caller sends, and the status; None: the caller leaves."""
+
+
+def post(path: str, body: object, key: str, **headers: str) -> bytes:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return request(
+        "POST", path, {"Content-Type": "application/json", "x-api-key": key} | headers, data
+    )
+
+
+def list_served(key: str) -> Iterator[Play]:
+    """List completions of all pairs, whole and as streams, and everything else that is answered."""
+    for caller, provider in product(PATHS, PROVIDERS):
+        pair, model = f"{caller} over {provider.kind}", f"{provider.kind}/0"
+        yield pair, provider.reply(TOLD), post(PATHS[caller], ASKS[caller](model), key), 200
+        sent = post(PATHS[caller], ASKS[caller](model, stream=True), key)
+        yield f"{pair}, a stream", provider.stream(TOLD), sent, 200
+        yield f"{pair}, JSON for a stream", provider.reply(TOLD), sent, 200
+        broken = [provider.stream(TOLD)[0], chunked(provider.events(TOLD)[0])]
+        error = [*broken, chunked(provider.error_event("no")), LAST_CHUNK]
+        yield f"{pair}, an error in a stream", error, sent, 200
+    yield "embeddings", json_reply(embeddings()), post(EMBEDDINGS, embed("embed/0"), key), 200
+    yield "no vectors", json_reply({}), post(EMBEDDINGS, embed("embed/0"), key), 502
+    yield "demo", (), post(CHAT, say("demo/0", stream=True), key), 200
+    yield "demo vectors", (), post(EMBEDDINGS, embed("embed-demo/0"), key), 200
+    yield "demo refuses", (), post(EMBEDDINGS, embed("embed-demo/0", dimensions=5000), key), 400
+    yield (
+        "large",
+        json_reply(completion(LONG)),
+        post(CHAT, say("plain/0", LONG[: 1 << 19]), key),
+        200,
+    )
+    yield "next route", json_reply(completion()), post(CHAT, say("pair/0"), key), 200
+    yield "estimated count", (), post(COUNT_TOKENS, messages.ask("plain/0"), key), 200
+    counted = json_reply({"input_tokens": 4})
+    yield "count", counted, post(COUNT_TOKENS, messages.ask("messages/0"), key), 200
+    yield "no count", error_reply(500), post(COUNT_TOKENS, messages.ask("messages/0"), key), 502
+    for path, status in (("key", 200), ("models", 200), ("models/no", 404), ("receipts/no", 404)):
+        yield path, (), request("GET", f"/v1/{path}", {"x-api-key": key}), status
+    yield "page", (), request("GET", "/console/"), 200
+
+
+def list_console(token: str) -> Iterator[Play]:
+    """List requests to the console's API."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    headers["Idempotency-Key"] = "once"
+    for method, path, body, status in (
+        ("GET", "accounts", None, 200),
+        ("GET", "accounts/99", None, 404),
+        ("GET", "accounts?limit=x", None, 400),
+        ("POST", "accounts", b'{"name": "rich"}', 409),
+        ("POST", "accounts", b"{", 400),
+        ("POST", "accounts", b" " * (1 << 17), 413),
+        ("POST", "accounts/1/resume", b"", 200),
+        ("GET", "nothing", None, 404),
+        ("PUT", "accounts", b"{}", 405),
+    ):
+        sent = request(method, f"/console/api/{path}", headers, body)
+        yield f"console: {path}", (), sent, status
+    yield "console: 401", (), request("GET", "/console/api/keys"), 401
+
+
+def list_failed(key: str, others: Mapping[str, str]) -> Iterator[Play]:
+    """List requests that are refused, providers that fail, and callers that leave."""
+    chat = partial(post, CHAT)
+    yield "400", (), chat(b"{", key), 400
+    yield "401", (), chat(say("plain/0"), "sk-ru-nobody"), 401
+    yield "401 of a key that was one", (), chat(say("plain/0"), others["revoked"]), 401
+    yield "402", (), chat(say("plain/0"), others["empty"]), 402
+    yield "404", (), request("GET", "/v1/nothing"), 404
+    yield "413", (), chat(b" " * (MAX_BODY_MB * 2**20 + 1), key), 413
+    yield "415", (), chat(b"{}", key, **{"Content-Encoding": "gzip"}), 415
+    length = {"Content-Type": "application/json", "x-api-key": key, "Content-Length": "99"}
+    yield "left with its body", (), request("POST", CHAT, length) + b"{", None
+    models = (f"brisk/{number}" for number in count())
+    for name, script, status in (
+        ("400 of the provider", error_reply(400), 400),
+        ("429 of the provider", error_reply(429), 503),
+        ("500 of the provider", error_reply(500), 502),
+        ("a reset", (head(), End.RST), 502),
+        ("no HTTP", (b"Good day!\r\n\r\n",), 502),
+        ("no JSON", (http(b"{no"),), 502),
+        ("silence", (End.HANG,), 502),
+    ):
+        yield name, script, chat(say(next(models)), key), status
+    for name, script in (("cut", (*BEGUN, End.RST)), ("silent", (*BEGUN, End.HANG))):
+        yield f"a stream that is {name}", script, chat(say(next(models), stream=True), key), 200
+    yield "no provider", (), chat(say("refused/0"), key), 503
+    for kind in ("plain", "abort"):
+        ask = chat(say(f"{kind}/0"), key), chat(say(f"{kind}/0", stream=True), key)
+        yield f"left before a reply, {kind}", (PAUSE, *json_reply(completion())), ask[0], None
+        yield f"left before a stream, {kind}", (PAUSE, *sse_reply(REST)), ask[1], None
+        yield f"left during a reply, {kind}", json_reply(completion(LONG * 4)), ask[0], None
+        yield f"left during a stream, {kind}", (*BEGUN, PAUSE, *sse_reply(REST)[1:]), ask[1], None
+        filled = sse_reply(text_chunks([LONG[: 1 << 16]] * 200))
+        yield f"left behind a stream, {kind}", filled, ask[1], None
+
+
+async def play(gateway: GatewayProcess, alpha: ScriptedUpstream, one: Play) -> None:
+    name, script, sent, status = one
+    seen = len(alpha.exchanges)
+    if script:
+        alpha.play(script)
+    async with gateway.connect() as call:
+        await call.send(sent)
+        if status is not None:
+            assert (await call.read_all()).status == status, name
+            return
+        if script:
+            await alpha.wait_for(seen + 1)
+            if script[0] is not PAUSE:
+                await call.read_head()
+        call.reset()
+
+
+@contextlib.contextmanager
+def open_uncollected(
+    folder: Path, places: Places, loop: str
+) -> Iterator[tuple[GatewayProcess, Callable[[], dict[str, int]]]]:
+    """Start a gateway; the function counts by type what became garbage since its last call."""
+    gateway = GatewayProcess(folder, free_port())
+    gateway.config.write_text(write_config(places, port=gateway.port, kinds=KINDS))
+    words = ["-m", "tests.server.uncollected", loop, "--", "--config", str(gateway.config)]
+    with gateway.log_path.open("wb") as log:
+        gateway.process = subprocess.Popen(
+            [sys.executable, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=ROOT,
+            env=gateway.environment,
+        )
+    asked, told = gateway.process.stdin, gateway.process.stdout
+    assert asked is not None
+    assert told is not None
+
+    def find_garbage() -> dict[str, int]:
+        asked.write(b"\n")
+        asked.flush()
+        found: dict[str, int] = json.loads(told.readline())
+        return found
+
+    with asked, told:
+        try:
+            yield gateway, find_garbage
+            gateway.stop()
+        finally:
+            end_process(gateway)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("loop", "allowed"), [("asyncio", OF_TRANSPORTS), ("default", frozenset())]
+)
+async def test_a_request_leaves_nothing_to_the_collector(
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream, loop: str, allowed: frozenset[str]
+) -> None:
+    """However it ends, its objects are freed by then: none is in a cycle, which would keep its bytes."""
+    keys = {name: one.key for name, one in seed(tmp_path / "gateway.db", SEEDS).items()}
+    with accounts.open_books(tmp_path / "gateway.db") as books:
+        token = tokens.add_token(books, TokenTerms("script", "operator")).secret
+    with open_uncollected(tmp_path, places, loop) as (gateway, find_garbage):
+        await until(gateway.accepts, "the gateway to start")
+        key = keys["rich"]
+        plays = [*list_served(key), *list_failed(key, keys), *list_console(token)]
+        for number in (1, 2):
+            for one in plays:
+                await play(gateway, alpha, one)
+            lines = number * (len(plays) - len(UNLOGGED))
+            await until(lambda: gateway.log.count(" status=") >= lines, "all requests to end")  # noqa: B023
+            garbage = find_garbage()
+            assert number == 1 or not (left := {*garbage} - allowed), left  # the first make what is kept

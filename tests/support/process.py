@@ -99,12 +99,12 @@ class GatewayProcess:
                 env=self.environment,
             )
         deadline = time.monotonic() + START_SECONDS
-        while not self._accepts():
+        while not self.accepts():
             assert self.process.poll() is None, f"the gateway did not start:\n{self.log}"
             assert time.monotonic() < deadline, f"the gateway is not ready:\n{self.log}"
             time.sleep(0.02)
 
-    def _accepts(self) -> bool:
+    def accepts(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
             return True
         return False
