@@ -6,7 +6,8 @@
     limits          the rates of keys and accounts
     ended_keys      when a revoked or expired key ended
     unknown_models  why there is no such model, and what may have been meant
-    body            the body: its size, its deadlines, the budget for all bodies
+    body            the body: its size, its deadlines
+    memory          the bytes of bodies and replies, counted by account
     large_bodies    large ones: bounded, and parsed in a worker thread
     completions     the handler of the completion surfaces
     admission       model, routes, hold

@@ -1,4 +1,4 @@
-"""The body of a request: its type, its size, its deadlines, and the budget for all bodies at once."""
+"""The body of a request: its type, its size, its deadlines."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.api.large_bodies import LARGE_BYTES
+from gateway.api.memory import PARSED_FACTOR, hold_body
 from gateway.api.state import Call
 from gateway.errors import (
     BadRequest,
     BodyTimeout,
     BodyTooLarge,
-    Overloaded,
-    RateLimited,
     UnsupportedMediaType,
 )
 
-ACCOUNT_SHARE: Final = 2
-"""One account may hold the budget divided by this, so two have to work together to fill it."""
-PARSED_FACTOR: Final = 2
-"""Times the bytes of a large body that are counted: it is also in memory as objects."""
 FRAMING_SECONDS: Final = 1.0
 """How often a chunked body that does not arrive is checked for malformed chunks."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -55,48 +50,6 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
     if len(body) > LARGE_BYTES:
         hold_body(call, PARSED_FACTOR * len(body))
     return body
-
-
-def hold_body(call: Call, size: int) -> None:
-    """Reserve room for bytes that have arrived, until the request ends.
-
-    Raises Overloaded when there is none, and RateLimited when the account has its share. A request
-    that is alone always has room: else a body within its limit could never be served.
-    """
-    assert call.key is not None
-    gateway, account = call.gateway, call.key.account.id
-    budget = gateway.config.server.max_bodies_mb << 20
-    own = gateway.account_body_bytes.get(account, 0)
-    is_full = gateway.body_bytes + size > budget and gateway.body_bytes > call.body_bytes
-    is_share_full = own + size > budget // ACCOUNT_SHARE and own > call.body_bytes
-    if is_share_full:
-        raise RateLimited(
-            "Your account's requests have as many bytes as they may. Try again shortly."
-        )
-    if is_full:
-        raise Overloaded("The gateway holds as many bodies as it may. Try again shortly.")
-    hold_reply(call, size)
-
-
-def hold_reply(call: Call, size: int) -> None:
-    """Count a reply that waits for its caller. It is paid, so it is never refused; requests are."""
-    assert call.key is not None
-    gateway, account = call.gateway, call.key.account.id
-    gateway.body_bytes += size
-    gateway.account_body_bytes[account] = gateway.account_body_bytes.get(account, 0) + size
-    call.body_bytes += size
-
-
-def release_body(call: Call) -> None:
-    """Give back what a request or its reply has reserved."""
-    if call.key is None or not call.body_bytes:
-        return
-    gateway, account = call.gateway, call.key.account.id
-    gateway.body_bytes -= call.body_bytes
-    gateway.account_body_bytes[account] -= call.body_bytes
-    if not gateway.account_body_bytes[account]:
-        del gateway.account_body_bytes[account]
-    call.body_bytes = 0
 
 
 async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from aiohttp import web
 
 from gateway.api.admission import admit
 from gateway.api.body import read_body
 from gateway.api.json_reply import JsonReply
+from gateway.api.memory import hold_reply
 from gateway.api.relay import Relay
-from gateway.api.sink import JsonSink, StreamSink
+from gateway.api.sink import JsonSink, StreamSink, drain
 from gateway.api.state import Call, make_headers
 from gateway.money import format_amount
 
@@ -29,6 +32,10 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
             stall_seconds=server.stall_seconds,
         )
         await Relay(work, stream).run()
+        if unread_bytes := stream.unread_bytes:
+            hold_reply(call, unread_bytes)
+            with suppress(ConnectionError):
+                await drain(http)
         return response
     sink = JsonSink()
     await Relay(work, sink).run()

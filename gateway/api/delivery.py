@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.api.admission import Completion
 from gateway.api.lifecycle import Lifecycle, Phase
+from gateway.api.memory import SMALL_BYTES, hold_reply, may_read
 from gateway.api.sink import Sink
 from gateway.dialects import Pipeline, ReplyContext, looks_like_json
 from gateway.errors import UpstreamError
@@ -33,6 +35,10 @@ class Delivery:
     _begun: bool = False
     _ending: bool = False
     """The pipeline works in another thread: nobody else may look at it."""
+    _holds: int = 0
+    """The bytes that count against the account's share."""
+    _room: asyncio.Future[None] | None = None
+    """Done when more of the reply may be read, or none will be; None while nothing waits for it."""
 
     def __post_init__(self) -> None:
         exchange = self._candidate.exchange
@@ -52,6 +58,8 @@ class Delivery:
                     self._ending = False
                 else:
                     out = pipeline.end()
+                if self._holds:  # what was read has become the caller's reply
+                    self._hold(pipeline.held_bytes)
                 self._end_body(out)
         except UpstreamError as error:
             error.next_route = False  # the provider had begun its work
@@ -74,19 +82,35 @@ class Delivery:
             raise pipeline.failure
         if pipeline.complete:
             self._answer.stop()
+        elif self._holds or (not out and pipeline.held_bytes > SMALL_BYTES):
+            return self._hold(pipeline.held_bytes) and proceed
         return proceed
 
     async def ready(self) -> None:
-        """See `Receiver`: send the head, or wait until the caller has taken its bytes."""
+        """See `Receiver`: send the head, or wait for room, or until the caller has taken its bytes."""
+        if self._holds and not may_read(self._work.call):
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+            self._room = None
         if self._life.caller_gone:
             return
         if self._life.phase is not Phase.STREAMING:
             await self.begin()
             return
+        held = self._holds
+        self._hold(held + self._sink.unread_bytes)
         try:
             await self._sink.ready()
         except ConnectionError:
             self._on_caller_left()
+        finally:
+            self._hold(held)
+
+    def tick(self, *, is_over: bool) -> None:
+        """Go on if there is room by now, or the attempt is over."""
+        room = self._room
+        if room is not None and not room.done() and (is_over or may_read(self._work.call)):
+            room.set_result(None)
 
     async def begin(self) -> None:
         """Send the head of a stream and the events that wait for it. Raises LedgerUnavailable."""
@@ -106,6 +130,14 @@ class Delivery:
         """Raise the hold to what the stream has used so far, so that others are refused in time."""
         if not self._ending:
             self._work.bill.raise_to(self.pipeline.measure())
+
+    def _hold(self, size: int) -> bool:
+        """Count the bytes that are held; return whether more may be read."""
+        size = size if size > SMALL_BYTES else 0
+        if size == self._holds:
+            return True
+        self._holds = size
+        return hold_reply(self._work.call, size)
 
     def _sniff(self, data: bytes) -> None:
         """Replace the pipeline if a provider answers a request for a stream with a JSON object."""

@@ -8,7 +8,7 @@ from aiohttp import HttpVersion10, web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_request import BaseRequest
 
-from gateway.api.body import hold_reply, release_body
+from gateway.api.memory import SMALL_BYTES, hold_reply, release
 from gateway.api.sink import drain
 from gateway.api.state import Call
 
@@ -29,19 +29,25 @@ class JsonReply(web.StreamResponse):
         self._json = body
 
     async def prepare(self, request: BaseRequest) -> None:
-        """Send it all, and wait for the caller if it reads slowly. Raises ConnectionResetError."""
-        call, body, transport = self._call, self._json, request.transport
+        """Send it all, and wait for the caller if it reads slowly. Raises ConnectionError."""
+        call, transport = self._call, request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError
         if self._keep_alive is None:
             self._keep_alive = request.keep_alive and not call.gateway.draining
-        transport.write(self._write_head(request) + body)
-        if transport.get_write_buffer_size():
-            hold_reply(call, len(body))
+        head, size = self._write_head(request), len(self._json)
+        if size > SMALL_BYTES:
+            transport.write(head)
+            transport.write(self._json)
+        else:
+            transport.write(head + self._json)
+        self._json = b""  # aiohttp keeps a reply until the connection's next request
+        if transport.get_write_buffer_size() > SMALL_BYTES:
+            hold_reply(call, size)
             try:
                 await drain(request)
             finally:
-                release_body(call)
+                release(call)
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: the body has its length."""

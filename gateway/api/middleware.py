@@ -16,11 +16,11 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway import apikeys
-from gateway.api.body import release_body
 from gateway.api.connection import note_known
 from gateway.api.ended_keys import refuse_ended
 from gateway.api.error_replies import render_error
 from gateway.api.limits import Rates
+from gateway.api.memory import release
 from gateway.api.observations import note_refusal
 from gateway.api.state import Call, Gateway, make_headers
 from gateway.dialects import CALLERS, Caller
@@ -130,8 +130,8 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
             return await handler(http, call)
         finally:
             gateway.in_flight -= 1
-            if call.body_bytes:
-                release_body(call)
+            if call.held_bytes:
+                release(call)
             rates.release()
 
     return serve

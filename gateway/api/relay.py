@@ -193,6 +193,8 @@ class Relay:
             if now >= self._read_until:
                 self._attempt.fail(CallerLeft())
             self._attempt.tick(now)
+            if delivery is not None:
+                delivery.tick(is_over=self._attempt.failed)
 
     def stop(self, error: Exception) -> None:
         """See `Timed`: end the attempt with `error`, or let none begin."""

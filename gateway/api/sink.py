@@ -66,6 +66,11 @@ class Sink:
     async def ready(self) -> None:
         """Return when the caller has taken its bytes. Raises ConnectionError when it is gone."""
 
+    @property
+    def unread_bytes(self) -> int:
+        """The bytes that the caller has not taken, where they are so many that `ready` waits."""
+        return 0
+
     def tick(self, now: float, *, mid_event: bool) -> None:
         """Break a silence, and give up a caller that takes nothing; `now` is `loop.time()`."""
 
@@ -150,6 +155,13 @@ class StreamSink(Sink):
             return self._ended
         self._silent = False
         return self._write(data)
+
+    @property
+    def unread_bytes(self) -> int:
+        protocol = self._protocol
+        if self._transport is None or not protocol.writing_paused:
+            return 0
+        return self._transport.get_write_buffer_size()
 
     async def ready(self) -> None:
         self._stalled_since = self._loop.time()

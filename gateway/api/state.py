@@ -53,8 +53,10 @@ class Call:
     first_byte_ms: int | None = None
     waited_seconds: float = 0.0
     """The time in which the caller's body, or a provider, was waited for."""
-    body_bytes: int = 0
-    """The request's part of the budget for bodies."""
+    held_bytes: int = 0
+    """The request's part of its account's `Share`."""
+    reply_bytes: int = 0
+    """The reply's part of `held_bytes`."""
     console: Mapping[str, str] = field(default_factory=dict)
     """For the log line of a console request: method, template of the path, address of the visitor."""
 
@@ -68,9 +70,18 @@ class Call:
             self.first_byte_ms = int((time.monotonic() - self.started) * 1000)
 
 
+@dataclass(slots=True, eq=False)
+class Share:
+    """The bytes that the requests and replies of one account take in memory."""
+
+    held_bytes: int = 0
+    ahead: Call | None = None
+    """The request whose reply is read to its end although the share is full."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Gateway:
-    """The state that all requests share; `in_flight` and `body_bytes` count admitted requests."""
+    """The state that all requests share; `in_flight` and `held_bytes` count admitted requests."""
 
     config: Config
     ledger: Ledger
@@ -78,9 +89,10 @@ class Gateway:
     ticker: Ticker
     log_call: Callable[[Call, int], None]
     in_flight: int = 0
-    body_bytes: int = 0
-    account_body_bytes: dict[int, int] = field(default_factory=dict)
-    """By account id: its part of `body_bytes`."""
+    held_bytes: int = 0
+    """The bytes of bodies and replies in memory, see `memory`."""
+    shares: dict[int, Share] = field(default_factory=dict)
+    """By account id: its part of `held_bytes`, if it has any."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
     counting: Counting = field(default_factory=Counting)
     draining: bool = False

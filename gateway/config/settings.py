@@ -39,7 +39,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "max_bodies_mb": Setting(
             read.integer(1, 1_000_000),
-            "request bodies, and replies not yet read, in memory, in MiB; above it: 503",
+            "request bodies, and replies not yet read, in memory, in MiB; an account has half of it",
             256,
         ),
         "header_seconds": Setting(

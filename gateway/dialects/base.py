@@ -70,7 +70,10 @@ class Pipeline(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """How much `end` has to read: a JSON reply is held back whole, a stream never."""
+        """The bytes that nobody has got yet: a JSON reply, or the beginning of an event.
+
+        They are what `end` has to read; after it, what `finish` gives.
+        """
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes from the upstream, return whole events for the caller."""

@@ -66,10 +66,15 @@ class Attempt:
 
     def fail(self, error: Exception) -> None:
         """End the attempt with `error`, or before anything is sent if there is no connection yet."""
+        if self._error is None:
+            self._error = error
         if self._connection is not None:
             self._connection.fail(error)
-        elif self._error is None:
-            self._error = error
+
+    @property
+    def failed(self) -> bool:
+        """An error was given to `fail`."""
+        return self._error is not None
 
     def stop(self, error: GatewayError) -> None:
         """End the attempt: the gateway is shutting down."""

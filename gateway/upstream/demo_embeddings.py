@@ -5,11 +5,11 @@ Nothing else about them means anything: two texts that differ in one letter are 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import math
 import struct
 from binascii import b2a_base64
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -21,13 +21,13 @@ DIMENSIONS: Final = 64
 MAX_DIMENSIONS: Final = 1024
 """Numbers of a vector, so that a trial stays small."""
 TURN: Final = 16
-"""Vectors that are made before others get their turn; the largest take 2 ms."""
+"""Vectors of a piece, which are made before others get their turn; the largest take 2 ms."""
 
 Json = dict[str, Any]
 
 
-async def make_embeddings(body: Json) -> bytes:
-    """Make the reply to an embeddings request. Raises BadRequest for too many dimensions."""
+def make_embeddings(body: Json) -> Iterator[bytes]:
+    """Make the reply to an embeddings request, in pieces. Raises BadRequest for too many dimensions."""
     dimensions = body.get("dimensions") or DIMENSIONS
     if dimensions > MAX_DIMENSIONS:
         raise BadRequest(
@@ -35,18 +35,23 @@ async def make_embeddings(body: Json) -> bytes:
             param="dimensions",
             code="integer_above_max_value",
         )
+    return _write_reply(body, _list_inputs(body["input"]), dimensions)
+
+
+def _write_reply(body: Json, inputs: Sequence[Any], dimensions: int) -> Iterator[bytes]:
     packs = body.get("encoding_format") == "base64"
-    inputs = _list_inputs(body["input"])
-    data = []
-    for index, text in enumerate(inputs):
-        if index % TURN == 0:
-            await asyncio.sleep(0)
-        vector = make_vector(text, dimensions)
-        item = _pack(vector) if packs else vector
-        data.append({"object": "embedding", "index": index, "embedding": item})
+    head: Json = {"object": "list", "model": body["model"]}
+    yield orjson.dumps(head)[:-1] + b',"data":['
+    for begin in range(0, len(inputs), TURN):
+        items = []
+        for index, text in enumerate(inputs[begin : begin + TURN], begin):
+            vector = make_vector(text, dimensions)
+            item = _pack(vector) if packs else vector
+            items.append({"object": "embedding", "index": index, "embedding": item})
+        yield (b"," if begin else b"") + orjson.dumps(items)[1:-1]
     count = sum(map(_count_tokens, inputs))
     usage = {"prompt_tokens": count, "total_tokens": count}
-    return orjson.dumps({"object": "list", "data": data, "model": body["model"], "usage": usage})
+    yield b'],"usage":' + orjson.dumps(usage) + b"}"
 
 
 def make_vector(text: str | list[int], dimensions: int) -> list[float]:

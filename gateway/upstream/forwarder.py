@@ -35,6 +35,8 @@ from gateway.upstream.ticker import Ticker
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
+MAX_FETCHED_BYTES: Final = 1 << 20
+"""Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 ERROR_BODY_SECONDS: Final = 5.0
 """How long the text of an error is waited for; its status alone decides what happens next."""
 
@@ -230,7 +232,7 @@ async def fetch(
 
     Raises what `Forwarder.open` and `Answer.deliver` raise.
     """
-    attempt, reply = Attempt(forwarder.provider), CollectedBody()
+    attempt, reply = Attempt(forwarder.provider), CollectedBody(MAX_FETCHED_BYTES)
     ticker.add(attempt)
     try:
         answer = await forwarder.open(exchange, body, headers, attempt)

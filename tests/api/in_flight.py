@@ -231,7 +231,7 @@ async def open_inside(
             await runner.cleanup()
             gateway.ticker.close()
             gateway.close()
-        assert (gateway.in_flight, gateway.body_bytes) == (0, 0)
+        assert (gateway.in_flight, gateway.held_bytes) == (0, 0)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The body of a request: its type, size and framing on raw sockets, and the budget for all."""
+"""The body of a request: its type, size and framing on raw sockets."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import asyncio
 import gzip
 import itertools
 import json
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from gateway.api import Gateway
-from gateway.api.body import hold_body, release_body
-from gateway.errors import Overloaded, RateLimited
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request
 from tests.support.config import MAX_BODY_MB
@@ -138,49 +133,3 @@ async def test_json_by_other_names_passes(stage: Stage, headers: dict[str, str])
     body = json.dumps(say(stage.fresh("plain"))).encode()
     reply = await stage.gateway.ask("POST", CHAT, key=stage.key, headers=headers, body=body)
     assert reply.status == 200, reply.body
-
-
-def make_call(gateway: Gateway, account_id: int) -> Any:
-    key = SimpleNamespace(account=SimpleNamespace(id=account_id))
-    return SimpleNamespace(gateway=gateway, body_bytes=0, key=key)
-
-
-def make_bodies(max_bodies_mb: int) -> Gateway:
-    server = SimpleNamespace(max_bodies_mb=max_bodies_mb)
-    nothing = cast("Any", None)
-    config = cast("Any", SimpleNamespace(server=server))
-    return Gateway(config, nothing, nothing, nothing, nothing)
-
-
-def test_bodies_have_a_budget_that_all_share() -> None:
-    services = make_bodies(2)
-    first, second = make_call(services, 1), make_call(services, 2)
-    hold_body(first, 2**20)
-    hold_body(second, 2**20)
-    with pytest.raises(Overloaded):
-        hold_body(make_call(services, 3), 1)
-    assert (services.body_bytes, first.body_bytes, second.body_bytes) == (2**21, 2**20, 2**20)
-    release_body(first)
-    hold_body(make_call(services, 3), 1)
-    release_body(second)
-    assert (services.body_bytes, services.account_body_bytes) == (1, {3: 1})
-
-
-def test_one_account_has_half_of_the_budget() -> None:
-    services = make_bodies(4)
-    other = make_call(services, 2)
-    hold_body(make_call(services, 1), 2**20)
-    hold_body(make_call(services, 1), 2**20)
-    with pytest.raises(RateLimited, match="Your account"):
-        hold_body(make_call(services, 1), 1)
-    hold_body(other, 2**21)
-
-
-def test_a_body_that_is_alone_always_has_room() -> None:
-    """A large one is held three times, which may be more than the whole budget."""
-    services = make_bodies(2)
-    call = make_call(services, 1)
-    hold_body(call, 2**20)
-    hold_body(call, 2**21)
-    with pytest.raises(Overloaded):
-        hold_body(make_call(services, 2), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -13,10 +14,13 @@ import pytest
 from gateway.api.delivery import LARGE_REPLY_BYTES, Delivery
 from gateway.api.large_bodies import LargeBodies, Result
 from gateway.api.lifecycle import Lifecycle, Phase
+from gateway.api.memory import hold_reply, release
 from gateway.api.sink import Sink
 from gateway.dialects import EXCHANGES
 from gateway.errors import LedgerUnavailable, UpstreamError
+from gateway.tasks import spawn
 from gateway.upstream import Receiver
+from tests.api.test_memory import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
 
 JSON = dump(
@@ -44,6 +48,7 @@ class Scene(Sink):
     sent: bytes = b""
     life: Lifecycle = field(default_factory=Lifecycle)
     delivery: Delivery = field(init=False)
+    call: Any = None
 
     def __post_init__(self) -> None:
         self.life.advance(Phase.SENT)
@@ -51,7 +56,10 @@ class Scene(Sink):
         context = make_context()
         context = replace(context, request=replace(context.request, stream=self.stream))
         bill = SimpleNamespace(raise_to=lambda _: self.done.append("raise"))
-        call = SimpleNamespace(note_first_byte=lambda: self.done.append("first byte"), gateway=self)
+        call = make_call(make_gateway(1), 1)
+        call.gateway.large_bodies = self.large_bodies
+        call.note_first_byte = lambda: self.done.append("first byte")
+        self.call = call
         work = SimpleNamespace(request=context.request, bill=bill, call=call)
         candidate = SimpleNamespace(
             exchange=EXCHANGES["chat"]["chat"], note_alive=lambda: self.done.append("alive")
@@ -196,9 +204,61 @@ async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large
 
             return await super().run(watched, large=large)
 
-    scene.large_bodies = Watched()
+    scene.call.gateway.large_bodies = Watched()
     await scene.run()
     assert threads == ["large-bodies"] * large
     assert "raise" not in scene.done
     assert scene.delivery.pipeline.complete
+    scene.call.gateway.large_bodies.close()
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_a_reply_is_read_no_further_while_its_account_has_no_room(*, is_over: bool) -> None:
+    """It goes on once there is room, or the attempt is over. One that is whole counts until it left."""
+    large = JSON.replace(b"Hi", b"x" * MIB)
+    scene = Scene((large[:MIB], large[MIB:]), stream=False)
+    other = make_call(scene.call.gateway, 1)
+    hold_reply(other, MIB)
+    running = spawn(scene.run(), name="delivery")
+    await asyncio.sleep(0)
+    scene.delivery.tick(is_over=False)  # there is no room yet
+    await asyncio.sleep(0)
+    assert (scene.call.reply_bytes, running.done()) == (MIB, False)
+    if not is_over:
+        release(other)
+    while not running.done():
+        scene.delivery.tick(is_over=is_over)
+        await asyncio.sleep(0)
+    assert scene.call.reply_bytes == len(scene.delivery.pipeline.finish()) > MIB
     scene.large_bodies.close()
+
+
+async def test_the_bytes_of_a_stream_that_nobody_reads_count_until_they_are_read() -> None:
+    held: list[int] = []
+
+    class Unread(Scene):
+        unread_bytes = MIB
+
+        def send(self, data: bytes) -> bool:
+            return super().send(data) and False
+
+        async def ready(self) -> None:
+            held.append(self.call.held_bytes)
+
+    scene = Unread((BEGIN, HI, END + DONE))
+    await scene.run()
+    assert held == [MIB, MIB]
+    assert scene.call.held_bytes == 0
+
+
+async def test_the_beginning_of_a_long_event_counts_until_it_is_whole() -> None:
+    scene = Scene((BEGIN, b'data: {"x": "' + b"x" * (MIB // 2)))
+    with pytest.raises(UpstreamError):
+        await scene.run()
+    assert scene.call.held_bytes == 0
+    scene = Scene((BEGIN,))
+    scene.delivery.receive(BEGIN)
+    scene.delivery.receive(HI[:-2] + b" " * (MIB // 2))
+    assert scene.call.held_bytes > MIB // 2
+    scene.delivery.receive(b"\n\n")
+    assert scene.call.held_bytes == 0

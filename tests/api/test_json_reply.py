@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from typing import Final
 
@@ -15,6 +17,7 @@ from tests.support.running import Launch
 from tests.support.seed import Seed
 from tests.support.stage import Stage
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
 
 MODEL: Final = "plain/0"
 LARGE: Final = "x" * (16 << 20)
@@ -46,6 +49,30 @@ async def test_an_unread_reply_takes_its_accounts_share(
                 assert len((await call.read_all()).body) > len(LARGE)
                 await ask_until_served(gateway, own)
         await ask_until_served(gateway, own)
+
+
+async def test_over_its_share_only_an_accounts_own_replies_are_not_read(
+    launch: Launch, alpha: ScriptedUpstream
+) -> None:
+    """Of four replies that nobody reads one is taken; once they are read, the others follow."""
+    running = launch(seeds=(Seed("rich"), Seed("other")), server="max_bodies_mb = 32")
+    gateway, key = running.gateway, running.callers["rich"].key
+    (large,) = json_reply(completion(LARGE))
+    assert isinstance(large, bytes)
+    alpha.play(*[[large[at : at + 2**20] for at in range(0, len(large), 2**20)]] * 4)
+    async with contextlib.AsyncExitStack() as stack:
+        calls = [await stack.enter_async_context(gateway.chatting(key, say(MODEL))) for _ in "1234"]
+        await alpha.wait_for(4)
+        exchanges = alpha.exchanges[:4]
+        await until(lambda: any(one.played.is_set() for one in exchanges), "the first reply")
+        alpha.always(json_reply(completion()))
+        other = running.callers["other"].key
+        assert (await gateway.chat(other, say(MODEL))).status == 200
+        check_error(await gateway.chat(key, say(MODEL)), 429, "rate_limit_exceeded")
+        assert [one.played.is_set() for one in exchanges].count(True) == 1
+        replies = await asyncio.gather(*(call.read_all() for call in calls))
+        assert [len(one.body) > len(LARGE) for one in replies] == [True] * 4
+    await ask_until_served(gateway, key)
 
 
 @pytest.mark.parametrize(

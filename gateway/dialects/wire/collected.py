@@ -82,8 +82,9 @@ class CollectedReply:
         return b""
 
     def end(self) -> bytes:
-        body, self._pieces = b"".join(self._pieces), []
-        if self.held_bytes > self._max_elements and has_more_elements(body, self._max_elements):
+        body, self._pieces, size = b"".join(self._pieces), [], self.held_bytes
+        self.held_bytes = 0
+        if size > self._max_elements and has_more_elements(body, self._max_elements):
             self.failure = UndeliverableReply(_TOO_LARGE)
             return b""
         try:
@@ -92,6 +93,7 @@ class CollectedReply:
             self.failure = error
         else:
             self.finished = self.delivered = True
+            self.held_bytes = len(self._reply.body)
             self.failure = self._reply.failure
             self.complete = self.failure is None
         return b""
@@ -158,8 +160,9 @@ class ReplayedReply:
         if has_more_elements(self._body, MAX_REPLY_ELEMENTS):
             self.failure = UndeliverableReply(_TOO_LARGE)
             return b""
+        body, self._body = bytes(self._body), bytearray()
         try:
-            events = self._replay(bytes(self._body))
+            events = self._replay(body)
         except UpstreamError as error:
             self.failure = error
             return b""

@@ -142,6 +142,10 @@ class Framer:
         """Return whether nothing is held, so the next byte begins an event."""
         return self._started and not self.mid_event and not self._carry.size
 
+    @property
+    def held_bytes(self) -> int:
+        return self._carry.size
+
     def push(self, data: bytes) -> tuple[bytes, bytes]:
         """Take bytes; give what passes unread, and a buffer that begins with an event (or is empty).
 

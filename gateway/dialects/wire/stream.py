@@ -31,14 +31,16 @@ class EventStream(ABC):
 
     __slots__ = ("_context", "_framer", "_reader", "complete", "failure")
 
-    held_bytes: Final = 0
-
     def __init__(self, context: ReplyContext, reader: Reader, framer: Framer) -> None:
         self.complete = False
         self.failure: UpstreamError | None = None
         self._context = context
         self._framer = framer
         self._reader = reader
+
+    @property
+    def held_bytes(self) -> int:
+        return self._framer.held_bytes
 
     @property
     def finished(self) -> bool:
