@@ -1,12 +1,31 @@
-"""Background tasks that nobody awaits: their errors are logged. How late the event loop is."""
+"""The event loop's time: background tasks, how late the loop is, and fair shares of its turns."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Hashable
+from types import TracebackType
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 log = logging.getLogger("gateway.tasks")
+
+TURN_SECONDS: Final = 0.003
+"""The time in one turn of the event loop for work that can wait, after which it waits."""
+SHARE: Final = 8
+"""Pieces of work that one owner may begin in a turn: such as heads of requests, each of which makes
+the turns after it longer, too."""
+
+STALL_SECONDS: Final = 0.1
+"""How late the event loop may be before what it finds too late is its own fault."""
+STEP_SECONDS: Final = 0.25
+"""How often a wait looks whether the loop stood meanwhile."""
+MAX_STRETCH: Final = 4
+"""Times its length that a wait takes at most, however often the loop stands."""
+
+Result = TypeVar("Result")
 
 _running: set[asyncio.Task[None]] = set()
 """Keeps tasks alive, as the event loop holds only weak references to them."""
@@ -27,6 +46,137 @@ async def measure_loop_lag(note: Callable[[float], None], tick_seconds: float) -
         began = loop.time()
         await asyncio.sleep(tick_seconds)
         note(max(loop.time() - began - tick_seconds, 0.0))
+
+
+class limit_seconds:  # noqa: N801 - like asyncio.timeout
+    """Raise TimeoutError after so many seconds, not counting those in which the event loop stood.
+
+    What others did in time is then handled before the time is over, whose end would blame them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._limit = asyncio.timeout(None)
+        self._left = seconds
+        self._last = self._loop.time() + MAX_STRETCH * seconds
+        self._handle: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+        self._wait()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._handle is not None
+        self._handle.cancel()
+        self._handle = None
+        await self._limit.__aexit__(kind, error, traceback)
+
+    def _wait(self) -> None:
+        step = min(max(self._left, 0.0), STEP_SECONDS) or STALL_SECONDS
+        self._handle = self._loop.call_later(step, self._check, step, self._loop.time() + step)
+
+    def _check(self, step: float, due: float) -> None:
+        self._left -= step
+        now = self._loop.time()
+        stood = now - due >= STALL_SECONDS
+        if now >= self._last or (self._left <= 0 and not stood):
+            self._limit.reschedule(now)
+        else:
+            self._wait()
+
+
+class Turns:
+    """Shares of the event loop's turns: what would make a turn long waits, fair by owner.
+
+    An owner is whoever the work is for: an account, a provider, all strangers together.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[Hashable, deque[Callable[[], object]]] = {}
+        """By owner; whose turn it is next comes first."""
+        self._begun: Counter[Hashable] = Counter()
+        """The pieces of work in this turn, by owner."""
+        self._until = 0.0
+        self._counts = False
+        """This turn is under way; its end is scheduled."""
+
+    def may_begin(self, owner: Hashable) -> bool:
+        """Count a piece of work of an owner; False if it has to wait for another turn."""
+        if owner in self._waiting or self._begun[owner] >= SHARE:
+            return False
+        if not self._counts:
+            self._count()
+        self._begun[owner] += 1
+        return True
+
+    def has_time(self) -> bool:
+        """Return whether this turn has time left for work that can wait."""
+        if not self._counts:
+            self._count()
+        return self._loop.time() < self._until
+
+    def wait(self, owner: Hashable, work: Callable[[], object]) -> None:
+        """Let work be done in a later turn, when it is the owner's."""
+        self._waiting.setdefault(owner, deque()).append(work)
+        if not self._counts:
+            self._count()
+
+    async def run(self, owner: Hashable, function: Callable[[], Result]) -> Result:
+        """Call a function that takes milliseconds: now if this turn has time left, else later."""
+        if owner not in self._waiting and self.has_time():
+            return function()
+        called: asyncio.Future[Result] = self._loop.create_future()
+
+        def call() -> None:
+            if called.done():  # cancelled
+                return
+            try:
+                called.set_result(function())
+            except Exception as error:  # noqa: BLE001 - for whoever waits
+                called.set_exception(error)
+
+        self.wait(owner, call)
+        return await called
+
+    def _count(self) -> None:
+        self._counts = True
+        self._until = self._loop.time() + TURN_SECONDS
+        self._loop.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        """Do what waited, one piece of each owner after the other, while there is time."""
+        self._counts = False
+        self._begun.clear()
+        if not self._waiting:
+            return
+        self._count()
+        for _ in range(2 * SHARE):
+            owner = next(iter(self._waiting))
+            queue = self._waiting.pop(owner)
+            work = queue.popleft()
+            if queue:
+                self._waiting[owner] = queue  # at the end
+            self._begun[owner] += 1
+            work()
+            if not self._waiting or not self.has_time():
+                return
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def find_turns() -> Turns:
+    """Return the shares of the running event loop's turns."""
+    loop = asyncio.get_running_loop()
+    if loop not in _turns:
+        _turns[loop] = Turns(loop)
+    return _turns[loop]
 
 
 def _finish(task: asyncio.Task[None]) -> None:

@@ -1,14 +1,16 @@
-"""Background tasks: kept until they end, and not silent when they fail."""
+"""Background tasks, which fail aloud; shares of the loop's turns; time in which the loop stood."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import weakref
+from functools import partial
 
 import pytest
 
-from gateway.tasks import spawn
+from gateway.tasks import SHARE, TURN_SECONDS, Turns, find_turns, limit_seconds, spawn
 
 
 async def wait_for(event: asyncio.Event) -> None:
@@ -44,3 +46,78 @@ async def test_a_cancelled_task_is_no_error(caplog: pytest.LogCaptureFixture) ->
     task.cancel()
     await asyncio.wait([task])
     assert not caplog.records
+
+
+def work_long(done: list[str], name: str) -> None:
+    done.append(name)
+    time.sleep(TURN_SECONDS)
+
+
+async def test_an_owner_begins_so_much_in_a_turn_and_others_are_not_affected() -> None:
+    turns = find_turns()
+    assert [turns.may_begin("a") for _ in range(SHARE + 1)] == [True] * SHARE + [False]
+    assert turns.may_begin("b")
+    await asyncio.sleep(0)
+    assert turns.may_begin("a")
+
+
+async def test_long_work_is_done_in_turns_and_fair_by_owner() -> None:
+    """One owner's hundred pieces make another wait for two turns, not for a hundred."""
+    turns, done = Turns(asyncio.get_running_loop()), list[str]()
+    for _ in range(100):
+        turns.wait("busy", partial(work_long, done, "busy"))
+    turns.wait("other", partial(work_long, done, "other"))
+    waited = 0
+    while "other" not in done:
+        began = len(done)
+        await asyncio.sleep(0)
+        waited += 1
+        assert len(done) - began <= 1, "a turn has time for one"
+    assert done == ["busy", "other"]
+    assert waited <= 3
+
+
+async def test_a_function_runs_at_once_while_there_is_time_and_its_errors_are_the_callers() -> None:
+    turns, done = Turns(asyncio.get_running_loop()), list[str]()
+    first = asyncio.get_running_loop().create_task(
+        turns.run("a", partial(work_long, done, "first"))
+    )
+    second = asyncio.get_running_loop().create_task(turns.run("a", partial(int, "no number")))
+    third = asyncio.get_running_loop().create_task(
+        turns.run("a", partial(work_long, done, "never"))
+    )
+    await asyncio.sleep(0)
+    third.cancel()
+    await first
+    with pytest.raises(ValueError, match="no number"):
+        await second
+    await asyncio.wait([third])
+    await asyncio.sleep(0.01)
+    assert done == ["first"]
+
+
+async def test_time_in_which_the_loop_stood_does_not_count() -> None:
+    """What happened in time is found only afterwards, and must not be called late."""
+    came = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(0.1, came.set_result, None)
+    async with limit_seconds(0.3):
+        await asyncio.sleep(0.01)
+        time.sleep(0.5)  # noqa: ASYNC251 - the loop stands
+        await came
+
+
+async def test_a_wait_is_over_in_time_while_the_loop_runs_and_never_lasts_without_end() -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with limit_seconds(0.2):
+            await asyncio.sleep(30)
+
+    async def stand() -> None:
+        async with limit_seconds(0.2):
+            while True:
+                time.sleep(0.15)  # noqa: ASYNC251 - it stands again and again
+                await asyncio.sleep(0.001)
+
+    with pytest.raises(TimeoutError):
+        await stand()
+    assert 0.2 < time.monotonic() - began < 10

@@ -6,6 +6,7 @@
     limits          the rates of keys and accounts
     ended_keys      when a revoked or expired key ended
     unknown_models  why there is no such model, and what may have been meant
+    reading         the caller's connection: read in small pieces, and no further than wanted
     body            the body: its size, its deadlines
     memory          the bytes of bodies and replies, counted by account
     large_bodies    large ones: bounded, and parsed in a worker thread
@@ -31,12 +32,15 @@ May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
 
 from gateway.api.access_log import AccessLog as AccessLog
 from gateway.api.connection import CallerConnection as CallerConnection
+from gateway.api.connection import make_connection as make_connection
 from gateway.api.connection import note_known as note_known
 from gateway.api.json_reply import SERVER as SERVER
 from gateway.api.middleware import Handler as Handler
 from gateway.api.middleware import make_front as make_front
 from gateway.api.missing_usage import MissingUsage as MissingUsage
 from gateway.api.other_paths import explain_path as explain_path
+from gateway.api.reading import has_tiny_chunks as has_tiny_chunks
+from gateway.api.reading import want_body as want_body
 from gateway.api.routes import add_api as add_api
 from gateway.api.state import Call as Call
 from gateway.api.state import Gateway as Gateway

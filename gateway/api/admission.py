@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -11,20 +11,25 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.large_bodies import check_elements, is_large
+from gateway.api.large_bodies import PARSE_RATE, Place, choose_place
 from gateway.api.middleware import catch_up, check_balance, check_standing
 from gateway.api.state import Call
 from gateway.api.unknown_models import find_problem
 from gateway.config import Model
 from gateway.dialects import (
     EMBEDDINGS,
+    MAX_ELEMENTS,
     Caller,
     CompletionRequest,
     ModelKind,
     ReplyContext,
+    count_elements,
+    limit_elements,
+    refuse_elements,
 )
 from gateway.errors import (
     BadRequest,
+    BodyTooLarge,
     ModelNotAllowed,
     UnknownModel,
     UpstreamUnavailable,
@@ -59,8 +64,8 @@ class Completion:
     headers: MultiMapping[str]
     """The caller's headers that go upstream."""
     bill: Bill
-    large: bool
-    """Whether the request is written in the thread for large bodies."""
+    place: Place
+    """Where the request is written."""
 
     @property
     def affinity(self) -> str:
@@ -75,7 +80,7 @@ class Completion:
             return self.first
         write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
-            return await self.call.gateway.large_bodies.run(write, large=self.large)
+            return await self.call.run_at(self.place, write)
         except BadRequest as error:
             raise UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
@@ -94,32 +99,40 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BodyTooLarge, BadRequest, and
     what `Bill` raises.
     """
-    gateway, dialect, large = call.gateway, call.dialect, is_large(body)
-    request = await gateway.large_bodies.run(
-        partial(parse, dialect, body, large=large), large=large
-    )
+    gateway, dialect = call.gateway, call.dialect
+    request = await parse(call, dialect, body)
     call.stream = request.stream
     model = await find_model(call, request.model, request.kind)
     call.model = model.id
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
         raise UnknownModel(request.model)
+    place = choose_place(body, min(one.exchange.request_rate for one in routes))
     choose = partial(_choose_writable, call, request, model, routes)
-    candidates, first = await gateway.large_bodies.run(choose, large=large)
+    candidates, first = await call.run_at(place, choose)
     call.provider = candidates[0].provider.name
     assert call.key is not None
     # Again: the body may have taken minutes to arrive.
     key = check_standing(call.key, gateway.ledger.clock())
     check_balance(call, key)
     bill = Bill(call, request, model, first.context.expected)
-    return Completion(call, request, model, candidates, first, http.headers, bill, large)
+    return Completion(call, request, model, candidates, first, http.headers, bill, place)
 
 
-def parse(dialect: Caller, body: bytes, *, large: bool) -> CompletionRequest:
-    """Parse a request; a large one has its elements counted first. Raises BodyTooLarge, BadRequest."""
-    if large:
-        check_elements(body)
-    return dialect.parse_request(body)
+async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
+    """Parse a request where that takes nobody's time. Raises BodyTooLarge, BadRequest."""
+    place = choose_place(body, PARSE_RATE)
+    read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
+    return await call.run_at(place, partial(read, body))
+
+
+def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
+    """Parse a request whose values are counted first. Raises BodyTooLarge, BadRequest."""
+    elements = count_elements(body, MAX_ELEMENTS)
+    if elements > MAX_ELEMENTS:
+        raise BodyTooLarge(f"The request body has more than {MAX_ELEMENTS:,} JSON values.")
+    with limit_elements(MAX_ELEMENTS - elements, refuse_elements):
+        return replace(dialect.parse_request(body), elements=elements)
 
 
 async def find_model(call: Call, model_id: str, kind: ModelKind = "chat") -> Model:

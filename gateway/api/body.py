@@ -7,12 +7,14 @@ import functools
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.api.large_bodies import LARGE_BYTES
+from gateway.api.large_bodies import LOOP_BYTES, Place
 from gateway.api.memory import PARSED_FACTOR, hold_body
+from gateway.api.reading import has_tiny_chunks, want_body
 from gateway.api.state import Call
 from gateway.errors import (
     BadRequest,
@@ -47,7 +49,7 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
         began = time.monotonic()
         body = await _read_slowly(http, call, most)
         call.waited_seconds += time.monotonic() - began
-    if len(body) > LARGE_BYTES:
+    if len(body) > LOOP_BYTES:
         hold_body(call, PARSED_FACTOR * len(body))
     return body
 
@@ -60,6 +62,7 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
     total_at = now() + server.body_total_seconds
     pieces: list[bytes] = []
     size = 0
+    want_body(http)
     try:
         if http.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
             await http.writer.write(_CONTINUE)
@@ -68,17 +71,20 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
                 deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
                 data = await _read_piece(http)
                 if not data:
-                    return b"".join(pieces)
+                    break
                 size += len(data)
                 if size > most:
                     raise _too_large(most)
                 hold_body(call, len(data))
                 pieces.append(data)
+                check_chunks(http)
     except TimeoutError as error:
         raise BodyTimeout("The request body did not arrive in time.") from error
     # aiohttp raises RuntimeError where the connection was lost before the read.
     except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
         raise BadRequest("The request body broke off.") from error
+    place = Place.THREAD if size > LOOP_BYTES else Place.NOW  # it lets others run meanwhile
+    return await call.run_at(place, partial(b"".join, pieces))
 
 
 async def _read_piece(http: web.Request) -> bytes:
@@ -96,6 +102,12 @@ async def _read_piece(http: web.Request) -> bytes:
         except TimeoutError:
             if http.protocol._messages:  # noqa: SLF001 - there is no public word for it
                 raise BadRequest("The chunked encoding of the request body is malformed.") from None
+
+
+def check_chunks(http: web.Request) -> None:
+    """Raise BadRequest for a body in tiny chunks, of which each takes as long as a large one."""
+    if has_tiny_chunks(http):
+        raise BadRequest("The request body comes in too many tiny chunks; send larger ones.")
 
 
 def _check_type(headers: Mapping[str, str]) -> None:

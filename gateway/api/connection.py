@@ -15,11 +15,11 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.error_replies import render_error
 from gateway.api.other_paths import explain_path
+from gateway.api.reading import PacedConnection, Wire
 from gateway.api.state import Call, Gateway, make_headers
 from gateway.dialects import CALLERS, Caller
 from gateway.errors import BadRequest, GatewayError, InternalError, NotFound
@@ -50,7 +50,7 @@ _PROBLEMS: Final = (
 """Words in the parser's errors, and what the caller is told."""
 
 
-class CallerConnection(RequestHandler):
+class CallerConnection(PacedConnection):
     """A connection of the server; the gateway's state makes the replies."""
 
     __slots__ = ("_gateway", "_head", "is_asked", "is_known", "made", "was_known")
@@ -71,16 +71,17 @@ class CallerConnection(RequestHandler):
     @property
     def is_answered(self) -> bool:
         """Whether a request was answered and no other has come."""
-        return self._request_count > 0 and not self.is_asked and not self._request_in_progress
+        is_at_rest = not (self.is_asked or self._request_in_progress or self._pending)
+        return self._request_count > 0 and is_at_rest
 
-    def data_received(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         count = self._request_count
         if not self._request_in_progress:
             if self.is_known:
                 self.was_known, self.is_known = True, False
             if len(self._head) < HEAD_BYTES:
                 self._head += data[:HEAD_BYTES]
-        super().data_received(data)
+        super().parse(data)
         if self._request_count > count:
             self.is_asked = True
 
@@ -119,6 +120,11 @@ class CallerConnection(RequestHandler):
         response.force_close()
         self._gateway.log_call(call, response.status)
         return response
+
+
+def make_connection(gateway: Gateway, server: web.Server) -> Wire:
+    """Make the protocol of a new connection."""
+    return Wire(CallerConnection(gateway, server))
 
 
 def note_known(http: web.Request) -> None:

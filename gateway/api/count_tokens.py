@@ -13,7 +13,7 @@ from multidict import MultiMapping
 from gateway.api.admission import find_model, parse, pick_headers
 from gateway.api.billing import estimate_input
 from gateway.api.body import read_body
-from gateway.api.large_bodies import is_large
+from gateway.api.large_bodies import Place, choose_place
 from gateway.api.middleware import Handler
 from gateway.api.state import Call
 from gateway.dialects import CompletionRequest, Counter, Exchange, dump_request, edit_count
@@ -43,9 +43,8 @@ def make_counting(counter: Counter) -> Handler:
 async def _count(http: web.Request, call: Call, counter: Counter) -> web.Response:
     gateway, exchange = call.gateway, counter.exchange
     body = await read_body(http, call, MAX_COUNT_BYTES)
-    large = is_large(body)
-    read = partial(parse, exchange.caller, body, large=large)
-    request = await gateway.large_bodies.run(read, large=large)
+    request = await parse(call, exchange.caller, body)
+    place = choose_place(body, exchange.request_rate)
     model = await find_model(call, request.model)
     call.model = model.id
     candidates = [
@@ -55,10 +54,10 @@ async def _count(http: web.Request, call: Call, counter: Counter) -> web.Respons
     ]
     if not candidates:
         write = partial(dump_request, request.body)
-        sent = await gateway.large_bodies.run(write, large=large)
+        sent = await call.run_at(place, write)
         count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(call, exchange, http.headers, candidates, request, large=large), {})
+    return _reply(await _ask(call, exchange, http.headers, candidates, request, place=place), {})
 
 
 async def _ask(
@@ -68,7 +67,7 @@ async def _ask(
     candidates: Sequence[Candidate],
     request: CompletionRequest,
     *,
-    large: bool,
+    place: Place,
 ) -> bytes:
     """Return the first count that a provider gives. Raises the last provider's error.
 
@@ -79,7 +78,7 @@ async def _ask(
     for candidate in order_routes(candidates):
         provider, target = candidate.provider, candidate.target
         write = partial(exchange.write_request, request, target)
-        payload = (await gateway.large_bodies.run(write, large=large)).data
+        payload = (await call.run_at(place, write)).data
         try:
             with provider.visit(target.upstream_model):
                 reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from gateway.api.admission import Completion
+from gateway.api.large_bodies import Place, place_elements
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.memory import SMALL_BYTES, hold_reply, may_read
 from gateway.api.sink import Sink
 from gateway.dialects import Pipeline, ReplyContext, looks_like_json
 from gateway.errors import UpstreamError
 from gateway.upstream import Answer, Candidate
-
-LARGE_REPLY_BYTES: Final = 1 << 18
-"""Bytes of a JSON reply that is read beside the loop: so many, of small values, take 30 ms."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -52,12 +49,7 @@ class Delivery:
             await self._answer.deliver(self)
             pipeline = self.pipeline
             if not pipeline.complete:
-                if pipeline.held_bytes > LARGE_REPLY_BYTES:
-                    self._ending = True
-                    out = await self._work.call.gateway.large_bodies.run(pipeline.end, large=True)
-                    self._ending = False
-                else:
-                    out = pipeline.end()
+                out = await self._end()
                 if self._holds:  # what was read has become the caller's reply
                     self._hold(pipeline.held_bytes)
                 self._end_body(out)
@@ -66,6 +58,19 @@ class Delivery:
             raise
         finally:
             self._answer.close()
+
+    async def _end(self) -> bytes:
+        """End the pipeline where its last work takes nobody's time: it reads a JSON reply whole."""
+        pipeline = self.pipeline
+        rate = self._candidate.exchange.reply_rate
+        place = place_elements(pipeline.held_bytes, pipeline.held_elements, rate)
+        if place is Place.NOW:
+            return pipeline.end()
+        self._ending = place is Place.THREAD
+        try:
+            return await self._work.call.run_at(place, pipeline.end)
+        finally:
+            self._ending = False
 
     def receive(self, data: bytes) -> bool:
         """See `Receiver`. The hot path of streams: events go out in this call."""

@@ -22,6 +22,7 @@ from gateway.api.error_replies import render_error
 from gateway.api.limits import Rates
 from gateway.api.memory import release
 from gateway.api.observations import note_refusal
+from gateway.api.reading import own_reading
 from gateway.api.state import Call, Gateway, make_headers
 from gateway.dialects import CALLERS, Caller
 from gateway.errors import (
@@ -125,6 +126,8 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
             rates = await _let_in_after_all(call, secret, for_money=for_money)
         note_known(http)
         gateway = call.gateway
+        assert call.key is not None
+        own_reading(http, call.key.account.id)
         gateway.in_flight += 1
         try:
             return await handler(http, call)

@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.api import Call, Gateway, Handler, note_known
+from gateway.api import Call, Gateway, Handler, has_tiny_chunks, note_known, want_body
 from gateway.console import origin
 from gateway.console.browser import API_HEADERS, write_device_cookie, write_session_cookie
 from gateway.console.callers import find_caller, read_tokens
@@ -204,10 +204,13 @@ async def _read_body(http: web.Request) -> bytes:
     if (http.content_length or 0) > MAX_BODY_BYTES:
         raise _too_large()
     body = bytearray()
+    want_body(http)
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in http.content.iter_any():
                 body += chunk
+                if has_tiny_chunks(http):
+                    raise ConsoleError(400, "invalid_json", "The request comes in tiny chunks.")
                 if len(body) > MAX_BODY_BYTES:
                     raise _too_large()
     except TimeoutError as error:

@@ -53,11 +53,15 @@ from gateway.dialects.records import Taken as Taken
 from gateway.dialects.records import Target as Target
 from gateway.dialects.wire import BILLED as BILLED
 from gateway.dialects.wire import BILLED_NAMES as BILLED_NAMES
+from gateway.dialects.wire import MAX_ELEMENTS as MAX_ELEMENTS
 from gateway.dialects.wire import MAX_REPLY_BYTES as MAX_REPLY_BYTES
-from gateway.dialects.wire import count_marks as count_marks
+from gateway.dialects.wire import bound_elements as bound_elements
+from gateway.dialects.wire import count_elements as count_elements
 from gateway.dialects.wire import dump_request as dump_request
 from gateway.dialects.wire import dumps_lenient as dumps_lenient
 from gateway.dialects.wire import has_more_elements as has_more_elements
+from gateway.dialects.wire import limit_elements as limit_elements
 from gateway.dialects.wire import looks_like_json as looks_like_json
 from gateway.dialects.wire import map_status as map_status
+from gateway.dialects.wire import refuse_elements as refuse_elements
 from gateway.dialects.wire import tag_provider as tag_provider

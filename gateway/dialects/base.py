@@ -75,6 +75,10 @@ class Pipeline(Protocol):
         They are what `end` has to read; after it, what `finish` gives.
         """
 
+    @property
+    def held_elements(self) -> int:
+        """How many JSON values that has, at most."""
+
     def feed(self, data: bytes) -> bytes:
         """Take bytes from the upstream, return whole events for the caller."""
 

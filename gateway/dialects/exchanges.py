@@ -27,6 +27,7 @@ from gateway.dialects.records import (
 from gateway.dialects.responses import ResponsesCaller, ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.wire import (
+    MAX_ELEMENTS,
     MAX_REPLY_BYTES,
     MAX_REPLY_ELEMENTS,
     CollectedReply,
@@ -36,11 +37,16 @@ from gateway.dialects.wire import (
     dump_request,
     dumps_lenient,
     get_object,
+    limit_elements,
     read_asked,
+    refuse_elements,
     too_deep,
 )
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import meter
+
+SLOWEST: Final = (750, 900)
+"""The rates of a pair that is not in `RATES`."""
 
 Translations = Mapping[tuple[str, str], Translation]
 """Keys are the names of the caller's dialect and the upstream's."""
@@ -58,6 +64,10 @@ class Exchange:
     """None between equal dialects."""
     max_elements: int = MAX_REPLY_ELEMENTS
     """JSON values of the largest reply."""
+    request_rate: int = SLOWEST[0]
+    """JSON values of a caller's request that are written for the upstream in a millisecond."""
+    reply_rate: int = SLOWEST[1]
+    """JSON values of a reply that are read and written for the caller in a millisecond."""
 
     @property
     def passed_headers(self) -> tuple[str, ...]:
@@ -69,6 +79,12 @@ class Exchange:
 
         Raises BadRequest for what cannot be carried over, and for what has no price.
         """
+        if self.translation is None:
+            return self._write_request(request, target)
+        with limit_elements(MAX_ELEMENTS - request.elements, refuse_elements):
+            return self._write_request(request, target)
+
+    def _write_request(self, request: CompletionRequest, target: Target) -> Payload:
         body = request.body
         if target.leave_out:
             body = {name: body[name] for name in body if name not in target.leave_out}
@@ -89,6 +105,10 @@ class Exchange:
 
         Raises UpstreamError if it is not a reply of the upstream's dialect.
         """
+        with limit_elements(self.max_elements, _refuse_reply):
+            return self._read_reply(body, context)
+
+    def _read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         upstream, text = self.upstream, body.strip()
         reply = upstream.read_reply(text)
         expected, whole = context.expected, upstream.is_whole(reply)
@@ -114,7 +134,8 @@ class Exchange:
 
     def replay_reply(self, body: bytes) -> bytes:
         """Write a JSON reply as the upstream's stream it should have been. Raises UpstreamError."""
-        return self.upstream.replay_reply(self.upstream.read_reply(body.strip()))
+        with limit_elements(self.max_elements, _refuse_reply):
+            return self.upstream.replay_reply(self.upstream.read_reply(body.strip()))
 
     def open_reply(self, context: ReplyContext) -> Pipeline:
         """Begin a JSON reply, which `finish` gives as a whole."""
@@ -131,6 +152,10 @@ class Exchange:
             return self.upstream.open_stream(context)
         reader = self.upstream.open_reader(context)
         return TranslatedStream(context, reader, self.translation.open_writer(context))
+
+
+def _refuse_reply() -> UndeliverableReply:
+    return UndeliverableReply("The upstream provider's reply has too many JSON values.")
 
 
 CALLERS: Final[Mapping[str, Caller]] = {
@@ -157,6 +182,23 @@ TRANSLATIONS: Final[Translations] = {
     ("responses", "chat"): RESPONSES_OVER_CHAT,
 }
 
+RATES: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
+    ("chat", "chat"): (2_500, 1_100),
+    ("chat", "messages"): (1_900, 1_200),
+    ("chat", "responses"): (1_000, 1_100),
+    ("messages", "chat"): (1_500, 1_100),
+    ("messages", "messages"): (8_000, 1_400),
+    ("messages", "responses"): (750, 1_100),
+    ("responses", "chat"): (1_200, 1_100),
+    ("responses", "messages"): (750, 900),
+    ("responses", "responses"): (4_000, 1_300),
+}
+"""How many JSON values of a request and of a reply take a millisecond, by caller and upstream.
+
+`python -m tests.bench.rates` measures them: the slowest of many tiny messages, parts, tools, calls and
+results, on a busy virtual core.
+"""
+
 PIVOT: Final = "chat"
 """The dialect through which pairs without a translation of their own are joined."""
 
@@ -176,10 +218,12 @@ def make_exchanges(
     exchanges: dict[str, dict[str, Exchange]] = {name: {} for name in callers}
     for name, caller in callers.items():
         for provider, upstream in upstreams.items():
+            rates = RATES.get((caller.name, upstream.name), SLOWEST)
+            made = partial(Exchange, caller, upstream, request_rate=rates[0], reply_rate=rates[1])
             if caller.name == upstream.name:
-                exchanges[name][provider] = Exchange(caller, upstream)
+                exchanges[name][provider] = made()
             elif translation := find_translation(caller.name, upstream.name):
-                exchanges[name][provider] = Exchange(caller, upstream, translation)
+                exchanges[name][provider] = made(translation)
     return exchanges
 
 
@@ -210,7 +254,13 @@ COUNTERS: Final = (
     ),
 )
 
-EMBEDDINGS: Final = Exchange(EmbeddingsCaller(), EmbeddingsUpstream(), max_elements=MAX_REPLY_BYTES)
+EMBEDDINGS: Final = Exchange(
+    EmbeddingsCaller(),
+    EmbeddingsUpstream(),
+    max_elements=MAX_REPLY_BYTES,
+    request_rate=4_000,
+    reply_rate=20_000,
+)
 """The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""
 EMBEDDERS: Final = ("chat", "responses", DEMO)
 """The dialects of the providers that serve it, as keys of `UPSTREAMS`: OpenAI's, under one base URL."""

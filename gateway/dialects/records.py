@@ -70,6 +70,8 @@ class CompletionRequest:
     """The name of the first recording; "" for none."""
     inputs: Inputs | None = None
     """None for a conversation."""
+    elements: int = 0
+    """The JSON values of a large body, without those in its strings; 0 for another one."""
 
     @property
     def kind(self) -> ModelKind:

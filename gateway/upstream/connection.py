@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from gateway.errors import GatewayError, InternalError
+from gateway.tasks import Turns, find_turns
 from gateway.upstream.bodies import Receiver
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
@@ -24,6 +25,10 @@ EARLY_BYTES: Final = 256 << 10
 """Bytes of a body that are buffered before `deliver` is called; above it the provider waits."""
 STALE_SECONDS: Final = 2.0
 """The time in which a provider tells that it closed an idle connection. Later, work may be done."""
+SMALL_BYTES: Final = 2 << 10
+"""Bytes of a read that is handled at once: some events. More wait while others have their turns."""
+PIECE_BYTES: Final = 16 << 10
+"""Bytes that are handled at a time; of the smallest events, each translated, so many take 3 ms."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped to get the connection back into the pool."""
 
@@ -49,6 +54,11 @@ class Connection(asyncio.Protocol):
         self._receiver: Receiver | None = None
         self._early: list[bytes] = []
         self._early_bytes = 0
+        self._turns: Turns = find_turns()
+        self._pending = b""
+        """Bytes that were read and wait for their turn. While there are any, no more are read."""
+        self._reads = True
+        """The transport reads."""
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._stopped = False
@@ -104,9 +114,9 @@ class Connection(asyncio.Protocol):
         if self._early:
             early = b"".join(self._early)
             self._early = []
-            if self.paused:
-                self._resume()
+            self.paused = False
             self._push(early)
+            self._read_pending()
         while not self._stopped and (self.paused or not reader.done):
             if self.paused:
                 await receiver.ready()
@@ -140,6 +150,33 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        if len(data) <= SMALL_BYTES and not self._pending:
+            self._read(data)
+            return
+        self._pending += data
+        self._read_pending()
+
+    def _read_pending(self) -> None:
+        """Read pieces of what is pending while this turn of the loop has time, the rest later."""
+        while self._pending and not self.paused:
+            if not self._turns.has_time():
+                self._turns.wait(self._keep, self._read_pending)  # the pool's: one provider's share
+                break
+            piece, self._pending = self._pending[:PIECE_BYTES], self._pending[PIECE_BYTES:]
+            self._read(piece)
+        self._choose_reading()
+
+    def _choose_reading(self) -> None:
+        """Let the transport read if the receiver takes more and nothing is pending."""
+        reads = not self.paused and not self._pending
+        if self._transport is not None and reads != self._reads:
+            self._reads = reads
+            if reads:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _read(self, data: bytes) -> None:
         self.answered = True
         reader = self._reader
         if reader is None or self._error is not None:
@@ -170,6 +207,9 @@ class Connection(asyncio.Protocol):
         return
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._pending:  # TLS tells the end together with the last bytes
+            pending, self._pending = self._pending, b""
+            self._read(pending)
         self._transport = None
         self._forget(self)
         self._cancel_linger()
@@ -215,14 +255,12 @@ class Connection(asyncio.Protocol):
     def _pause(self) -> None:
         if not self.paused:
             self.paused = True
-            if self._transport is not None:
-                self._transport.pause_reading()
+            self._choose_reading()
             self._wake()
 
     def _resume(self) -> None:
         self.paused = False
-        if self._transport is not None:
-            self._transport.resume_reading()
+        self._read_pending()
 
     def _read_rest(self) -> None:
         """Read the rest of the body for a moment: most often it is one last empty chunk."""
@@ -243,6 +281,7 @@ class Connection(asyncio.Protocol):
         if self._early:
             self._early = []
         self._early_bytes = 0
+        self._pending = b""
         self.paused = self._stopped = False
         if may_serve_again:
             self.served += 1
@@ -261,6 +300,7 @@ class Connection(asyncio.Protocol):
             and reader.head.is_persistent
             and reader.head.status not in NOT_REUSABLE
             and self._error is None
+            and not self._pending
             and not self.paused  # nobody would resume it
             and transport.get_write_buffer_size() == 0
         )
@@ -285,5 +325,6 @@ class Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def _abort(self) -> None:
+        self._pending = b""
         if self._transport is not None:
             self._transport.abort()

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 from yarl import URL
 
+from gateway.tasks import limit_seconds
 from gateway.upstream.proxy import ProxyRefused, open_tunnel
 from gateway.upstream.resolver import Address, LookUp, Resolver, look_up
 
@@ -86,7 +87,7 @@ class Dialer:
         Raises Unreachable, InsecureConnection, LocalFault.
         """
         try:
-            async with asyncio.timeout(self._seconds):
+            async with limit_seconds(self._seconds):
                 peer = await self._connect()
                 return await self._hand_over(peer, make_protocol)
         except TimeoutError as error:

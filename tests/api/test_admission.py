@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +11,7 @@ import pytest
 from multidict import CIMultiDict
 
 from gateway.api.admission import AFFINITY_CHARS, Completion, Prepared, _choose_writable, find_model
-from gateway.api.large_bodies import LargeBodies, Result
+from gateway.api.large_bodies import LargeBodies, Place, Result
 from gateway.config import Model
 from gateway.dialects import CompletionRequest, Payload, Target
 from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
@@ -78,20 +78,22 @@ def test_what_is_hashed_to_choose_a_key_is_short(named: object, affinity: str) -
     request = replace(REQUEST, body={"prompt_cache_key": named})
     call = make_call(key=Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k")))
     nothing = cast("Any", None)
-    work = Completion(call, request, MODEL, (), nothing, CIMultiDict(), nothing, large=False)
+    work = Completion(call, request, MODEL, (), nothing, CIMultiDict(), nothing, place=Place.NOW)
     assert work.affinity == affinity
 
 
 class Threads(LargeBodies):
-    """Notes for each piece of work whether it was large."""
+    """Notes for each piece of work its place."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.larges: list[bool] = []
+        self.places: list[Place] = []
 
-    async def run(self, function: Callable[[], Result], *, large: bool) -> Result:
-        self.larges.append(large)
-        return await super().run(function, large=large)
+    async def run(
+        self, function: Callable[[], Result], place: Place, owner: Hashable = None
+    ) -> Result:
+        self.places.append(place)
+        return await super().run(function, place, owner)
 
 
 async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
@@ -101,13 +103,13 @@ async def test_a_later_route_that_cannot_carry_it_is_passed_over() -> None:
     nothing, threads = cast("Any", None), Threads()
     call = make_call(gateway=SimpleNamespace(large_bodies=threads))
     work = Completion(
-        call, REQUEST, MODEL, candidates, prepared, CIMultiDict(), nothing, large=True
+        call, REQUEST, MODEL, candidates, prepared, CIMultiDict(), nothing, Place.THREAD
     )
     assert await work.prepare(first) is prepared
     assert (await work.prepare(third)).data == b"c"
     with pytest.raises(UpstreamUnavailable) as refusal:
         await work.prepare(second)
-    assert threads.larges == [True, True]
+    assert threads.places == [Place.THREAD, Place.THREAD]
     threads.close()
     assert (refusal.value.next_route, refusal.value.blame) == (True, "nobody")
 

@@ -10,9 +10,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from gateway.api.count_tokens import MAX_COUNT_BYTES, _count
-from gateway.api.large_bodies import MAX_ELEMENTS
 from gateway.api.limits import MAX_OWN_COUNTS
-from gateway.dialects import COUNTERS
+from gateway.dialects import COUNTERS, MAX_ELEMENTS
 from gateway.errors import BodyTooLarge
 from tests.support.chat import check_messages_error, estimate_sent
 from tests.support.config import UPSTREAM_NAME

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api.delivery import LARGE_REPLY_BYTES, Delivery
-from gateway.api.large_bodies import LargeBodies, Result
+from gateway.api.delivery import Delivery
+from gateway.api.large_bodies import LOOP_BYTES, LargeBodies, Place
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.memory import hold_reply, release
 from gateway.api.sink import Sink
@@ -45,10 +45,10 @@ class Scene(Sink):
     begins: Callable[[], Awaitable[None]] | None = None
     done: list[str] = field(default_factory=list)
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
+    call: Any = None
     sent: bytes = b""
     life: Lifecycle = field(default_factory=Lifecycle)
     delivery: Delivery = field(init=False)
-    call: Any = None
 
     def __post_init__(self) -> None:
         self.life.advance(Phase.SENT)
@@ -191,20 +191,19 @@ async def test_a_json_reply_is_held_back_whole() -> None:
 @pytest.mark.parametrize("large", [False, True])
 async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large: bool) -> None:
     """Meanwhile the hold is not raised: the pipeline is in another thread."""
-    padding = b" " * (LARGE_REPLY_BYTES + large - len(JSON))
+    padding = b" " * (LOOP_BYTES + large - len(JSON))
     scene = Scene((JSON + padding,), stream)
     threads: list[str] = []
 
-    class Watched(LargeBodies):
-        async def run(self, function: Callable[[], Result], *, large: bool) -> Result:
-            def watched() -> Result:
-                threads.append(threading.current_thread().name.partition("_")[0])
-                scene.delivery.raise_hold()
-                return function()
+    async def run_at(place: Place, function: Callable[[], bytes]) -> bytes:
+        def watched() -> bytes:
+            threads.append(threading.current_thread().name.partition("_")[0])
+            scene.delivery.raise_hold()
+            return function()
 
-            return await super().run(watched, large=large)
+        return await scene.large_bodies.run(watched, place)
 
-    scene.call.gateway.large_bodies = Watched()
+    scene.call.run_at = run_at
     await scene.run()
     assert threads == ["large-bodies"] * large
     assert "raise" not in scene.done

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 from hypothesis import given
 
-from gateway.api.large_bodies import (
-    LARGE_BYTES,
-    LARGE_ELEMENTS,
-    MAX_ELEMENTS,
-    check_elements,
-    is_large,
-)
-from gateway.errors import BodyTooLarge
+from gateway.api.admission import parse_large
+from gateway.api.large_bodies import LOOP_BYTES, LOOP_MS, SHORT_MS, LargeBodies, Place, choose_place
+from gateway.dialects import CALLERS, MAX_ELEMENTS, count_elements
+from gateway.errors import BadRequest, BodyTooLarge
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, say
 from tests.support.client import Reply, request
@@ -45,30 +42,69 @@ KINDS = {"plain": Kind(("alpha",), 1)}
 )
 def test_a_body_of_tiny_elements_is_refused_before_it_is_parsed(element: bytes) -> None:
     body = b'{"a":[' + element * (MAX_ELEMENTS + 1) + b"0]}"
-    assert is_large(body)
+    assert choose_place(body, 10_000) is Place.THREAD
     with pytest.raises(BodyTooLarge):
-        check_elements(body)
+        parse_large(CALLERS["chat"], body)
 
 
 def test_commas_in_a_text_are_no_elements() -> None:
     """A table pasted into a message has more of them than any request has elements."""
     table = '1,2,3,4\n"quoted," ' * MAX_ELEMENTS
-    check_elements(json.dumps({"content": table}).encode())
-    check_elements(b'"' + b"," * 2 * MAX_ELEMENTS)
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": table}]}).encode()
+    assert parse_large(CALLERS["chat"], body).elements == 12
+    with pytest.raises(BadRequest):
+        parse_large(CALLERS["chat"], b'"' + b"," * 2 * MAX_ELEMENTS)
 
 
 @fuzz(100)
 @given(json_values)
 def test_any_json_is_counted_to_its_end(value: object) -> None:
-    check_elements(json.dumps(value).encode())
+    count_elements(json.dumps(value).encode(), MAX_ELEMENTS)
 
 
-def test_what_is_large() -> None:
-    assert not is_large(b"x" * LARGE_BYTES)
-    assert is_large(b"x" * (LARGE_BYTES + 1))
-    for mark in (b",", b"[", b"{"):
-        assert not is_large(mark * LARGE_ELEMENTS)
-        assert is_large(mark * (LARGE_ELEMENTS + 1))
+@pytest.mark.parametrize("mark", [b",", b"[", b"{"])
+def test_the_place_depends_on_the_values_and_how_long_each_takes(mark: bytes) -> None:
+    rate = 600
+    assert choose_place(b"x" * LOOP_BYTES, rate) is Place.NOW
+    assert choose_place(b"x" * (LOOP_BYTES + 1), rate) is Place.THREAD
+    short, longest = (int(ms * rate / 3) - 1 for ms in (SHORT_MS, LOOP_MS))  # up to 3 for a mark
+    assert choose_place(mark * short, rate) is Place.NOW
+    assert choose_place(mark * (short + 1), rate) is Place.TURN
+    assert choose_place(mark * longest, rate) is Place.TURN
+    assert choose_place(mark * (longest + 1), rate) is Place.THREAD
+    assert choose_place(mark * (longest + 1), 7 * rate) is Place.NOW
+
+
+async def test_the_thread_serves_owners_in_turn() -> None:
+    """Fifty bodies of one account make another wait for one of them."""
+    bodies, order, release = LargeBodies(), list[str](), threading.Event()
+
+    async def ask(name: str, owner: int) -> None:
+        order.append(
+            await bodies.run(lambda: name if release.wait(30) else "", Place.THREAD, owner)
+        )
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(5):
+            group.create_task(ask(f"busy {number}", 1))
+        await asyncio.sleep(0)
+        group.create_task(ask("other", 2))
+        gone = group.create_task(ask("gone", 3))
+        await asyncio.sleep(0)
+        gone.cancel()
+        release.set()
+    assert order.index("other") <= 2
+    assert sorted(order) == ["busy 0", "busy 1", "busy 2", "busy 3", "busy 4", "other"]
+    bodies.close()
+
+
+async def test_what_a_function_raises_is_raised_wherever_it_runs() -> None:
+    bodies = LargeBodies()
+    for place in Place:
+        with pytest.raises(ValueError, match="no number"):
+            await bodies.run(lambda: int("no number"), place)
+        assert await bodies.run(lambda: 7, place) == 7
+    bodies.close()
 
 
 async def test_heads_without_bodies_reserve_nothing() -> None:

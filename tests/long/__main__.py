@@ -6,6 +6,7 @@ python -m tests.long lives --count 100000 --seed 1  random lives against the dri
 python -m tests.long offsets                        every offset of a stream, ~1 min
 python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
 python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
+python -m tests.long hostile                        callers and providers at their worst, ~2 min
 python -m tests.long restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
 python -m tests.long reloads --reloads 50           of prices, a provider, a key; 64 connections
 python -m tests.long soak --minutes 5 --seed 1      everything at once
@@ -39,7 +40,7 @@ from tests.api.hostile import play_fuzz
 from tests.api.lives import play_lives
 from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
-from tests.long import killing, nodes
+from tests.long import hostile, killing, nodes
 from tests.long.backups import TURN_SECONDS, play_backups
 from tests.long.bursts import HELD_AT_ONCE, measure_hot, play_burst
 from tests.long.growth import SIZES, play_growth
@@ -147,6 +148,12 @@ async def run_soak(options: argparse.Namespace) -> None:
     print(soaked)
     grown = soaked.growth_bytes / MIB
     assert grown <= GROWN_MIB, f"memory grows: {grown:.1f} MiB in {options.minutes / 3:.1f} minutes"
+
+
+async def run_hostile(_: argparse.Namespace) -> None:
+    figures = await hostile.play()
+    broken = [one.attack for one in figures if not one.ok]
+    assert not broken, f"others noticed: {', '.join(broken)}"
 
 
 async def run_restarts(options: argparse.Namespace) -> None:
@@ -266,6 +273,7 @@ RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
     "lives": run_lives,
     "mutants": run_mutants,
     "slow": run_slow,
+    "hostile": run_hostile,
     "restarts": run_restarts,
     "reloads": run_reloads,
     "soak": run_soak,

@@ -126,8 +126,9 @@ def write_config(
     """Return the whole file as text."""
     listen = f'host = "127.0.0.1"\nport = {port}'
     drain = "" if "drain_seconds" in server else "drain_seconds = 2"
+    most = "" if "max_body_mb" in server else f"max_body_mb = {MAX_BODY_MB}"
     parts = [
-        f"[server]\n{listen}\nmax_body_mb = {MAX_BODY_MB}\n{drain}\n{server}",
+        f"[server]\n{listen}\n{most}\n{drain}\n{server}",
         '[storage]\npath = "gateway.db"',
         f'[billing]\ncurrency = "USD"\n{billing}',
         f"[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0\n{limits}",

@@ -50,6 +50,8 @@ class GatewayProcess:
     canaries: list[bytes] = field(default_factory=list)
     """Secrets that must appear nowhere but in the requests that carry them."""
     process: subprocess.Popen[bytes] | None = None
+    module: str = "gateway"
+    """What is run; another one than the package runs it, too."""
     _numbers: dict[str, count[int]] = field(default_factory=dict)
 
     @property
@@ -91,7 +93,7 @@ class GatewayProcess:
         )
         with self.log_path.open("ab") as err, (self.folder / "stdout.log").open("ab") as out:
             self.process = subprocess.Popen(
-                [*limited, sys.executable, "-m", "gateway", "--config", str(self.config)],
+                [*limited, sys.executable, "-m", self.module, "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err if stderr is None else stderr,

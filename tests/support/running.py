@@ -60,9 +60,10 @@ def start(
     server: str = "",
     billing: str = "",
     limits: str = config.NO_LIMITS,
+    module: str = "gateway",
 ) -> Running:
     """Write configuration and accounts into the folder and start a gateway."""
-    process = GatewayProcess(folder, free_port())
+    process = GatewayProcess(folder, free_port(), module=module)
     text = config.write_config(
         places, port=process.port, kinds=kinds, server=server, billing=billing, limits=limits
     )

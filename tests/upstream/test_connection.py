@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,10 +13,12 @@ import pytest
 from yarl import URL
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
-from gateway.upstream.connection import Broken, Connection
+from gateway.tasks import TURN_SECONDS, find_turns
+from gateway.upstream.connection import PIECE_BYTES, SMALL_BYTES, Broken, Connection
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
 from gateway.upstream.pool import IDLE_SECONDS, Pool
 from tests.support.config import Places
+from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
 from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step, Wait
 from tests.support.waiting import until
@@ -46,6 +49,27 @@ class Taker:
         self.asked.set()
         await self.room.wait()
         self.full = False
+
+
+class Held(asyncio.Transport):
+    """A transport that notes whether it reads."""
+
+    reads = True
+
+    def write(self, data: object) -> None:
+        """Send nothing."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def abort(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +161,7 @@ async def test_a_connection_in_doubt_serves_no_more(provider: Provider, name: st
 async def test_a_paused_connection_serves_no_more(provider: Provider) -> None:
     """Its response came whole, its receiver never asked for more: nobody would read the next."""
     connection, taker = await provider.ask(WHOLE), Taker(full=True)
-    delivery = asyncio.create_task(connection.deliver(taker))  # noqa: TID251 - is cancelled here
+    delivery = asyncio.get_running_loop().create_task(connection.deliver(taker))
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
     delivery.cancel()
     await asyncio.wait((delivery,))
@@ -149,7 +173,7 @@ async def test_a_paused_connection_serves_no_more(provider: Provider) -> None:
 
 async def test_a_connection_that_reads_on_serves_again(provider: Provider) -> None:
     connection, taker = await provider.ask(WHOLE), Taker(full=True)
-    delivery = asyncio.create_task(connection.deliver(taker))  # noqa: TID251 - is awaited here
+    delivery = asyncio.get_running_loop().create_task(connection.deliver(taker))
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
     taker.room.set()
     await asyncio.wait_for(delivery, SECONDS)
@@ -345,3 +369,54 @@ async def test_what_came_before_a_mistake_is_handed_over() -> None:
     with pytest.raises(Broken):
         await connection.deliver(taker)
     assert taker.body == b"hello"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
+    """However long the receiver takes for it, others have their turns meanwhile."""
+
+    async def play() -> None:
+        connection, transport = Connection(lambda _: None, lambda _: None), Held()
+        connection.connection_made(transport)
+        connection.start(REQUEST)
+        turns: list[int] = []
+
+        class Slow(Taker):
+            def receive(self, data: bytes) -> bool:
+                turns.append(len(data))
+                time.sleep(TURN_SECONDS)
+                return super().receive(data)
+
+        body = bytes(range(256)) * 1024
+        connection.data_received(OK + b"Content-Length: %d\r\n\r\n" % len(body))
+        taker = Slow()
+        delivered = asyncio.get_running_loop().create_task(connection.deliver(taker))
+        await asyncio.sleep(0)
+        connection.data_received(body)
+        assert len(turns) == 1
+        assert not transport.reads
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(turns) <= 3
+        await asyncio.wait_for(delivered, SECONDS)
+        assert taker.body == body
+        assert max(turns) <= PIECE_BYTES
+        assert transport.reads
+
+    run_on(loop, play())
+
+
+async def test_what_came_with_the_end_is_handled_with_it() -> None:
+    connection, transport = Connection(lambda _: None, lambda _: None), Held()
+    connection.connection_made(transport)
+    connection.start(REQUEST)
+    taker = Taker()
+    connection.data_received(OK + b"\r\n")
+    delivered = asyncio.get_running_loop().create_task(connection.deliver(taker))
+    await asyncio.sleep(0)
+    while find_turns().has_time():
+        pass
+    connection.data_received(b"x" * (SMALL_BYTES + 1))
+    connection.connection_lost(None)
+    await asyncio.wait_for(delivered, SECONDS)
+    assert len(taker.body) == SMALL_BYTES + 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 
 import pytest
 
 from gateway.errors import GatewayError, InternalError, Overloaded
+from gateway.tasks import STALL_SECONDS
 from gateway.upstream import Ticker
+from gateway.upstream.ticker import TICK_SECONDS
 
 
 @dataclass(eq=False)
@@ -104,3 +107,15 @@ async def test_a_stop_reaches_all_and_a_close_ends_the_timer(ticker: Ticker) -> 
     for _ in range(3):
         await asyncio.sleep(0)
     assert request.ticks == []
+
+
+async def test_a_tick_that_the_loop_delayed_judges_nobody_before_the_next() -> None:
+    """What a provider sent meanwhile has to be read first."""
+    request, ticker = Request(), Ticker()
+    ticker.add(request)
+    time.sleep(TICK_SECONDS + 2 * STALL_SECONDS)  # noqa: ASYNC251 - the loop stands
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not request.ticks
+    await request.ticked.wait()
+    ticker.close()

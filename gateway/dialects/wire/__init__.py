@@ -38,8 +38,12 @@ from gateway.dialects.wire.collected import looks_like_json as looks_like_json
 from gateway.dialects.wire.data_urls import is_link as is_link
 from gateway.dialects.wire.data_urls import maybe_read_text as maybe_read_text
 from gateway.dialects.wire.data_urls import split_data_url as split_data_url
-from gateway.dialects.wire.elements import count_marks as count_marks
+from gateway.dialects.wire.elements import MAX_ELEMENTS as MAX_ELEMENTS
+from gateway.dialects.wire.elements import bound_elements as bound_elements
+from gateway.dialects.wire.elements import count_elements as count_elements
 from gateway.dialects.wire.elements import has_more_elements as has_more_elements
+from gateway.dialects.wire.elements import limit_elements as limit_elements
+from gateway.dialects.wire.elements import refuse_elements as refuse_elements
 from gateway.dialects.wire.fields import Field as Field
 from gateway.dialects.wire.fields import dump_request as dump_request
 from gateway.dialects.wire.fields import too_deep as too_deep

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import Json, Reply
-from gateway.dialects.wire.elements import has_more_elements
+from gateway.dialects.wire.elements import bound_elements, has_more_elements
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.usage import Expected, Metered, Reported, meter
@@ -50,6 +50,7 @@ class CollectedReply:
         "failure",
         "finished",
         "held_bytes",
+        "held_elements",
     )
 
     begun: Final = False
@@ -67,7 +68,7 @@ class CollectedReply:
         self._expected = expected
         self._max_elements = max_elements
         self._pieces: list[bytes] = []
-        self.held_bytes = 0
+        self.held_bytes = self.held_elements = 0
         self._reply: Reply | None = None
         self.finished = self.delivered = self.complete = False
         self.failure: GatewayError | None = None
@@ -75,6 +76,7 @@ class CollectedReply:
     def feed(self, data: bytes) -> bytes:
         self._pieces.append(data)
         self.held_bytes += len(data)
+        self.held_elements += bound_elements(data)
         if self.held_bytes > MAX_REPLY_BYTES:
             begin = next((piece for piece in self._pieces if piece.strip()), b"")
             is_reply = looks_like_json(begin)  # a page of HTML is free
@@ -114,7 +116,10 @@ class ReplayedReply:
     Some providers ignore `stream`.
     """
 
-    __slots__ = ("_body", "_expected", "_inner", "_replay", "failure", "mid_event")
+    __slots__ = (
+        *("_body", "_expected", "_inner", "_replay"),
+        *("failure", "held_elements", "mid_event"),
+    )
 
     def __init__(
         self, inner: Pipeline, replay: Callable[[bytes], bytes], expected: Expected
@@ -123,6 +128,7 @@ class ReplayedReply:
         self._replay = replay
         self._expected = expected
         self._body = bytearray()
+        self.held_elements = 0
         self.failure: GatewayError | None = None
         self.mid_event = False
 
@@ -152,6 +158,7 @@ class ReplayedReply:
 
     def feed(self, data: bytes) -> bytes:
         self._body += data
+        self.held_elements += bound_elements(data)
         if len(self._body) > MAX_REPLAYED_BYTES:
             self.failure = UndeliverableReply(_TOO_LARGE)
         return b""

@@ -1,15 +1,32 @@
-"""The number of values in a JSON text, bounded without parsing: a text of tiny ones takes gigabytes."""
+"""The number of values in a JSON text, bounded without parsing: a text of tiny ones takes gigabytes.
+
+A request, or a reply, has one budget for all that is parsed of it, and so for JSON in its strings, too.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final
+
+from gateway.errors import BadRequest, GatewayError, UndeliverableReply
+
+MAX_ELEMENTS: Final = 300_000
+"""JSON values of a request: six times a long conversation with many tools. orjson, which lets no other
+thread run, reads the slowest of so many in 14 ms and writes them in 6. A stream's event may have as
+many."""
 
 STEP_BYTES: Final = 1 << 18
 """Bytes that one call looks at: no other thread runs meanwhile, which is below 1 ms."""
 
+SHORT_BYTES: Final = 1 << 14
+"""Bytes whose strings are cut out at once."""
+
 _NO_MARKS: Final = bytes(sorted(set(range(256)) - set(b",[{")))
 _STRING_PART: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
+_OPENING: Final = re.compile(rb"\s*+[\[{]")
+_STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BACKSLASH: Final = ord("\\")
 
 
@@ -18,22 +35,81 @@ def count_marks(data: bytes | bytearray) -> int:
     return len(data.translate(None, _NO_MARKS))
 
 
+def bound_elements(data: bytes | bytearray) -> int:
+    """Return at least how many values a JSON text has, fast: a member has a mark and two strings."""
+    return 3 * count_marks(data) + 1
+
+
 def has_more_elements(data: bytes | bytearray, most: int) -> bool:
     """Return whether there are more than `most` strings, commas and opening brackets.
 
     What is in strings does not count. No value is without one of these, but a single number.
     """
-    if len(data) <= most:
-        return False  # each takes a byte at least
+    return len(data) > most and count_elements(data, most) > most  # each takes a byte at least
+
+
+def count_elements(data: bytes | bytearray, most: int) -> int:
+    """Count strings, and commas and opening brackets outside of them, until there are more than `most`."""
     elements = position = 0
     while position < len(data):
         quote = data.find(b'"', position, position + STEP_BYTES)
         end = position + STEP_BYTES if quote < 0 else quote
         elements += count_marks(data[position:end]) + (quote >= 0)
         if elements > most:
-            return True
+            break
         position = end if quote < 0 else _find_string_end(data, quote + 1)
-    return False
+    return elements
+
+
+class limit_elements:  # noqa: N801 - a context, as contextlib's are
+    """Gives everything that is parsed in a context one budget of values.
+
+    What exceeds it raises the error that `refuse` makes.
+    """
+
+    __slots__ = ("_token", "left", "refuse")
+
+    def __init__(self, most: int, refuse: Callable[[], GatewayError]) -> None:
+        self.left = most
+        self.refuse = refuse
+
+    def __enter__(self) -> None:
+        self._token = _budget.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _budget.reset(self._token)
+
+
+_budget: ContextVar[limit_elements | None] = ContextVar("elements", default=None)
+
+
+def spend_elements(data: bytes) -> None:
+    """Take the values of a text that is about to be parsed from the budget, or else hold it to the most.
+
+    Raises the budget's error, and UndeliverableReply where there is none, as in a stream.
+    """
+    budget = _budget.get()
+    if budget is None:
+        if has_more_elements(data, MAX_ELEMENTS):
+            raise UndeliverableReply("The upstream provider's reply has too many JSON values.")
+        return
+    if not _OPENING.match(data):
+        return  # a single value, or no JSON
+    if len(data) > SHORT_BYTES:
+        budget.left -= count_elements(data, budget.left)
+    else:  # the same in fewer steps, during which no other thread runs
+        rest, strings = _STRINGS.subn(b"", data)
+        budget.left -= strings + count_marks(rest)
+    if budget.left < 0:
+        raise budget.refuse()
+
+
+def refuse_elements() -> BadRequest:
+    """Make the refusal of a request whose strings have too many values."""
+    return BadRequest(
+        f"The request has more than {MAX_ELEMENTS:,} JSON values, counting those in strings, such as"
+        " the arguments of tool calls."
+    )
 
 
 def _find_string_end(data: bytes | bytearray, start: int) -> int:

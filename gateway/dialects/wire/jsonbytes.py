@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.dialects.wire.elements import spend_elements
 from gateway.usage import count_text
 
 _ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
@@ -31,8 +32,9 @@ _FORMS: Final = (b'"%b":%b', b'"%b": %b')
 def loads_lenient(data: bytes) -> Any:
     """Read what an upstream sent; broken UTF-8 and lone surrogates do not matter.
 
-    Raises ValueError for what is no JSON, or nested beyond `MAX_DEPTH`.
+    Raises ValueError for what is no JSON, or nested beyond `MAX_DEPTH`, and as `spend_elements`.
     """
+    spend_elements(data)
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(data):
         raise ValueError("nested too deeply")
     try:

@@ -280,7 +280,7 @@ class PassingStream(EventStream):
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 
     def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
-        out += (comment + b"\n\n" for comment in event.comments)
+        self._pass_comments(event.comments, out)
         out.append(self._edit_event(event, block))
 
     def end(self) -> bytes:

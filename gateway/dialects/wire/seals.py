@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.wire.elements import has_more_elements
+from gateway.dialects.wire.elements import has_more_elements, spend_elements
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 
 ANY_TAG: Final = "gw1."
@@ -85,6 +85,7 @@ def _maybe_unpack(packed: str) -> Any:
         text = urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
     except ValueError:
         return None
+    spend_elements(text)
     dense = has_more_elements(text, _LEAST_ELEMENTS + len(text) // _BYTES_PER_ELEMENT)
     try:  # what the request cannot be written with, such as half a character, is no state either
         return None if dense else orjson.loads(text)

@@ -8,6 +8,7 @@ raw block, so reading changes no bytes.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
 from gateway.dialects.records import Event, Json
@@ -16,6 +17,9 @@ from gateway.errors import UpstreamError
 
 MAX_EVENT_BYTES: Final = 1 << 20
 """Bytes of an event that is handed on whole; a longer one (base64 audio) passes in pieces."""
+
+MAX_LINES: Final = 5_000
+"""Lines of an event, which take 2 ms to read: JSON is in one, or some hundred where it is indented."""
 
 SHORT_BYTES: Final = 64
 """Bytes up to which pieces are joined at once: some terminal events need no blank line."""
@@ -29,6 +33,17 @@ _DONE: Final = b"[DONE]"
 # A CR at the very end may be the first half of a CRLF, so it ends no line yet. The groups are
 # atomic: CRLF must never be read as two line ends.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?!\Z))")
+_LINE_END: Final = rb"(?>\r\n|\n|\r(?!\Z))"
+_COMMENT: Final = re.compile(rb"(?:(?<=[\r\n])|\A):[^\r\n]*+")
+_IDLE: Final = re.compile(
+    rb"(?>:[^\r\n]*+%(end)b|data: ?+%(end)b%(end)b|%(end)b)++" % {b"end": _LINE_END}
+)
+"""Comments, blank lines and events without data, any number of them."""
+_IDLE_BEGINNINGS: Final = (b":", b"\n", b"\r", b"data:\n", b"data: \n", b"data:\r", b"data: \r")
+_PINGS: Final = re.compile(
+    rb"(?>event: ?+ping%(end)bdata:[^\r\n]*+%(end)b%(end)b)++" % {b"end": _LINE_END}
+)
+_PING_BEGINNINGS: Final = (b"event: ping", b"event:ping")
 
 
 def find_event_end(buffer: bytes, start: int) -> int:
@@ -40,8 +55,37 @@ def find_event_end(buffer: bytes, start: int) -> int:
     return match.end() if match else -1
 
 
+def find_idle_end(buffer: bytes, start: int) -> int:
+    """Find the index behind all comments, blank lines and events without data at `start`, or `start`.
+
+    A provider that sends nothing else must not cost a step for each.
+    """
+    if not buffer.startswith(_IDLE_BEGINNINGS, start):
+        return start
+    match = _IDLE.match(buffer, start)
+    return match.end() if match else start
+
+
+def find_pings_end(buffer: bytes, start: int) -> int:
+    """Find the index behind all events `ping` at `start`, or `start`."""
+    if not buffer.startswith(_PING_BEGINNINGS, start):
+        return start
+    match = _PINGS.match(buffer, start)
+    return match.end() if match else start
+
+
+def list_comments(idle: bytes, most: int) -> list[bytes]:
+    """Return the first comments, with their colons, of what `find_idle_end` found."""
+    return [match[0] for match in islice(_COMMENT.finditer(idle), most)]
+
+
 def parse_event(block: bytes) -> Event:
-    """Read the fields of one block. Unknown fields, `id` and `retry` are left out."""
+    """Read the fields of one block. Unknown fields, `id` and `retry` are left out.
+
+    Raises UpstreamError for a block of very many lines.
+    """
+    if len(block) > MAX_LINES and block.count(b"\n") + block.count(b"\r") > 2 * MAX_LINES:
+        raise UpstreamError("The upstream provider sent an event of too many lines.")
     name = ""
     data: list[bytes] = []
     comments: list[bytes] = []
@@ -180,7 +224,8 @@ class Framer:
     def take_last(self) -> bytes:
         """Return, at the clean end, a last block that lacks only its blank line, or b""."""
         rest = self._carry.take()
-        payload = None if self.mid_event else parse_event(rest).data
+        is_event = not self.mid_event and rest.count(b"\n") <= MAX_LINES
+        payload = parse_event(rest).data if is_event else None
         if payload is None or (payload.strip() != _DONE and maybe_loads(payload) is None):
             return b""
         return rest.rstrip(b"\r\n") + b"\n\n"

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.dialects.base import Reader, Writer
 from gateway.dialects.records import Event, Json, ReplyContext, Usage
 from gateway.dialects.wire.jsonbytes import maybe_loads
-from gateway.dialects.wire.sse import Framer, find_event_end, parse_event
+from gateway.dialects.wire.sse import (
+    Framer,
+    find_event_end,
+    find_idle_end,
+    find_pings_end,
+    list_comments,
+    parse_event,
+)
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
 """Bytes of an event to translate, which has to be whole; no upstream writes one this long."""
+MAX_IDLE_BYTES: Final = 1 << 20
+"""Bytes of comments, pings and events without data in a row, after which a stream is cut: an hour of
+ten comments a second."""
+MAX_IDLE_PASSED: Final = 64
+"""Comments and pings of such a row that are passed on; the gateway breaks silences itself."""
 PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
 """UTF-8 bytes that a picture, a recording or an event too large to read counts for."""
 
@@ -29,7 +42,11 @@ def read_object(event: Event) -> Json:
 class EventStream(ABC):
     """The part of a `Pipeline` that does not depend on what becomes of an event."""
 
-    __slots__ = ("_context", "_framer", "_reader", "complete", "failure")
+    __slots__ = (
+        "_context", "_framer", "_idle_bytes", "_idle_left", "_reader", "complete", "failure",
+    )  # fmt: skip
+
+    held_elements: Final = 0
 
     def __init__(self, context: ReplyContext, reader: Reader, framer: Framer) -> None:
         self.complete = False
@@ -37,6 +54,10 @@ class EventStream(ABC):
         self._context = context
         self._framer = framer
         self._reader = reader
+        self._idle_bytes = 0
+        """Bytes of comments, pings and events without data since the last other event."""
+        self._idle_left = MAX_IDLE_PASSED
+        """Comments and pings of them that are still passed on."""
 
     @property
     def held_bytes(self) -> int:
@@ -105,6 +126,13 @@ class EventStream(ABC):
             matched = self._match(buffer, position, out)
             if matched > position:
                 position = matched
+                self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
+                continue
+            idle_end = self._pass_idle(buffer, position, out)
+            if idle_end > position:
+                position = idle_end
+                if self.complete or self.failure is not None:
+                    break
                 continue
             end = find_event_end(buffer, position)
             if end < 0:
@@ -113,9 +141,30 @@ class EventStream(ABC):
                 break
             self._take_block(buffer[position:end], out)
             position = end
+            self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
             if self.complete or self.failure is not None:
                 break
         return position
+
+    def _pass_idle(self, buffer: bytes, position: int, out: list[bytes]) -> int:
+        """Pass the first of comments and pings, drop the others; return the index behind them all."""
+        end = find_idle_end(buffer, position)
+        if end > position:
+            if self._idle_left:
+                comments = list_comments(buffer[position:end], self._idle_left)
+                self._idle_left -= len(comments)
+                self._pass_comments(comments, out)
+        else:
+            at, end = position, find_pings_end(buffer, position)
+            while at < end and self._idle_left and self.failure is None:
+                self._idle_left -= 1
+                ping_end = find_event_end(buffer, at)
+                self._take_block(buffer[at:ping_end], out)
+                at = ping_end
+        self._idle_bytes += end - position
+        if self._idle_bytes > MAX_IDLE_BYTES and self.failure is None:
+            self.failure = UpstreamError("The upstream provider's stream has comments alone.")
+        return end
 
     def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:  # noqa: ARG002
         """Pass events that need no look inside; return the index behind them, or `position`."""
@@ -146,6 +195,9 @@ class EventStream(ABC):
 
     def _close(self) -> None:
         self.complete = True
+
+    def _pass_comments(self, comments: Sequence[bytes], out: list[bytes]) -> None:
+        out += (comment + b"\n\n" for comment in comments)
 
     @abstractmethod
     def _add(self, event: Json, out: list[bytes]) -> None:
@@ -201,10 +253,13 @@ class TranslatedStream(EventStream):
     def finish(self) -> bytes:
         return self._writer.finish()
 
-    def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:  # noqa: ARG002
-        if event.comments and self._reader.keeps_comments:
+    def _pass_comments(self, comments: Sequence[bytes], out: list[bytes]) -> None:
+        if comments and self._reader.keeps_comments:
             out.append(self._writer.take())
-            out += (comment + b"\n\n" for comment in event.comments)
+            super()._pass_comments(comments, out)
+
+    def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:  # noqa: ARG002
+        self._pass_comments(event.comments, out)
         events = self._reader.read(event)
         if self._owed is not None:
             if self._reader.finished and self._reader.usage is not None:

@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
-from gateway.api.large_bodies import LargeBodies
+from gateway.api.large_bodies import LargeBodies, Place
 from gateway.api.lifecycle import Case
 from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
@@ -132,7 +132,7 @@ def _admit(
     call.provider = "p"
     bill = Bill(call, request, model, expected)
     first = Prepared(b"{}", context)
-    work = Completion(call, request, model, candidates, first, CIMultiDict(), bill, large=False)
+    work = Completion(call, request, model, candidates, first, CIMultiDict(), bill, Place.NOW)
     return work, routes
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import pytest
 
 from gateway.dialects.records import Event, Json, Usage
-from gateway.dialects.wire.sse import parse_event
-from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, TranslatedStream, read_object
+from gateway.dialects.wire.sse import MAX_LINES, parse_event
+from gateway.dialects.wire.stream import (
+    MAX_IDLE_BYTES,
+    MAX_IDLE_PASSED,
+    MAX_TRANSLATED_EVENT_BYTES,
+    TranslatedStream,
+    read_object,
+)
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
@@ -19,6 +26,7 @@ HI = b'data: {"say": "Hi"}\n\n'
 BYE = b'data: {"end": 1}\n\n'
 USAGE = b'data: {"usage": {"output": 3}}\n\n'
 """Events of the test's own dialect; its terminal one is `end`."""
+PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 @dataclass
@@ -163,3 +171,43 @@ def test_an_event_too_large_to_translate_ends_the_stream() -> None:
     stream.feed(HI)
     assert stream.feed(b"data: " + b"x" * MAX_TRANSLATED_EVENT_BYTES) == b""
     assert isinstance(stream.failure, UndeliverableReply)
+
+
+IDLE: Final = [
+    b":\n\n",
+    b":\n",
+    b": a comment\r\n\r\n",
+    b"data:\n\n",
+    b"data: \r\n\r\n",
+    b"\n",
+    PING,
+]
+
+
+@pytest.mark.parametrize("idle", IDLE)
+def test_what_says_nothing_costs_no_step_each_and_a_row_of_it_is_cut(idle: bytes) -> None:
+    """A provider sent 6 MB of it, and everybody stood for seconds."""
+    stream = make_stream()
+    row = idle * (MAX_IDLE_BYTES // len(idle))
+    out = stream.feed(HI + row)
+    assert stream.failure is None
+    assert out.count(b"comment") + out.count(b":\n\n") <= 2 * MAX_IDLE_PASSED
+    assert stream.feed(HI + row) != b"", "the row begins anew behind an event"
+    assert stream.failure is None
+    stream.feed(idle * 64)
+    assert isinstance(stream.failure, UpstreamError)
+    assert stream.measure().tokens.output > 0, "what came before is charged"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("idle", IDLE)
+def test_a_row_of_nothing_is_the_same_in_pieces(idle: bytes, size: int) -> None:
+    body = HI + idle * 100 + HI + b": kept\n\n" + BYE
+    assert play(body, size=size)[0] == play(body)[0]
+
+
+def test_an_event_of_very_many_lines_is_no_event() -> None:
+    """Each of them takes a step."""
+    lines = b"data:1\n:\n" * MAX_LINES
+    assert isinstance(play(HI + lines + b"\n")[1].failure, UpstreamError)
+    assert play(b"data: {\n" + b"data:\n" * (MAX_LINES // 2) + b'data: "say": "Hi"}\n\n' + USAGE)[0]

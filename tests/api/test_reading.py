@@ -1,0 +1,222 @@
+"""The caller's connection: how much is parsed at a time, and how much behind a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+
+from gateway.api.reading import (
+    CHEAP_LINES,
+    PIECE_BYTES,
+    READ_BYTES,
+    TINY_BYTES,
+    TINY_CHUNKS,
+    PacedConnection,
+    Wire,
+    has_tiny_chunks,
+    own_reading,
+    want_body,
+)
+from tests.support.client import request
+from tests.support.loops import LOOPS, run_on
+
+TINY: Final = b"1\r\na\r\n"
+CLOSE: Final = ("Connection", "close")
+CHUNKED: Final = request("POST", "/", [("Transfer-Encoding", "chunked"), CLOSE])
+SECONDS: Final = 30.0
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+class Watched(PacedConnection):
+    """Notes the size of each piece that is parsed, and the chunks so far."""
+
+    __slots__ = ("parsed",)
+
+    def __init__(self, server: web.Server, parsed: list[int], **options: Any) -> None:
+        super().__init__(server, **options)
+        self.parsed = parsed
+
+    def parse(self, data: bytes) -> None:
+        self.parsed += [len(data)] * bool(data)
+        super().parse(data)
+
+
+@dataclass(slots=True)
+class Scene:
+    """A server of our connections."""
+
+    port: int
+    parsed: list[int] = field(default_factory=list)
+
+    async def send(self, *pieces: bytes) -> bytes:
+        """Send pieces by a new connection; return all that came until it was closed."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        came = b""
+        try:
+            for piece in pieces:
+                writer.write(piece)
+            async with asyncio.timeout(SECONDS):
+                while data := await reader.read(2**16):
+                    came += data
+        except ConnectionError:
+            pass
+        finally:
+            writer.transport.abort()
+        return came
+
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def serve(handler: Handler) -> AsyncIterator[Scene]:
+    scene = Scene(0)
+    server = web.Server(handler, lingering_time=0.2, access_log=None)
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(
+        lambda: Wire(Watched(server, scene.parsed, loop=loop, **server._kwargs)), "127.0.0.1", 0
+    )
+    scene.port = listener.sockets[0].getsockname()[1]
+    try:
+        yield scene
+    finally:
+        listener.close()
+        await server.shutdown(1)
+
+
+async def refuse(_: web.BaseRequest) -> web.Response:
+    return web.Response(status=401, text="no")
+
+
+async def read(http: web.BaseRequest) -> web.Response:
+    """Read a body like the API does."""
+    want_body(http)
+    size = 0
+    while data := await http.content.readany():
+        size += len(data)
+        if has_tiny_chunks(http):
+            return web.Response(status=400)
+    return web.Response(text=str(size))
+
+
+def test_of_tiny_chunks_behind_a_refusal_none_is_parsed(loop: str) -> None:
+    async def play() -> None:
+        async with serve(refuse) as scene:
+            came = await scene.send(CHUNKED + TINY * 100_000)
+            assert came.startswith(b"HTTP/1.1 401")
+            assert scene.parsed == [len(CHUNKED)]
+
+    run_on(loop, play())
+
+
+def test_a_refused_body_is_read_no_further_than_one_small_read(loop: str) -> None:
+    async def play() -> None:
+        async with serve(refuse) as scene:
+            head = request("POST", "/", [("Content-Length", str(8 << 20))])
+            came = await scene.send(head, b" " * (8 << 20))
+            assert came.startswith(b"HTTP/1.1 401")
+            assert sum(scene.parsed) <= len(head) + 2 * READ_BYTES
+
+    run_on(loop, play())
+
+
+def test_a_connection_whose_small_body_nobody_wants_serves_on(loop: str) -> None:
+    async def play() -> None:
+        async with serve(refuse) as scene:
+            first = request("POST", "/", [("Content-Length", "1000")])
+            last = request("GET", "/", [CLOSE])
+            came = await scene.send(first, b" " * 1000 + last)
+            assert came.count(b"HTTP/1.1 401") == 2
+
+    run_on(loop, play())
+
+
+def test_tiny_chunks_are_parsed_in_small_pieces_and_refused_early(loop: str) -> None:
+    async def play() -> None:
+        async with serve(read) as scene:
+            came = await scene.send(CHUNKED + TINY * 100_000)
+            assert came.startswith(b"HTTP/1.1 400")
+            assert max(scene.parsed) <= PIECE_BYTES
+            assert sum(scene.parsed) <= len(CHUNKED) + TINY_CHUNKS * len(TINY) + 4 * PIECE_BYTES
+
+    run_on(loop, play())
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [(1, TINY_CHUNKS), (TINY_BYTES, 3000), (1024, 300), (65_536, 20)]
+)
+def test_ordinary_chunks_are_read(loop: str, size: int, count: int) -> None:
+    """A few small ones, or any number of those that clients send; of JSON with a line for each value."""
+
+    async def play() -> None:
+        async with serve(read) as scene:
+            text = (b"1,\n" * size)[:size]
+            chunk = b"%x\r\n%b\r\n" % (size, text)
+            came = await scene.send(CHUNKED + chunk * count, b"0\r\n\r\n")
+            assert came.endswith(b"\r\n\r\n%d" % (size * count))
+
+    run_on(loop, play())
+
+
+def test_a_body_with_a_length_is_read_whole_whatever_its_lines(loop: str) -> None:
+    async def play() -> None:
+        async with serve(read) as scene:
+            body = b"1,\n" * (1 << 20)
+            head = request("POST", "/", [("Content-Length", str(len(body))), CLOSE])
+            assert (await scene.send(head + body)).endswith(b"\r\n\r\n%d" % len(body))
+            assert max(scene.parsed) <= READ_BYTES
+            assert sum(scene.parsed) == len(head) + len(body)
+
+    run_on(loop, play())
+
+
+def test_requests_behind_each_other_are_all_answered(loop: str) -> None:
+    async def play() -> None:
+        async with serve(refuse) as scene:
+            one, last = request("GET", "/"), request("GET", "/", [CLOSE])
+            came = await scene.send(one * 200 + last)
+            assert came.count(b"HTTP/1.1 401") == 201
+            assert max(scene.parsed) * len(one) <= PIECE_BYTES * len(one)
+            assert one.count(b"\n") < CHEAP_LINES
+
+    run_on(loop, play())
+
+
+def test_strangers_that_send_at_once_share_the_turns(loop: str) -> None:
+    """The requests of one account are read meanwhile as if they were alone."""
+
+    async def play() -> None:
+        order: list[str] = []
+
+        async def note(http: web.BaseRequest) -> web.Response:
+            name = http.path
+            order.append(name)
+            if name == "/known":
+                own_reading(http, 1)
+            return web.Response(text="well")
+
+        async with serve(note) as scene:
+            reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
+            known = request("GET", "/known")
+            writer.write(known)
+            await reader.readuntil(b"well")
+            strangers = [await asyncio.open_connection("127.0.0.1", scene.port) for _ in range(200)]
+            for _, other in strangers:
+                other.write(request("GET", "/stranger"))
+            writer.write(known)
+            async with asyncio.timeout(SECONDS):
+                await reader.readuntil(b"well")
+                for other_reader, _ in strangers:
+                    await other_reader.readuntil(b"well")
+            assert order.index("/known", 1) < 100
+            for _, other in (*strangers, (reader, writer)):
+                other.transport.abort()
+
+    run_on(loop, play())

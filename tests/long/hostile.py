@@ -1,0 +1,421 @@
+"""Callers and providers at their worst, and what another account notices: its latency, the loop's turns.
+
+The witness, in a process of its own, asks `GET /v1/key` all the time, by a connection that it keeps
+and by new ones. The gateway runs under a probe that notes how late the loop ran what was due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.api.scene import end_process
+from tests.support import running as runs
+from tests.support.chat import say
+from tests.support.client import request
+from tests.support.config import Kind, make_places
+from tests.support.embeddings import EMBEDDINGS
+from tests.support.process import CHAT, RESPONSES
+from tests.support.replies import (
+    chunk,
+    chunked,
+    completion,
+    json_reply,
+    sse,
+    sse_start,
+    text_chunks,
+)
+from tests.support.seed import NANO, Seed
+from tests.support.stage import Stage
+from tests.support.upstream import End, Exchange, Script, listen, port_of, serve_scripts
+
+PROBE: Final = "GATEWAY_TURNS_FILE"
+"""The variable that names the file to which the probed gateway writes its late turns."""
+PROBE_SECONDS: Final = 0.002
+NOTED_SECONDS: Final = 0.005
+"""Turns that are no longer are not written: the machine does other things, too."""
+PAUSE_SECONDS: Final = 0.005
+"""Between two requests of the witness."""
+CALM_SECONDS: Final = 3.0
+LONGEST_SECONDS: Final = 60.0
+MIB: Final = 2**20
+P99_MS: Final = 50.0
+TURN_MS: Final = 50.0
+PATIENT: Final = "connect_timeout = 5\nfirst_byte_timeout = 60\nidle_timeout = 60"
+KINDS: Final = {
+    "chat": Kind(("alpha",), 2, PATIENT),
+    "messages": Kind(("alpha",), 2, PATIENT, dialects=("messages",)),
+    "embed": Kind(("alpha",), 1, PATIENT, embeds=True),
+}
+SERVER: Final = "max_body_mb = 32\nmax_bodies_mb = 256\nstall_seconds = 10"
+SEEDS: Final = (Seed("rich", 10**6 * NANO), Seed("witness"))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one attack did to another account."""
+
+    attack: str
+    seconds: float
+    kept_ms: list[float]
+    """The witness's latencies by the connection that it keeps, sorted; failures are infinite."""
+    new_ms: list[float]
+    """The same by new connections."""
+    turn_ms: float
+    """The longest turn of the loop."""
+    turn_cpu_ms: float
+    """The most time of the processor in one turn: what other programs take does not count."""
+
+    @property
+    def ok(self) -> bool:
+        return max(p99(self.kept_ms), p99(self.new_ms)) < P99_MS and self.turn_ms < TURN_MS
+
+    def __str__(self) -> str:
+        kept, new = (
+            f"p99 {p99(some):7.1f} ms, worst {some[-1]:7.1f} ({len(some)})"
+            for some in (self.kept_ms, self.new_ms)
+        )
+        return (
+            f"{self.attack:26} {self.seconds:5.1f} s   kept {kept}   new {new}"
+            f"   longest turn {self.turn_ms:6.1f} ms, CPU {self.turn_cpu_ms:5.1f} ms   {'held' if self.ok else 'BROKEN'}"
+        )
+
+
+def p99(sorted_ms: list[float]) -> float:
+    return sorted_ms[len(sorted_ms) * 99 // 100]
+
+
+class Witness:
+    """Another account: threads of a process of its own, which ask until stdin is closed."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self._address = ("127.0.0.1", port)
+        head = [("Authorization", f"Bearer {key}")]
+        self._asked = request("GET", "/v1/key", head)
+        self._asked_once = request("GET", "/v1/key", [*head, ("Connection", "close")])
+        self._over = threading.Event()
+
+    def run(self) -> dict[str, list[float]]:
+        taken: dict[str, list[float]] = {"kept": [], "new": []}
+        loops = [
+            threading.Thread(target=self._ask, args=(kept, taken["kept" if kept else "new"]))
+            for kept in (True, False)
+        ]
+        for one in loops:
+            one.start()
+        print("ready", flush=True)
+        sys.stdin.read()
+        self._over.set()
+        for one in loops:
+            one.join()
+        return taken
+
+    def _ask(self, kept: bool, taken: list[float]) -> None:
+        connection: socket.socket | None = None
+        while not self._over.is_set() or not taken:
+            began = time.perf_counter()
+            try:
+                if connection is None:
+                    connection = socket.create_connection(self._address, LONGEST_SECONDS)
+                connection.sendall(self._asked if kept else self._asked_once)
+                is_well = connection.recv(2**16).startswith(b"HTTP/1.1 200")
+            except OSError:
+                is_well = False
+            taken.append((time.perf_counter() - began) * 1000 if is_well else float("inf"))
+            if connection is not None and not (kept and is_well):
+                connection.close()
+                connection = None
+            self._over.wait(PAUSE_SECONDS)
+
+
+def run_probed_gateway(words: list[str]) -> int:
+    """Run the gateway's command line, with a probe on its event loop."""
+    from gateway.cli import main
+    from gateway.server import serve
+    from gateway.server.loop import find_loop_factory
+
+    make_loop = find_loop_factory()
+    file = Path(os.environ[PROBE]).open("a", encoding="ascii", buffering=1)  # noqa: SIM115
+
+    def make_probed() -> asyncio.AbstractEventLoop:
+        loop = make_loop()
+
+        def probe(due: float, cpu_before: float) -> None:
+            now, cpu = time.monotonic(), time.thread_time()
+            if now - due > NOTED_SECONDS:
+                file.write(f"{now} {now - due} {min(now - due, cpu - cpu_before)}\n")
+            loop.call_later(PROBE_SECONDS, probe, now + PROBE_SECONDS, cpu)
+
+        loop.call_soon(probe, time.monotonic(), time.thread_time())
+        return loop
+
+    setattr(serve, "find_loop_factory", lambda: make_probed)  # noqa: B010 - it is not exported
+    return main(words)
+
+
+Attack = Callable[[Stage], Awaitable[None]]
+
+
+async def measure(stage: Stage, name: str, attack: Attack) -> Figures:
+    """Run one attack with the witness beside it."""
+    witness = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.long.hostile", "witness"),
+        *(str(stage.gateway.port), stage.callers["witness"].key),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert witness.stdout is not None
+    await witness.stdout.readline()
+    await asyncio.sleep(0.3)
+    began = time.monotonic()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_SECONDS):
+            await attack(stage)
+    seconds = time.monotonic() - began
+    out, _ = await witness.communicate(b"")
+    told = json.loads(out.splitlines()[-1])
+    lines = (stage.gateway.folder / "turns").read_text("ascii").splitlines()
+    turns = [tuple(map(float, line.split())) for line in lines]
+    wall_ms, cpu_ms = (
+        1000 * max((turn[column] for turn in turns if turn[0] >= began), default=0.0)
+        for column in (1, 2)
+    )
+    return Figures(name, seconds, sorted(told["kept"]), sorted(told["new"]), wall_ms, cpu_ms)
+
+
+async def calm(_: Stage) -> None:
+    await asyncio.sleep(CALM_SECONDS)
+
+
+def send_chunks(connections: int) -> Attack:
+    """Strangers send 200,000 chunks of one byte each."""
+    head = request(
+        "POST", CHAT, [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
+    )
+    data = head + b"1\r\na\r\n" * 200_000
+
+    async def attack(stage: Stage) -> None:
+        loop, address = asyncio.get_running_loop(), ("127.0.0.1", stage.gateway.port)
+
+        async def send(one: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                await loop.sock_sendall(one, data)
+            with contextlib.suppress(OSError):
+                while await loop.sock_recv(one, 2**16):
+                    pass
+
+        with open_sockets() as sockets:
+            for _ in range(connections):
+                one = socket.socket()
+                one.setblocking(False)
+                sockets.append(one)
+                await loop.sock_connect(one, address)
+            await asyncio.gather(*map(send, sockets))
+
+    return attack
+
+
+@contextlib.contextmanager
+def open_sockets() -> Iterator[list[socket.socket]]:
+    sockets: list[socket.socket] = []
+    try:
+        yield sockets
+    finally:
+        for one in sockets:
+            one.close()
+
+
+async def many(count: int, ask: Callable[[], Awaitable[Any]], seconds: float) -> None:
+    """Let so many callers ask again and again."""
+    until = time.monotonic() + seconds
+
+    async def go_on() -> None:
+        while time.monotonic() < until:
+            await ask()
+
+    await asyncio.gather(*(go_on() for _ in range(count)))
+
+
+async def send_responses(stage: Stage) -> None:
+    """A holder sends 50 bodies at once of as many values as are translated on the loop at most."""
+    items = [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}] * 3900
+    body = json.dumps({"model": "chat/0", "input": items}, separators=(",", ":")).encode()
+    await many(50, lambda: stage.gateway.post(RESPONSES, stage.key, body), 5.0)
+
+
+async def send_strings(stage: Stage) -> None:
+    """A holder sends 28 MiB of empty objects in the arguments of a call."""
+    arguments = "[" + "{}," * (28 * MIB // 3)
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    body = say("messages/0")
+    body["messages"] += [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "x"},
+    ]
+    data = json.dumps(body).encode()
+    await many(2, lambda: stage.gateway.chat(stage.key, data), 5.0)
+
+
+async def receive_nothing(stage: Stage, what: str) -> None:
+    """A provider sends 6 MB that say nothing, in ten streams."""
+    body = say("chat/0", what, stream=True)
+    await many(10, lambda: stage.gateway.chat(stage.key, body), 5.0)
+
+
+def receive(what: str) -> Attack:
+    return lambda stage: receive_nothing(stage, what)
+
+
+async def leave_embeddings(stage: Stage) -> None:
+    """A holder asks for 9 × 33 MiB of vectors and reads nothing."""
+    body = {"model": "embed/0", "input": ["a"] * 2048}
+    await leave_unread(stage, EMBEDDINGS, body, 9)
+
+
+async def leave_unread(stage: Stage, path: str, body: object, count: int) -> None:
+    data = json.dumps(body).encode()
+    head = [("Content-Type", "application/json"), ("Authorization", f"Bearer {stage.key}")]
+    loop = asyncio.get_running_loop()
+    with open_sockets() as sockets:
+        for _ in range(count):
+            one = socket.socket()
+            one.setblocking(False)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sockets.append(one)
+            await loop.sock_connect(one, ("127.0.0.1", stage.gateway.port))
+            await loop.sock_sendall(one, request("POST", path, head, data))
+        await asyncio.sleep(5)
+
+
+async def send_large(stage: Stage) -> None:
+    """A holder sends bodies of 8 MB, one after another."""
+    text = "word " * (8 * MIB // 5)
+    body = json.dumps(say("chat/0", text)).encode()
+    await many(1, lambda: stage.gateway.chat(stage.key, body), 5.0)
+
+
+async def receive_large(stage: Stage) -> None:
+    """A provider's JSON replies have as many values as one may have, for callers of two dialects."""
+    await many(4, lambda: stage.gateway.chat(stage.key, say("chat/0", "large")), 5.0)
+
+
+ATTACKS: Final[dict[str, Attack]] = {
+    "nothing": calm,
+    "chunks x1": send_chunks(1),
+    "chunks x100": send_chunks(100),
+    "chunks x890": send_chunks(890),
+    "Responses bodies x50": send_responses,
+    "JSON in a string": send_strings,
+    "comments": receive("comments"),
+    "comment lines": receive("lines"),
+    "empty events": receive("empty"),
+    "small deltas": receive("deltas"),
+    "unread embeddings": leave_embeddings,
+    "8 MB bodies": send_large,
+    "large replies": receive_large,
+}
+FLOODS: Final = {
+    "comments": b":\n\n",
+    "lines": b":\n",
+    "empty": b"data:\n\n",
+    "deltas": sse(chunk({"content": "a"})),
+}
+
+
+def answer(exchange: Exchange) -> Script:
+    if exchange.target.endswith(EMBEDDINGS):
+        return [VECTORS]
+    body = exchange.json
+    if not body.get("stream"):
+        return [LARGE_REPLY] if _asked(body) == "large" else json_reply(completion())
+    start = sse_start(text_chunks(["Hello"], finish=None))
+    flood = FLOODS[_asked(body)]
+    piece = chunked(flood * (60_000 // len(flood)))
+    return [*start, *[piece] * 100, End.FIN]
+
+
+def _asked(body: dict[str, Any]) -> Any:
+    return body["messages"][-1]["content"]
+
+
+def _make_json(body: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+def _make_vectors() -> bytes:
+    vector = {"object": "embedding", "index": 0, "embedding": "A" * 16_900}
+    usage = {"prompt_tokens": 2048, "total_tokens": 2048}
+    body = {"object": "list", "model": "up", "data": [vector] * 2048, "usage": usage}
+    return _make_json(json.dumps(body).encode())
+
+
+def _make_large_reply() -> bytes:
+    body = completion()
+    token = {"token": "a", "logprob": -1, "bytes": [97]}
+    body["choices"][0]["logprobs"] = {"content": [{**token, "top_logprobs": [token] * 20}] * 3000}
+    return _make_json(json.dumps(body, separators=(",", ":")).encode())
+
+
+VECTORS: Final = _make_vectors()
+LARGE_REPLY: Final = _make_large_reply()
+
+
+@contextlib.asynccontextmanager
+async def set_stage() -> AsyncIterator[Stage]:
+    with tempfile.TemporaryDirectory() as folder, listen() as listener:
+        places = make_places({"alpha": port_of(listener), "beta": port_of(listener)})
+        os.environ[PROBE] = str(Path(folder, "turns"))
+        Path(folder, "turns").touch()  # noqa: ASYNC240 - nothing else runs yet
+        running = runs.start(
+            Path(folder),
+            places,
+            seeds=SEEDS,
+            kinds=KINDS,
+            server=SERVER,
+            limits=LIMITS,
+            module="tests.long.hostile",
+        )
+        try:
+            async with serve_scripts(listener) as alpha:
+                alpha.always(answer)
+                yield Stage(running, alpha, alpha)
+        finally:
+            _, found, rest = running.gateway.log.partition("Traceback")
+            print(rest[:1500] if found else "", end="")
+            end_process(running.gateway)
+
+
+LIMITS: Final = "account_in_flight = 0"
+
+
+async def play(names: list[str] | None = None) -> list[Figures]:
+    """Play each attack against a gateway of its own."""
+    figures = []
+    for name, attack in ATTACKS.items():
+        if names and name not in names:
+            continue
+        async with set_stage() as stage:
+            figures.append(await measure(stage, name, attack))
+        print(figures[-1], flush=True)
+    return figures
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "witness":
+        print(json.dumps(Witness(int(sys.argv[2]), sys.argv[3]).run()))
+    elif sys.argv[1] == "play":
+        asyncio.run(play(sys.argv[2:]))
+    else:
+        raise SystemExit(run_probed_gateway(sys.argv[1:]))
