@@ -198,7 +198,7 @@ def run(code: str, *names: str) -> str:
     # Coverage, if it is measured, imports modules of its own.
     environment = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env=environment
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

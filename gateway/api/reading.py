@@ -76,9 +76,7 @@ class PacedConnection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._pending = b""
-        if self._body is not None and self._body.exception() is None:
-            # A handler that begins only now would wait for the rest, which aiohttp does not allow.
-            self._body.set_exception(ConnectionResetError("Connection lost"))
+        self._body = None
         super().connection_lost(exc)
 
     async def finish_response(

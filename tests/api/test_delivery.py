@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from gateway.api.large_bodies import LOOP_BYTES, LargeBodies, Place
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.memory import hold_reply, release
 from gateway.api.sink import Sink
+from gateway.api.state import Call
 from gateway.dialects import EXCHANGES
 from gateway.errors import LedgerUnavailable, UpstreamError
 from gateway.tasks import spawn
@@ -58,6 +60,7 @@ class Scene(Sink):
         bill = SimpleNamespace(raise_to=lambda _: self.done.append("raise"))
         call = make_call(make_gateway(1), 1)
         call.gateway.large_bodies = self.large_bodies
+        call.run_at = partial(Call.run_at, call)
         call.note_first_byte = lambda: self.done.append("first byte")
         self.call = call
         work = SimpleNamespace(request=context.request, bill=bill, call=call)
