@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from types import TracebackType
 from typing import Final, TypeVar
@@ -100,7 +100,7 @@ class Turns:
         self._loop = loop
         self._waiting: dict[Hashable, deque[Callable[[], object]]] = {}
         """By owner; whose turn it is next comes first."""
-        self._begun: Counter[Hashable] = Counter()
+        self._begun: dict[Hashable, int] = {}
         """The pieces of work in this turn, by owner."""
         self._until = 0.0
         self._counts = False
@@ -108,11 +108,12 @@ class Turns:
 
     def may_begin(self, owner: Hashable) -> bool:
         """Count a piece of work of an owner; False if it has to wait for another turn."""
-        if owner in self._waiting or self._begun[owner] >= SHARE:
+        begun = self._begun.get(owner, 0)
+        if begun >= SHARE or owner in self._waiting:
             return False
         if not self._counts:
             self._count()
-        self._begun[owner] += 1
+        self._begun[owner] = begun + 1
         return True
 
     def has_time(self) -> bool:
@@ -162,7 +163,7 @@ class Turns:
             work = queue.popleft()
             if queue:
                 self._waiting[owner] = queue  # at the end
-            self._begun[owner] += 1
+            self._begun[owner] = self._begun.get(owner, 0) + 1
             work()
             if not self._waiting or not self.has_time():
                 return

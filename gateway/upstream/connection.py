@@ -21,8 +21,9 @@ log = logging.getLogger("gateway.connection")
 
 NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
-EARLY_BYTES: Final = 256 << 10
-"""Bytes of a body that are buffered before `deliver` is called; above it the provider waits."""
+EARLY_BYTES: Final = 16 << 10
+"""Bytes of a body that are buffered before `deliver` is called, which hands them over at once; above it
+the provider waits."""
 STALE_SECONDS: Final = 2.0
 """The time in which a provider tells that it closed an idle connection. Later, work may be done."""
 SMALL_BYTES: Final = 2 << 10
