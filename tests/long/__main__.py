@@ -13,6 +13,7 @@ python -m tests.long soak --minutes 5 --seed 1      everything at once
 python -m tests.long backup --minutes 2             copies under 200 requests a second
 python -m tests.long kill --kills 200 --seed 1      killed under load, ~3 min
 python -m tests.long nodes --kills 100 --seed 1     one of three on PostgreSQL is killed, ~6 min
+python -m tests.long nodes --kills 30 --locks       the same, while a stranger locks rows, ~4 min
 python -m tests.long outages --restarts 20          PostgreSQL is restarted under three, ~2 min
 python -m tests.long bursts --seed 1                1,000 calls on money for ten, 20 times, ~3 min
 python -m tests.long hot                            one account: charges a second, 1 and 3 nodes
@@ -229,7 +230,9 @@ async def run_backup(options: argparse.Namespace) -> None:
 async def run_nodes(options: argparse.Namespace) -> None:
     with run_cluster(need_server()) as cluster, tempfile.TemporaryDirectory() as folder:
         async with run_fleet(Path(folder), cluster.make_database(), (nodes.RICH,)) as fleet:
-            figures = await nodes.play_kills(fleet, kills=options.kills, seed=options.seed)
+            figures = await nodes.play_kills(
+                fleet, kills=options.kills, seed=options.seed, locks=options.locks
+            )
     print(figures)
     assert figures.ok, figures.problems
 
@@ -300,6 +303,7 @@ def main() -> int:
     parser.add_argument("--reloads", type=int, default=50, help="of the reloads run")
     parser.add_argument("--postgres", action="store_true", help="of the million run")
     parser.add_argument("--kills", type=int, default=200, help="of the kill and nodes runs")
+    parser.add_argument("--locks", action="store_true", help="of the nodes run: a stranger's")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")
     options = parser.parse_args()

@@ -188,7 +188,7 @@ async def test_a_stopped_backend_is_left_for_another_one(shared: Shared) -> None
         key = shared.find_key(ledger)
         await charge(ledger, key)
         ((pid,),) = shared.query(
-            "SELECT pid FROM pg_stat_activity WHERE query LIKE '%run_round%'"
+            "SELECT pid FROM pg_stat_activity WHERE query NOT LIKE 'LISTEN%%'"
             " AND pid <> pg_backend_pid() AND datname = current_database()"
         )
         os.kill(pid, signal.SIGSTOP)
