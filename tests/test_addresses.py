@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import pytest
-
 from gateway.addresses import join_address, make_local_url, make_origin, make_tunnel_command
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "port", "address", "origin"),
     [
         ("127.0.0.1", 8080, "127.0.0.1:8080", "http://127.0.0.1:8080"),
@@ -24,7 +23,7 @@ def test_an_origin_leaves_out_the_port_that_browsers_leave_out(
     assert (join_address(host, port), make_origin(host, port)) == (address, origin)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "url"),
     [
         ("0.0.0.0", "http://127.0.0.1:1"),
@@ -39,7 +38,7 @@ def test_an_address_that_stands_for_all_is_reached_at_the_loopback(host: str, ur
 REACHED: Final = {"SSH_CONNECTION": "198.51.100.1 50000 203.0.113.5 22", "USER": "root"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "environ", "command"),
     [
         ("127.0.0.1", REACHED, "ssh -L 8080:127.0.0.1:8080 root@203.0.113.5"),

@@ -7,8 +7,6 @@ import random
 import re
 import zlib
 
-import pytest
-
 from gateway.apikeys import (
     ALPHABET,
     PREFIX,
@@ -18,6 +16,7 @@ from gateway.apikeys import (
     is_well_formed,
     make_key,
 )
+from tests.support.rows import each_row
 
 ONE_MORE = " _-é\x00\n"
 """Characters outside the alphabet that a paste may bring."""
@@ -49,7 +48,7 @@ def test_checksum_is_the_crc32_of_what_precedes() -> None:
         assert not is_well_formed(other + _checksum(other))
 
 
-@pytest.mark.parametrize("number", range(3))
+@each_row("number", range(3))
 def test_any_changed_character_is_refused(number: int) -> None:
     key = make_key()
     print("key of this run:", number, key)
@@ -77,14 +76,12 @@ def test_made_up_keys_are_refused() -> None:
     assert not any(is_well_formed(key) for key in made_up)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "sk-ru-", "x", "sk-ru-" + "0" * 38, "\ud800", "sk-ru-" * 8000]
-)
+@each_row("text", ["", "sk-ru-", "x", "sk-ru-" + "0" * 38, "\ud800", "sk-ru-" * 8000])
 def test_what_is_no_key_is_refused(text: str) -> None:
     assert not is_well_formed(text)
 
 
-@pytest.mark.parametrize("wrap", [" {}", "{} ", "{}\n", "Bearer {}", '"{}"', "{}\x00"])
+@each_row("wrap", [" {}", "{} ", "{}\n", "Bearer {}", '"{}"', "{}\x00"])
 def test_a_key_with_anything_around_it_is_refused(wrap: str) -> None:
     assert not is_well_formed(wrap.format(make_key()))
 
@@ -101,8 +98,6 @@ def test_any_text_has_a_digest_of_its_own() -> None:
     assert len({digest(text) for text in texts}) == len(texts)
 
 
-@pytest.mark.parametrize(
-    ("secret", "shown"), [("", None), ("x" * 11 + "last", None), ("x" * 12 + "last", "last")]
-)
+@each_row(("secret", "shown"), [("", None), ("x" * 11 + "last", None), ("x" * 12 + "last", "last")])
 def test_of_a_short_secret_nothing_is_shown(secret: str, shown: str | None) -> None:
     assert find_last4(secret) == shown

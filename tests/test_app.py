@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, cast
 
-import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.app import make_app, make_gateway, make_routes
 from gateway.upstream import DemoForwarder, HttpForwarder, Ticker
+from tests.support.rows import each_row
 from tests.support.settings import load
 
 CONFIG: Final = """
@@ -45,7 +45,7 @@ def test_models_that_are_on_are_routed_by_the_providers_they_use(tmp_path: Path)
     routes.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path"),
     [
         ("POST", "/v1/chat/completions"),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests import ROOT
+from tests.support.rows import each_row
 
 FOLDERS: Final = (".ci", "gateway", "tests")
 TEXTS: Final = frozenset({".css", ".html", ".js", ".md", ".py", ".sql", ".toml"})
@@ -22,6 +19,9 @@ DOCUMENT: Final = re.compile(r"(?<![\w/.:-])[\w./-]+\.md\b")
 MODULE: Final = re.compile(r"(?<![\w/.:*-])[\w./-]+\.py\b")
 PLACE: Final = re.compile(r"(?<![\w/.:-])(?:\.ci|gateway|tests)/[\w./-]*[\w/]")
 COMMAND: Final = re.compile(r"python -m ((?:gateway|tests)[\w.]*\w)")
+
+
+COMMENT: Final = re.compile(r"(?m)(?:^ *|(?<=\S)  )# .*$")
 
 
 def list_files() -> list[Path]:
@@ -51,15 +51,23 @@ def read_prose(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return text
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    said = [token.string for token in tokens if token.type == tokenize.COMMENT]
-    for node in ast.walk(ast.parse(text)):
+    return "\n".join([*COMMENT.findall(text), *list_docstrings(ast.parse(text).body)])
+
+
+def list_docstrings(body: list[ast.stmt]) -> Iterator[str]:
+    """Give the strings that stand by themselves in a module, its classes and its functions."""
+    for node in body:
         match node:
-            case ast.Expr(value=ast.Constant(value=str(docstring))):
-                said.append(docstring)
+            case ast.Expr(value=ast.Constant(value=str(said))):
+                yield said
+            case (
+                ast.ClassDef(body=inner)
+                | ast.FunctionDef(body=inner)
+                | ast.AsyncFunctionDef(body=inner)
+            ):
+                yield from list_docstrings(inner)
             case _:
                 pass
-    return "\n".join(said)
 
 
 def exists(cited: str, path: Path) -> bool:
@@ -79,7 +87,7 @@ def find_missing(path: Path) -> Iterator[str]:
     yield from (one for one in modules if not any(name.endswith(f"/{one}") for name in NAMES))
 
 
-@pytest.mark.parametrize("files", group_files().values(), ids=group_files())
+@each_row("files", group_files().values())
 def test_every_cited_file_is_there(files: list[Path]) -> None:
     missing = {
         path.relative_to(ROOT).as_posix(): found

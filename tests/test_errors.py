@@ -16,6 +16,7 @@ from openai.types.chat import ChatCompletionChunk
 
 from gateway import errors as e
 from gateway.dialects import CALLERS
+from tests.support.rows import each_row
 
 REQUEST_ID = "req-1"
 CHAT, MESSAGES = CALLERS["chat"], CALLERS["messages"]
@@ -79,12 +80,7 @@ FAMILIES = {e.CallerError, e.AccountError, e.GatewayFault}
 """Base classes that say who is to blame and are never raised."""
 
 
-def name_of(row: Row) -> str:
-    error = row.make()
-    return f"{type(error).__name__}-{error.param}"
-
-
-every_row = pytest.mark.parametrize("row", TABLE, ids=name_of)
+every_row = each_row("row", TABLE)
 
 
 def subclasses_of(cls: type[e.GatewayError]) -> set[type[e.GatewayError]]:
@@ -229,7 +225,7 @@ def test_request_ids_go_out_under_the_names_the_sdks_read() -> None:
     assert MESSAGES.reply_headers("r") == {"x-request-id": "r", "request-id": "r"}
 
 
-@pytest.mark.parametrize(("asked", "told"), [(-3, 0), (0, 0), (59.5, 59.5), (60, 60), (1e9, 60)])
+@each_row(("asked", "told"), [(-3, 0), (0, 0), (59.5, 59.5), (60, 60), (1e9, 60)])
 def test_waits_are_between_zero_and_a_minute(asked: float, told: float) -> None:
     """SDKs obey longer waits, or give up."""
     assert e.UpstreamUnavailable(M, retry_after_seconds=asked).retry_after_seconds == told
@@ -240,7 +236,7 @@ def test_all_bad_keys_get_one_text() -> None:
     assert "sk-ru-..." in e.InvalidKey().message
 
 
-@pytest.mark.parametrize("make", [e.UnknownModel, e.ModelNotFound])
+@each_row("make", [e.UnknownModel, e.ModelNotFound])
 def test_a_long_model_name_is_not_echoed_whole(make: Callable[[str], e.GatewayError]) -> None:
     assert len(make("m" * 10_000).message) < 300
 
@@ -255,7 +251,7 @@ def test_a_method_not_allowed_names_what_is() -> None:
     assert e.MethodNotAllowed(M, allow="GET, HEAD").allow == "GET, HEAD"
 
 
-@pytest.mark.parametrize("next_route", [False, True])
+@each_row("next_route", [False, True])
 def test_an_upstream_error_says_whether_another_route_may_be_tried(*, next_route: bool) -> None:
     error = e.UpstreamError(M, next_route=next_route, alarm="mend it")
     assert (error.next_route, error.alarm) == (next_route, "mend it")

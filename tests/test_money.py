@@ -25,6 +25,7 @@ from gateway.money import (
     read_charged_nano,
 )
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 amounts = st.integers(-MAX_AMOUNT_NANO, MAX_AMOUNT_NANO)
 counts = st.integers(0, 10**9)
@@ -51,7 +52,7 @@ def test_amounts_are_written_with_the_digits_that_matter(nano: int) -> None:
     assert format_amount(nano).startswith("-") == (nano < 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "nano"),
     [
         ("0", 0),
@@ -69,7 +70,7 @@ def test_plain_decimals_are_read(text: str, nano: int) -> None:
     assert parse_amount_nano(text) == nano
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", " 5", "5 ", "5\n", "1e3", "1,5", "1_000", ".5", "5.", "NaN", "Infinity", "--1", "0x1", "٣",
      "5 USD", "$5", "0.0000000001", "1000000000.000000001", "-1000000001", "9" * 13, "1.1.",
@@ -114,7 +115,7 @@ def test_three_thirds_of_a_nano_unit_round_up_together() -> None:
     assert compute_cost_nano(Tokens(1, 1, 0, 1), price) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("used", "cost"),
     [(Tokens(), 0), (Tokens(output=1), 1), (Tokens(input=10**6), 1), (Tokens(input=10**6 + 1), 2)],
 )
@@ -135,7 +136,7 @@ def test_a_reported_amount_is_read_with_its_digits(nano: int) -> None:
     assert read_charged_nano(json.loads(format_amount(nano))) == nano
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "nano"),
     [
         ("4.12e-05", 41_200),
@@ -158,7 +159,7 @@ def test_a_reported_amount_is_rounded_up_to_a_nano_unit(text: str, nano: int | N
     assert read_charged_nano(json.loads(text)) == nano
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("used", "text"),
     [
         (Tokens(input=98, cached_input=20, cache_write=3, output=50, cache_write_1h=2),

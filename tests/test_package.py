@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 import gateway
+from tests.support.rows import each_row
 
 ROOT = Path(gateway.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -132,7 +133,7 @@ def test_the_way_of_a_completion_names_what_exists() -> None:
     assert {step.replace(".", "/") for step in steps} <= NAMES
 
 
-@pytest.mark.parametrize("folder", [place for place in PLACES if (ROOT / place).is_dir()])
+@each_row("folder", [place for place in PLACES if (ROOT / place).is_dir()])
 def test_a_folder_says_what_is_in_it(folder: str) -> None:
     """Each module of a folder stands in its docstring, so a reader need not open all of them."""
     said = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text("utf-8"))) or ""
@@ -212,7 +213,7 @@ def test_the_dialects_and_the_leaves_do_no_io() -> None:
     assert not set(run(IMPORT_AND_LOOK, *alone).split()) & WORLD
 
 
-@pytest.mark.parametrize("name", sorted(CORE))
+@each_row("name", sorted(CORE))
 def test_the_core_names_nothing_that_does_io(name: str) -> None:
     """A folder's `__init__` loads its neighbours, so here the import statements are read."""
     named = set()
@@ -241,6 +242,7 @@ def test_every_module_has_a_test_file_of_its_name() -> None:
     assert lacking == set(WITHOUT_TESTS)
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_first() -> None:
     """No module lives on another having been imported before it. `__main__` runs when imported."""
     run(IMPORT_EACH_FIRST, *sorted(NAMES - {"__main__"}))
@@ -264,6 +266,6 @@ def test_files_are_short() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
 
 
-@pytest.mark.parametrize("word", ["TODO", "FIXME", "XXX", "NotImplementedError"])
+@each_row("word", ["TODO", "FIXME", "XXX", "NotImplementedError"])
 def test_nothing_is_unfinished(word: str) -> None:
     assert [name for name, path in MODULES.items() if word in path.read_text("utf-8")] == []

@@ -18,6 +18,7 @@ from gateway.price_windows import (
 )
 from gateway.times import DAY_MS, to_unix_ms
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 MINUTE_MS = 60_000
 
@@ -29,7 +30,7 @@ def at(text: str) -> int:
 DEEPSEEK = Window(read_hours(["01:00-04:00", "06:00-10:00"]), read_weekdays("mon-fri"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("moment", "inside"),
     [
         ("2026-11-23T01:00:00", True),  # a Monday
@@ -47,7 +48,7 @@ def test_hours_begin_at_their_first_minute_and_end_before_their_last(
     assert DEEPSEEK.has(at(moment)) is inside
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("moment", "inside"),
     [
         ("2026-11-28T22:00:00", True),
@@ -159,7 +160,7 @@ def test_a_time_is_found_in_each_window_that_has_any(window: Window, now_ms: int
         assert window.has(found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "days"),
     [
         ("mon", "mon"),
@@ -174,7 +175,7 @@ def test_weekdays_are_read(text: object, days: str) -> None:
     assert [WEEKDAYS[one] for one in read_weekdays(text)] == days.split()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value", ["", "monday", "Mon", "mon-", "-fri", "mon-fri-sun", [], [1], 1, None, ["mon", "x"]]
 )
 def test_what_is_no_weekday_is_refused(value: object) -> None:
@@ -182,7 +183,7 @@ def test_what_is_no_weekday_is_refused(value: object) -> None:
         read_weekdays(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         *("", "1:00-4:00", "01:00", "01:00-01:00", "24:01-02:00", "01:60-02:00", "01:00-25:00"),
@@ -194,7 +195,7 @@ def test_what_is_no_span_of_hours_is_refused(value: object) -> None:
         read_hours(value)
 
 
-@pytest.mark.parametrize("value", ["2026-12-31", 20261231, True, None])
+@each_row("value", ["2026-12-31", 20261231, True, None])
 def test_what_is_no_date_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"^must be a date such as 2026-12-31"):
         read_date(value)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.price_windows import DAY_MINUTES, MINUTE_MS, Window
 from gateway.prices import (
@@ -18,6 +16,7 @@ from gateway.prices import (
     name_tier,
     read_price,
 )
+from tests.support.rows import each_row
 
 M = 10**6
 NOW_MS = 1_700_000_000_000
@@ -41,7 +40,7 @@ PRICES = PriceList(
 SMALL, LARGE = Tokens(100, output=5), Tokens(1, 50, 25, 5, 25)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tokens", "terms", "price", "rule"),
     [
         (SMALL, Terms(), BASE, ""),
@@ -62,7 +61,7 @@ def test_the_first_rule_whose_conditions_hold_applies_to_all_tokens(
     assert PRICES.find(tokens, terms, NOW_MS) == AppliedPrice(price, rule)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tokens", "asked", "price"),
     [
         (Tokens(50), Asked(), BASE),
@@ -82,7 +81,7 @@ def test_a_hold_takes_the_dearest_price_that_may_apply(
     assert PRICES.find_dearest(tokens, asked, NOW_MS).price == price
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "priced"),
     [
         (PriceRule(LONG, service_tier="priority"), True),
@@ -105,7 +104,7 @@ def test_a_cheaper_rule_makes_no_hold_smaller() -> None:
     assert flex.find(Tokens(5), Terms("flex"), NOW_MS).price == Price(1, 1, 1, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "tier"),
     [
         ("default", "standard"),
@@ -154,7 +153,7 @@ NIGHT = PriceRule(even(80 * M), window=Window(hours=((0, 60),)))
 NIGHTS = PriceList(BASE, (NIGHT,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("at_ms", "price"),
     [(0, NIGHT.price), (HOUR_MS - 1, NIGHT.price), (HOUR_MS, BASE), (24 * HOUR_MS, NIGHT.price)],
 )
@@ -168,7 +167,7 @@ def test_a_rule_of_hours_holds_for_requests_of_these_hours(at_ms: int, price: Pr
 MORNING, EVENING = Window(hours=((0, 720),)), Window(hours=((720, DAY_MINUTES),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "second", "conflict"),
     [
         ({"input_above": 1}, {"speed": "fast"}, True),
@@ -206,7 +205,7 @@ def test_media_and_tools_cost_their_own_prices_within_the_one_rounding() -> None
     assert compute_cost_nano(tokens, silent) == compute_cost_nano(Tokens(10, 20, output=30), silent)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("factor", "bill", "cost"),
     [(M, 5, 5), (1_200_000, 5, 6), (1_200_000, 6, 8), (1, 1, 1), (1, 0, 0), (1000 * M, 7, 7000)],
 )
@@ -219,7 +218,7 @@ def test_a_bill_times_its_factor_is_rounded_up_once(factor: int, bill: int, cost
     assert compute_cost_nano(LARGE, without, searches(1), bill) == plain
 
 
-@pytest.mark.parametrize(
+@each_row(
     "price",
     [
         BASE,
@@ -229,9 +228,7 @@ def test_a_bill_times_its_factor_is_rounded_up_once(factor: int, bill: int, cost
         Price(1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0),
     ],
 )
-@pytest.mark.parametrize(
-    "rule", ["", "input_above 200000, speed fast", 'service_tier größer 🙂\t"\\']
-)
+@each_row("rule", ["", "input_above 200000, speed fast", 'service_tier größer 🙂\t"\\'])
 def test_the_text_of_a_price_tells_all_of_it(price: Price, rule: str) -> None:
     applied = AppliedPrice(price, rule)
     again = read_price(applied.text)

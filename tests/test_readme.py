@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-import pytest
 
 from gateway.cli.verbs import WORDS, load_verbs, make_parser
 from gateway.config import load_config
@@ -25,13 +24,14 @@ from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_
 from gateway.prices import AppliedPrice
 from tests import ROOT
 from tests.documents import DOCUMENTS, FOLDER, PARTS, README, find_part
+from tests.support.rows import each_row
 
 TEXT: Final = README.read_text(encoding="utf-8")
 TEXTS: Final = {path.stem: path.read_text(encoding="utf-8") for path in DOCUMENTS}
 MAX_README_LINES: Final = 180
 
 
-@pytest.mark.parametrize("mark", PARTS)
+@each_row("mark", PARTS)
 def test_the_documents_say_what_the_code_says(mark: str) -> None:
     """`python -m tests.documents` writes what differs."""
     _, part = find_part(mark)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.request_ids import find_first_id, is_request_id, make_request_id
+from tests.support.rows import each_row
 
 NOW_MS = 1_790_000_000_000
 
@@ -16,7 +15,7 @@ def test_ids_sort_by_time_and_never_repeat() -> None:
     assert max(ids[:100]) < find_first_id(NOW_MS + 1) <= min(ids[100:])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "req_", "req_1", f"req_{'0' * 27}", f"req_{'0' * 29}", f"req_{'g' * 28}",
      f"REQ_{'0' * 28}", f"req_{'0' * 28}\n", f" req_{'0' * 28}", f"req_{'٠' * 28}"],

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gateway.money import Tokens
 from gateway.prices import Asked, Terms
 from gateway.usage import (
@@ -21,14 +19,15 @@ from gateway.usage import (
     meter,
     read_count,
 )
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(("text_bytes", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2)])
+@each_row(("text_bytes", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2)])
 def test_four_bytes_are_a_token_rounded_up(text_bytes: int, tokens: int) -> None:
     assert estimate_tokens(text_bytes) == tokens
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "base64_chars", "tokens"),
     [
         ("picture", 0, 1600),
@@ -50,7 +49,7 @@ Calls = dict[str, int]
 ONE, TWO = {"web_search": 1}, {"web_search": 3, "file_search": 2}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reported", "text_bytes", "complete", "tokens", "estimated"),
     [
         (None, 0, False, Tokens(7), True),
@@ -84,7 +83,7 @@ def test_charged_is_the_report_or_what_was_delivered_before_it_is_complete(
     assert metered.unreported == (complete and estimated)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "served", "terms", "estimated"),
     [
         (Terms(), Terms(), Terms(), False),
@@ -105,7 +104,7 @@ def test_charged_are_the_terms_served_or_else_those_asked_for(
     assert metered == Metered(REPORTED, estimated, terms=terms)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "reported", "calls", "estimated"),
     [
         ({}, None, {}, False),
@@ -126,7 +125,7 @@ def test_calls_of_tools_are_those_reported_or_else_those_asked_for(
     assert metered == Metered(REPORTED, estimated, calls)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "count"),
     [(0, 0), (7, 7), (-1, None), (True, None), (1.0, None), ("1", None), (None, None)],
 )

@@ -38,6 +38,7 @@ from tests.ledger.kit import (
     query,
     settlement,
 )
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ BAD_TERMS: list[TermChanges] = [
 ]
 
 
-@pytest.mark.parametrize("terms", BAD_TERMS, ids=str)
+@pytest.mark.parametrize("terms", BAD_TERMS)
 def test_an_account_s_terms_are_checked(books: Books, terms: TermChanges) -> None:
     """By the rules for keys; and an edit of nothing is none."""
     accounts.add_account(books, "a")
@@ -118,7 +119,7 @@ def test_names_that_could_deceive_are_refused(books: Books, name: str) -> None:
             keys.add_key(books, "a", KeyTerms(name=name))
 
 
-@pytest.mark.parametrize("name", ["x" * 100, "a'; DROP TABLE accounts; --", "100 %", "日本"])
+@each_row("name", ["x" * 100, "a'; DROP TABLE accounts; --", "100 %", "日本"])
 def test_names_are_only_data(books: Books, name: str) -> None:
     assert accounts.add_account(books, name).name == name
     assert accounts.credit(books, name, 7, note=name, idempotency_key=name).note == name
@@ -192,7 +193,7 @@ UNKNOWN: dict[str, Callable[[Books], object]] = {
 }
 
 
-@pytest.mark.parametrize("verb", UNKNOWN)
+@each_row("verb", UNKNOWN)
 def test_unknown_names_are_not_found(books: Books, verb: str) -> None:
     with pytest.raises(NotFound, match="'x'"):
         UNKNOWN[verb](books)

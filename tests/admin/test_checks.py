@@ -9,6 +9,7 @@ import pytest
 from gateway.admin.checks import MAX_MOMENT_MS, require_amount, require_expiry, require_text
 from gateway.ledger import Refused
 from gateway.money import MAX_AMOUNT_NANO
+from tests.support.rows import each_row
 
 
 def refuse(check: Callable[[], None]) -> tuple[str | None, str]:
@@ -17,14 +18,12 @@ def refuse(check: Callable[[], None]) -> tuple[str | None, str]:
     return refused.value.field, str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["a", "a" * 10, "a b", "Größe 🎉"])
+@each_row("text", ["a", "a" * 10, "a b", "Größe 🎉"])
 def test_a_printable_text_passes(text: str) -> None:
     require_text("the name", text, 10)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a" * 11, " a", "a ", "a\nb", "a\tb", "\x1b[2J", "a\u202eb", "\u200b"]
-)
+@each_row("text", ["", "a" * 11, " a", "a ", "a\nb", "a\tb", "\x1b[2J", "a\u202eb", "\u200b"])
 def test_a_text_that_could_deceive_is_refused_by_its_field(text: str) -> None:
     field, message = refuse(lambda: require_text("the name", text, 10, "name"))
     assert field == "name"

@@ -17,6 +17,7 @@ from gateway.ledger import Books, CodeStatus, Conflict, NotFound, Refused, open_
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MAX_AMOUNT_NANO, NANO
 from tests.ledger.kit import assert_sound, query
+from tests.support.rows import each_row
 
 CODE = re.compile(r"[2-9A-HJ-NP-Z]{4}(-[2-9A-HJ-NP-Z]{4}){3}")
 RACERS = 100
@@ -90,7 +91,7 @@ def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path
         assert code not in repr(made)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("batch", "field"),
     [
         ({"amount_nano": 0}, "amount"),

@@ -6,15 +6,14 @@ import csv
 import io
 import re
 
-import pytest
-
 from gateway.admin.csv_text import Figure, render_csv
+from tests.support.rows import each_row
 
 STARTS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u3000=1"]
 WIDE = ["\uff1d1", "\uff0b1", "\uff0d1", "\uff20A", "\ufe661", "\u207a1", "\u22121"]
 
 
-@pytest.mark.parametrize("cell", [*STARTS, *WIDE])
+@each_row("cell", [*STARTS, *WIDE])
 def test_no_text_cell_of_a_csv_is_a_formula(cell: str) -> None:
     rendered = render_csv(("name", "cost"), [(cell, -5)])
     assert list(csv.reader(io.StringIO(rendered, newline=""))) == [
@@ -28,10 +27,8 @@ def test_a_csv_keeps_commas_and_quotes() -> None:
     assert list(csv.reader(io.StringIO(rendered))) == [["name"], ['a "b", c']]
 
 
-@pytest.mark.parametrize(
-    "cell", ["a;=1+1", 'a;"=1', 'a";"=1', "a; @A", "a|-1", ";=1", "a;b;\uff1d1"]
-)
-@pytest.mark.parametrize("delimiter", [",", ";", "|"])
+@each_row("cell", ["a;=1+1", 'a;"=1', 'a";"=1', "a; @A", "a|-1", ";=1", "a;b;\uff1d1"])
+@each_row("delimiter", [",", ";", "|"])
 def test_no_cell_is_a_formula_where_others_separate(cell: str, delimiter: str) -> None:
     """Spreadsheets of many countries split the lines at semicolons."""
     rendered = render_csv(("name", "cost"), [("x", cell), (cell, "x")])
@@ -39,6 +36,6 @@ def test_no_cell_is_a_formula_where_others_separate(cell: str, delimiter: str) -
         assert not [one for one in row if one.strip(' "')[:1] in {"=", "@", "-", "\uff1d"}]
 
 
-@pytest.mark.parametrize("cell", [Figure("-0.25"), "2026-11-23", "12:30", "a-b", "a; b=1", 7, -5])
+@each_row("cell", [Figure("-0.25"), "2026-11-23", "12:30", "a-b", "a; b=1", 7, -5])
 def test_figures_dates_and_plain_texts_stay(cell: str | int) -> None:
     assert render_csv((), [(cell,)]) == f"\n{cell}\n"

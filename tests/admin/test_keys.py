@@ -73,7 +73,7 @@ BAD_TERMS: list[KeyTerms] = [
 ]
 
 
-@pytest.mark.parametrize("terms", BAD_TERMS, ids=str)
+@pytest.mark.parametrize("terms", BAD_TERMS)
 def test_key_terms_are_checked(books: Books, terms: KeyTerms) -> None:
     accounts.add_account(books, "a")
     with pytest.raises(Refused):

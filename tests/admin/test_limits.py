@@ -10,6 +10,7 @@ import pytest
 
 from gateway.admin import accounts, codes, keys
 from gateway.ledger import Books, KeyTerms, Refused
+from tests.support.rows import each_row
 
 Verb = Callable[[Books, int], object]
 
@@ -66,7 +67,7 @@ MOST: Final[dict[str, tuple[int, Verb]]] = {
 }
 
 
-@pytest.mark.parametrize(("most", "verb"), MOST.values(), ids=MOST)
+@each_row(("most", "verb"), MOST.values())
 def test_the_limit_is_accepted_and_one_more_refused(books: Books, most: int, verb: Verb) -> None:
     verb(books, most)
     with pytest.raises(Refused):

@@ -44,6 +44,7 @@ from tests.ledger.kit import (
 )
 
 PASSWORD = "passphrase-of-a"
+pytestmark = pytest.mark.usefixtures("cheap_passwords")
 BILLED_NANO = 7
 CHANNELS: tuple[Channel, ...] = ("webhook",)
 EDITS: tuple[tuple[bytes, bytes, str], ...] = (

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import pytest
-
 from gateway.admin.observations import Pause, State, judge
 from gateway.ledger import CallSums, UpstreamView
 from tests.ledger.contract.test_observations import make_failure
+from tests.support.rows import each_row
 
 NONE: Final = CallSums()
 
@@ -39,7 +38,7 @@ JUDGED: Final[tuple[tuple[UpstreamView, Pause | None, State, str], ...]] = (
 )
 
 
-@pytest.mark.parametrize(("seen", "pause", "state", "words"), JUDGED)
+@each_row(("seen", "pause", "state", "words"), JUDGED)
 def test_a_provider_is_judged_by_its_latest_calls(
     seen: UpstreamView, pause: Pause | None, state: State, words: str
 ) -> None:

@@ -16,6 +16,7 @@ from gateway.admin.passwords import (
     needs_rehash,
     verify_password,
 )
+from tests.support.rows import each_row
 
 PASSWORD = "correct horse battery"
 STORED = hash_password(PASSWORD)
@@ -65,7 +66,7 @@ def test_other_parameters_are_understood_and_renewed() -> None:
     assert not needs_rehash(STORED)
 
 
-@pytest.mark.parametrize("stored", ["", "x", "bcrypt$15$8$3$AAAA$AAAA", "scrypt$15$8$AAAA$AAAA"])
+@each_row("stored", ["", "x", "bcrypt$15$8$3$AAAA$AAAA", "scrypt$15$8$AAAA$AAAA"])
 def test_another_form_is_an_error_that_tells_nothing(stored: str) -> None:
     with pytest.raises(ValueError, match="no known form"):
         verify_password(PASSWORD, stored)
@@ -76,7 +77,7 @@ def test_nobodys_hash_costs_the_same() -> None:
     assert make_nobodys_hash() != make_nobodys_hash()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("password", "weakness"),
     [
         ("x" * 12, "pattern"),
@@ -110,7 +111,7 @@ def test_what_is_easy_to_guess_is_found(password: str, weakness: str) -> None:
     assert weakness in (find_weakness(password, "alice@example.com") or "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "password",
     [
         PASSWORD,

@@ -60,9 +60,10 @@ def test_a_session_ends_in_time_whatever_happens(
     end_ms = clock.now_ms + most_ms
     assert made.view.expires_ms == end_ms
     assert most_ms == {NAME: 30 * 24, OPERATOR: 12}[name] * 3_600_000
+    idle_ms = {NAME: HOLDER_IDLE_MS, OPERATOR: OPERATOR_IDLE_MS}[name]
     while clock.now_ms < end_ms - 1:
         assert is_open(books, made)
-        clock.now_ms = min(clock.now_ms + OPERATOR_IDLE_MS - SEEN_EVERY_MS, end_ms - 1)
+        clock.now_ms = min(clock.now_ms + idle_ms - SEEN_EVERY_MS, end_ms - 1)
     assert is_open(books, made)
     clock.now_ms = end_ms
     assert not is_open(books, made)

@@ -24,6 +24,7 @@ from tests.admin.visits import (
     read,
     read_events,
 )
+from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("cheap_passwords")
 
@@ -63,7 +64,7 @@ def test_what_no_password_can_be(books: Books, password: str, text: str) -> None
 WORDS = "correct horse battery staple "
 
 
-@pytest.mark.parametrize("password", ["correct hors", f"{WORDS}\u20ac" * 32, (WORDS * 36)[:1024]])
+@each_row("password", ["correct hors", f"{WORDS}\u20ac" * 32, (WORDS * 36)[:1024]])
 def test_what_a_password_can_be(password: str) -> None:
     signin.require_new_password(password, NAME)
 

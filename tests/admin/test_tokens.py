@@ -10,6 +10,7 @@ import pytest
 
 from gateway.admin import accounts, tokens
 from gateway.ledger import Books, Refused, TokenTerms
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -35,14 +36,12 @@ def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
     assert found.id == made.token.id
 
 
-@pytest.mark.parametrize(
-    "secret", ["", "gwt_", f"gwt_{'A' * 43}", f"gws_{'A' * 43}", "\udc80", "'--"]
-)
+@each_row("secret", ["", "gwt_", f"gwt_{'A' * 43}", f"gws_{'A' * 43}", "\udc80", "'--"])
 def test_what_is_no_token_is_none(books: Books, secret: str) -> None:
     assert tokens.find_token(books, secret) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "field"),
     [
         (TokenTerms("", "read"), "name"),

@@ -12,6 +12,7 @@ import pytest
 from gateway.admin import totp
 from gateway.ledger import Books, Conflict, NotFound, open_books
 from tests.admin.visits import NAME, OPERATOR, Clock, read, read_events
+from tests.support.rows import each_row
 
 STEP_MS = 30_000
 RFC_SECRET = b"12345678901234567890"
@@ -35,7 +36,7 @@ def check(books: Books, code: str | None, name: str = OPERATOR) -> str:
     return totp.check(books, books.accounts.read(name), code)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "code"),
     [
         (59, "287082"),

@@ -33,11 +33,26 @@ ALL_TURNS: Final = 4
 """Two turns with calls, one with what was learned, and one after another question."""
 
 
-def each_agent(kinds: Sequence[type[Agent]] = RAW + SDKS) -> pytest.MarkDecorator:
-    """Run a test with these agents, by JSON and by streams: it takes a `kind` and a `stream`."""
+def each_agent(
+    name: str, values: Sequence[str], kinds: Sequence[type[Agent]] = RAW + SDKS
+) -> pytest.MarkDecorator:
+    """Run a test with these agents, by JSON and by streams, each over all values.
+
+    The full product is slow. A plain run has a diagonal: each agent and each value once or more.
+    """
     pairs = [pair for pair in HOW if pair[0] in kinds]
-    ids = [f"{kind.__name__} {'stream' if stream else 'json'}" for kind, stream in pairs]
-    return pytest.mark.parametrize(("kind", "stream"), pairs, ids=ids)
+    return pytest.mark.parametrize(
+        ("kind", "stream", name),
+        [
+            pytest.param(
+                *(kind, stream, value),
+                id=f"{kind.__name__} {'stream' if stream else 'json'} {value}",
+                marks=() if (row - column) % len(pairs) == 0 else pytest.mark.slow,
+            )
+            for row, (kind, stream) in enumerate(pairs)
+            for column, value in enumerate(values)
+        ],
+    )
 
 
 async def converse(agent: Agent, turns: Sequence[tuple[str, Thinking]]) -> list[Said]:

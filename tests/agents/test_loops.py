@@ -13,7 +13,6 @@ from tests.agents.vendors import VENDORS
 from tests.agents.vendors.base import Thinking
 
 NAMES: Final = list(VENDORS)
-each_vendor = pytest.mark.parametrize("name", NAMES)
 
 
 def turns_of(*names: str) -> list[tuple[str, Thinking]]:
@@ -21,8 +20,7 @@ def turns_of(*names: str) -> list[tuple[str, Thinking]]:
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")  # for Mistral's parts
-@each_vendor
-@each_agent()
+@each_agent("name", NAMES)
 async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str) -> None:
     """Where the caller returns all that it got, the vendor finds all that it gave.
 
@@ -35,9 +33,16 @@ async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str
         assert market.recalled == [0, 1, 2, 2]
 
 
-@pytest.mark.parametrize("second", NAMES)
-@pytest.mark.parametrize("first", NAMES)
-@pytest.mark.parametrize("kind", RAW)
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        pytest.param(kind, first, second, marks=() if is_plain else pytest.mark.slow)
+        for row, first in enumerate(NAMES)
+        for column, second in enumerate(NAMES)
+        for number, kind in enumerate(RAW)
+        for is_plain in [(column - row) % len(NAMES) == 1 + number]
+    ],
+)
 async def test_another_vendor_goes_on(
     market: Market, kind: type[Agent], first: str, second: str
 ) -> None:
@@ -52,8 +57,7 @@ async def test_another_vendor_goes_on(
     check_told(told)
 
 
-@each_vendor
-@each_agent(RAW)
+@each_agent("name", NAMES, RAW)
 async def test_a_provider_with_another_name_and_address_goes_on(
     market: Market, kind: type[Agent], stream: bool, name: str
 ) -> None:

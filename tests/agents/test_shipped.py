@@ -17,6 +17,7 @@ from tests.agents.market import Market
 from tests.agents.vendors import VENDORS
 from tests.support.config import Places
 from tests.support.process import GatewayProcess, free_port
+from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.seed import Seed, seed
 from tests.support.upstream import ScriptedUpstream, port_of
@@ -88,8 +89,7 @@ def market(running: Running, alpha: ScriptedUpstream) -> Market:
     return made
 
 
-@pytest.mark.parametrize("model", CHATTING)
-@each_agent()
+@each_agent("model", CHATTING)
 async def test_a_loop(market: Market, kind: type[Agent], stream: bool, model: str) -> None:
     """The callers ask for thinking as each does who knows the model."""
     provider, _, upstream_name = FILE["models"][model]["routes"][0].partition("/")
@@ -100,13 +100,14 @@ async def test_a_loop(market: Market, kind: type[Agent], stream: bool, model: st
     check_told(told)
 
 
-@pytest.mark.parametrize("name", ["temperature", "top_p"])
-@pytest.mark.parametrize("model", CHATTING)
-@pytest.mark.parametrize("kind", RAW)
+@each_row("name", ["temperature", "top_p"])
+@each_row("model", CHATTING)
+@each_row("kind", RAW)
 async def test_sampling(market: Market, kind: type[Agent], model: str, name: str) -> None:
     """Callers who choose how to sample reach all models, also those that sample in one way alone."""
     agent = market.meet(kind, stream=False)
     agent.ask("Hello")
+    market.visits.clear()
     body = {one: value for one, value in agent.write(model, "").items() if one not in THINKING}
     await agent.send(body | {name: 0.5})
     assert market.refusals == []

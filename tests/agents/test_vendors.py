@@ -14,6 +14,7 @@ from tests.agents.vendors import VENDORS
 from tests.agents.vendors.base import Refused
 from tests.support.process import GatewayProcess
 from tests.support.replies import Json
+from tests.support.rows import each_row
 
 NATIVE: Final[dict[str, type[Agent]]] = {
     "chat": WholeChatAgent,
@@ -47,7 +48,7 @@ def take_turn(name: str, agent: Agent) -> int:
     return answer.recalled
 
 
-@pytest.mark.parametrize("name", VENDORS)
+@each_row("name", VENDORS)
 def test_it_takes_back_what_it_gave(name: str) -> None:
     agent = begin(name)
     assert [take_turn(name, agent) for _ in range(ALL_TURNS)] == [0, 1, 2, 2]
@@ -83,7 +84,7 @@ CALL: Final = (1, "tool_calls", 0)
 SIGNATURE: Final = (*CALL, "extra_content", "google", "thought_signature")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "damage", "words"),
     [
         ("openai-responses", drop(1, "encrypted_content"), "not found. Items are not persisted"),
@@ -120,7 +121,7 @@ def test_it_refuses(name: str, damage: Callable[[list[Json]], None], words: str)
     assert words in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "extra", "words"),
     [
         ("openai-responses", {"max_output_tokens": 15}, "Expected a value >= 16"),

@@ -12,6 +12,7 @@ import pytest
 from gateway.alerts.command import run
 from gateway.alerts.webhook import Undelivered
 from tests.support.loops import LOOPS, run_on
+from tests.support.rows import each_row
 from tests.support.waiting import until
 
 BODY = b'{"id":"alert_1"}'
@@ -30,7 +31,7 @@ async def test_it_gets_the_alert_and_no_shell(tmp_path: Path) -> None:
     assert json.loads(path.read_bytes()) == {"id": "alert_1"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "reason"),
     [
         ([sys.executable, "-c", "raise SystemExit(3)"], "the command exited with 3"),
@@ -43,7 +44,7 @@ async def test_a_failure_says_why(words: list[str], reason: str) -> None:
     assert str(caught.value) == reason
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@each_row("loop", LOOPS)
 def test_one_that_ends_without_reading_says_how_it_ended(loop: str) -> None:
     async def run_many() -> set[str]:
         found = set()

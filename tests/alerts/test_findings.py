@@ -23,6 +23,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.observations import write_aside
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
+from tests.support.rows import each_row
 from tests.support.settings import load
 
 CONFIG = """
@@ -59,7 +60,7 @@ class Budget:
         return self.standing
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spent_nano", "percents"),
     [(0, []), (799, []), (800, [80]), (999, [80]), (1000, [100]), (1500, [100])],
 )

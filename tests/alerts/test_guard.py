@@ -7,6 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from gateway.alerts.guard import Forbidden, check_holder_url, is_public, require_public
+from tests.support.rows import each_row
 
 INSIDE = [
     "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
@@ -21,7 +22,7 @@ INSIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("address", INSIDE)
+@each_row("address", INSIDE)
 def test_what_is_inside_is_refused(address: str) -> None:
     assert not is_public(ip_address(address))
     with pytest.raises(Forbidden):
@@ -31,7 +32,7 @@ def test_what_is_inside_is_refused(address: str) -> None:
         check_holder_url(f"https://{host}/hook", any_address=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     ["1.1.1.1", "8.8.8.8", "192.0.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "2002:808:808::1"],
 )
@@ -39,13 +40,13 @@ def test_what_is_public_is_allowed(address: str) -> None:
     require_public(address)
 
 
-@pytest.mark.parametrize("text", ["localhost", "2130706433", "0x7f.1", "fe80::1%eth0", ""])
+@each_row("text", ["localhost", "2130706433", "0x7f.1", "fe80::1%eth0", ""])
 def test_what_is_no_public_address_is_refused(text: str) -> None:
     with pytest.raises(Forbidden):
         require_public(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "problem"),
     [
         ("http://hooks.example.com/", "https://"),

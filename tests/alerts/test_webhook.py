@@ -6,6 +6,7 @@ import pytest
 
 from gateway.alerts.webhook import Undelivered, post, sign
 from tests.alerts.receiver import HANG, SECRET, listen, verify
+from tests.support.rows import each_row
 
 BODY = b'{"id":"alert_1","kind":"test"}'
 
@@ -35,7 +36,7 @@ def test_a_signature_is_the_same_for_ever() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "reason"),
     [(500, "status 500"), (404, "status 404"), (302, "status 302; redirects are not followed")],
 )
@@ -59,7 +60,7 @@ async def test_a_failure_names_neither_address_nor_secret() -> None:
         assert await fail(receiver.url.replace("http:", "https:")) == "TLS failed"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "0"])
+@each_row("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "0"])
 async def test_a_holders_webhook_reaches_no_private_address(host: str) -> None:
     """Whatever way it is written, and whatever a name resolves to: nothing is sent."""
     with listen() as receiver:

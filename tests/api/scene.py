@@ -10,7 +10,6 @@ import contextlib
 import os
 import sqlite3
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +38,6 @@ ASKS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
 }
 """The completion path and a request, by the caller's dialect."""
 
-SOON_SECONDS: Final = 0.25
-TRIES: Final = 3
-
 
 @contextlib.asynccontextmanager
 async def set_stage(*, kinds: dict[str, Kind], server: str = "") -> AsyncIterator[Stage]:
@@ -59,24 +55,22 @@ async def set_stage(*, kinds: dict[str, Kind], server: str = "") -> AsyncIterato
             end_process(running.gateway)
 
 
-async def check_nobody_waits(stage: Stage, ask: Callable[[], Coroutine[None, None, T]]) -> T:
-    """Check that others are answered soon while a request is worked on; return its result.
+async def check_nobody_waits(
+    stage: Stage, ask: Callable[[], Coroutine[None, None, T]], *, least: int = 5
+) -> T:
+    """Check that others are answered while a request is worked on; return its result.
 
-    The machine's other work delays one try or another; the gateway's own would delay every one.
+    If it stopped them, one would be.
     """
-    slowest_seconds = []
-    for _ in range(TRIES):
-        slowest = 0.0
-        async with asyncio.TaskGroup() as group:
-            asked = group.create_task(ask())
-            while not asked.done():
-                began = time.monotonic()
-                assert (await stage.gateway.ask("GET", "/healthz")).status == 200
-                slowest = max(slowest, time.monotonic() - began)
-        if slowest < SOON_SECONDS:
-            return asked.result()
-        slowest_seconds.append(slowest)
-    raise AssertionError(f"others waited: {slowest_seconds}")
+    answered = 0
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(ask())
+        while not asked.done():
+            assert (await stage.gateway.ask("GET", "/healthz")).status == 200
+            answered += 1
+    print("answered meanwhile:", answered)
+    assert answered >= least
+    return asked.result()
 
 
 def check_log(gateway: GatewayProcess) -> None:

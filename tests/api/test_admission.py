@@ -19,6 +19,7 @@ from gateway.ledger import Account, Key, KeyTerms, Terms
 from gateway.ledger.base import Line
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from tests.support.records import make_call
+from tests.support.rows import each_row
 
 CALL = make_call()
 MODEL = Model("m", "o", (), 100, 100, None, 0, FREE_OF_CHARGE, frozenset())
@@ -44,7 +45,7 @@ def line_up(*routes: str) -> Any:
     return tuple(SimpleNamespace(exchange=one, target=Target("up")) for one in exchanges)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("routes", "left"),
     [
         (("a",), 1),
@@ -69,7 +70,7 @@ def test_when_no_route_can_carry_it_the_first_refusal_is_told() -> None:
     assert refusal.value.param == "no-a"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("named", "affinity"),
     [("talk", "talk"), ("", "k"), (7, "k"), ("long" * 10**6, "long" * (AFFINITY_CHARS // 4))],
 )

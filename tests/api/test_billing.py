@@ -24,6 +24,7 @@ from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, PriceList, PriceRule,
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.records import make_call
+from tests.support.rows import each_row
 from tests.support.waiting import until
 
 MAX_INPUT: Final = 5000
@@ -114,7 +115,7 @@ async def test_who_leaves_pays_what_was_expected_however_much_was_held(desk: Des
     assert desk.key.account.balance_nano == CREDIT_NANO - INPUT - HOLD_OUTPUT
 
 
-@pytest.mark.parametrize("n", [1, 3])
+@each_row("n", [1, 3])
 def test_each_choice_may_use_what_a_model_may(n: int) -> None:
     limits = expect_usage(replace(REQUEST, n=n), PAYLOAD, MODEL).limits
     assert limits.input == IMPLAUSIBLE_FACTOR * MAX_INPUT, "choices share their input"
@@ -139,9 +140,7 @@ def test_the_content_of_files_is_no_text() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("max_tokens", "most"), [(None, MAX_OUTPUT), (7, 7), (MAX_OUTPUT + 1, MAX_OUTPUT)]
-)
+@each_row(("max_tokens", "most"), [(None, MAX_OUTPUT), (7, 7), (MAX_OUTPUT + 1, MAX_OUTPUT)])
 def test_an_estimate_stays_within_the_limits_of_caller_and_model(
     max_tokens: int | None, most: int
 ) -> None:

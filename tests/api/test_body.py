@@ -7,14 +7,13 @@ import gzip
 import itertools
 import json
 
-import pytest
-
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request
 from tests.support.config import MAX_BODY_MB
 from tests.support.embeddings import EMBEDDINGS
 from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 MODEL = "plain/0"
@@ -86,7 +85,7 @@ async def test_largest_body_passes(stage: Stage) -> None:
 ENCODINGS = ["gzip", "deflate", "br", "zstd", "gzip, gzip, gzip", "x-unknown"]
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@each_row("encoding", ENCODINGS)
 async def test_encoded_body_is_a_415(stage: Stage, encoding: str) -> None:
     """A decompression bomb is never unpacked."""
     body = gzip.compress(GOOD + b" " * 2**20)
@@ -100,7 +99,7 @@ async def test_body_that_only_claims_to_be_encoded_is_a_415(stage: Stage) -> Non
     check_error(reply, 415, "unsupported_media_type")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "kind",
     [
         None,
@@ -118,7 +117,7 @@ async def test_other_content_types_are_a_415(stage: Stage, kind: str | None) -> 
     await stage.check_log(reply)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {"Content-Type": "application/json; charset=utf-7"},

@@ -30,6 +30,7 @@ from tests.support.replies import (
     stream_head,
     text_chunks,
 )
+from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
@@ -46,9 +47,7 @@ async def test_json_reply_is_the_upstreams_under_our_name(stage: Stage) -> None:
     assert int(reply.headers["content-length"]) == len(reply.body)
 
 
-@pytest.mark.parametrize(
-    "given", ["msg_01", "", "5319bd0299614c679a0068a4f2c8ffd0", None, UPSTREAM_ID]
-)
+@each_row("given", ["msg_01", "", "5319bd0299614c679a0068a4f2c8ffd0", None, UPSTREAM_ID])
 async def test_json_id_has_the_specs_shape(stage: Stage, given: str | None) -> None:
     stage.alpha.play(json_reply(completion(id=given)))
     reply = await stage.chat(say(stage.fresh("plain")))
@@ -141,9 +140,7 @@ async def test_comments_of_the_upstream_pass_between_events(stage: Stage) -> Non
     assert b": wait\n\n" in reply.body
 
 
-@pytest.mark.parametrize(
-    "noise", [b"id: 7\n\n", b"retry: 1000\n\n", b"event: ping\n\n", b"\xef\xbb\xbf", b"\n\n"]
-)
+@each_row("noise", [b"id: 7\n\n", b"retry: 1000\n\n", b"event: ping\n\n", b"\xef\xbb\xbf", b"\n\n"])
 async def test_what_breaks_clients_never_passes(stage: Stage, noise: bytes) -> None:
     """`openai` raises JSONDecodeError on each of these."""
     model = stage.fresh("plain")
@@ -154,7 +151,7 @@ async def test_what_breaks_clients_never_passes(stage: Stage, noise: bytes) -> N
     assert noise.strip() == b"" or noise.strip() not in reply.body
 
 
-@pytest.mark.parametrize("ending", [b"\r\n", b"\r"])
+@each_row("ending", [b"\r\n", b"\r"])
 async def test_other_line_ends_are_understood(stage: Stage, ending: bytes) -> None:
     model = stage.fresh("plain")
     body = b"".join(sse(event) for event in stream_chunks(["Hi"])) + DONE

@@ -14,6 +14,7 @@ from gateway.api.conclusion import conclude, conclude_at_once
 from gateway.api.lifecycle import Charge, Last, Verdict
 from gateway.errors import GatewayError, LedgerUnavailable, UpstreamError
 from tests.support.records import make_call
+from tests.support.rows import each_row
 
 REPLY = Verdict("complete", 200, Charge.USAGE, Last.REPLY)
 BROKEN = Verdict("upstream_error", None, Charge.USAGE, Last.ERROR)
@@ -95,7 +96,7 @@ async def test_a_caller_who_left_is_not_waited_for() -> None:
     assert scene.done == [("settle_expected", "caller_left", 200, "metered"), "abort"]
 
 
-@pytest.mark.parametrize(("opened", "mid_event"), [(False, False), (True, False), (True, True)])
+@each_row(("opened", "mid_event"), [(False, False), (True, False), (True, True)])
 async def test_an_error_is_a_status_an_event_or_a_cut(*, opened: bool, mid_event: bool) -> None:
     """Nothing may be put behind half an event."""
     scene = Scene(opened=opened, mid_event=mid_event)
@@ -143,7 +144,7 @@ async def test_a_json_reply_is_not_called_charged_where_its_charge_is_withdrawn(
     assert scene.done[1:] == [("withdrawn", "ledger_error", LedgerUnavailable.status)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opened", "lost", "mid_event"),
     [(True, False, False), (False, False, False), (True, True, False), (True, False, True)],
 )

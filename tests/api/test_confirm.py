@@ -109,7 +109,7 @@ async def test_a_fault_of_the_ledger_is_no_refusal(shared: Shared) -> None:
     assert (shared.ledger.settled, shared.ledger.refused) == ([], [])
 
 
-@pytest.mark.parametrize("form", FORMS[:2], ids=["json", "stream"])
+@pytest.mark.parametrize("form", FORMS[:2])
 async def test_after_an_unexpected_error_the_request_is_void(
     shared: Shared, form: tuple[str, object]
 ) -> None:
@@ -197,7 +197,7 @@ async def test_a_json_request_goes_on_without_its_caller(shared: Shared) -> None
 
 
 @pytest.mark.parametrize("declined", [False, True])
-@pytest.mark.parametrize("form", FORMS[:2], ids=["json", "stream"])
+@pytest.mark.parametrize("form", FORMS[:2])
 async def test_a_stop_meanwhile_lets_no_attempt_begin(
     shared: Shared, form: tuple[str, object], *, declined: bool
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gateway.api.connection import HEAD_BYTES, choose_caller
 from tests.support import client
 from tests.support.chat import check_error, check_messages_error
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 SECRET: Final = b"sk-ru-not-to-be-told"
@@ -79,7 +80,7 @@ async def test_the_dialect_is_that_of_the_path(stage: Stage, pieces: tuple[bytes
         check_messages_error(await call.read_all(), 400, "invalid_request_error")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "dialect"),
     [
         (b"", "chat"),

@@ -19,6 +19,7 @@ from tests.support.messages import ask, make_message
 from tests.support.process import COUNT_TOKENS
 from tests.support.records import make_call
 from tests.support.replies import dumps, error_reply, http, json_reply
+from tests.support.rows import each_row
 from tests.support.seed import NANO, Caller
 from tests.support.stage import Stage
 from tests.support.upstream import Script, Wait
@@ -98,7 +99,7 @@ NO_COUNTS: dict[str, Script] = {
 }
 
 
-@pytest.mark.parametrize("name", NO_COUNTS)
+@each_row("name", NO_COUNTS)
 async def test_what_is_no_count_is_not_passed_on(stage: Stage, name: str) -> None:
     stage.alpha.play(NO_COUNTS[name])
     reply = await stage.gateway.post(COUNT_TOKENS, stage.key, ask(stage.fresh("messages")))

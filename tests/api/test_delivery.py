@@ -24,6 +24,7 @@ from gateway.tasks import spawn
 from gateway.upstream import Receiver
 from tests.api.test_memory import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
+from tests.support.rows import each_row
 
 JSON = dump(
     {
@@ -154,7 +155,7 @@ async def test_a_head_that_the_ledger_forbids_ends_the_delivery() -> None:
     assert scene.life.phase is Phase.ANSWERED
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pieces",
     [
         pytest.param((BEGIN, HI), id="breaks off"),
@@ -173,7 +174,7 @@ async def test_no_other_route_is_tried_once_a_provider_had_begun(pieces: tuple[b
     assert scene.done[-1] == "close"
 
 
-@pytest.mark.parametrize("size", [1, 7, len(JSON)])
+@each_row("size", [1, 7, len(JSON)])
 async def test_json_where_a_stream_was_asked_for_becomes_the_stream(size: int) -> None:
     pieces = [b"\n ", *(JSON[at : at + size] for at in range(0, len(JSON), size))]
     scene = Scene(tuple(pieces))
@@ -190,8 +191,8 @@ async def test_a_json_reply_is_held_back_whole() -> None:
     assert scene.delivery.pipeline.finish() == ours(JSON)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("large", [False, True])
+@each_row("stream", [False, True])
+@each_row("large", [False, True])
 async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large: bool) -> None:
     """Meanwhile the hold is not raised: the pipeline is in another thread."""
     padding = b" " * (LOOP_BYTES + large - len(JSON))
@@ -214,7 +215,7 @@ async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large
     scene.call.gateway.large_bodies.close()
 
 
-@pytest.mark.parametrize("is_over", [False, True])
+@each_row("is_over", [False, True])
 async def test_a_reply_is_read_no_further_while_its_account_has_no_room(*, is_over: bool) -> None:
     """It goes on once there is room, or the attempt is over. One that is whole counts until it left."""
     large = JSON.replace(b"Hi", b"x" * MIB)

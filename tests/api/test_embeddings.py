@@ -21,6 +21,7 @@ from tests.support.embeddings import EMBEDDINGS, embed, embeddings, pack
 from tests.support.messages import ask
 from tests.support.process import COUNT_TOKENS, MESSAGES
 from tests.support.replies import completion, dumps, error_reply, http, json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
@@ -30,7 +31,7 @@ async def post(stage: Stage, body: object, *, key: str | None = None) -> Any:
     return await stage.gateway.post(EMBEDDINGS, key or stage.key, body)
 
 
-@pytest.mark.parametrize("kind", ["embed", "embed-responses"])
+@each_row("kind", ["embed", "embed-responses"])
 async def test_a_reply_is_the_providers_under_our_name(stage: Stage, kind: str) -> None:
     model, value = stage.fresh(kind), embeddings(packed=True, vendor={"x": [1, None]})
     stage.alpha.play(json_reply(value))
@@ -48,7 +49,7 @@ async def test_a_reply_is_the_providers_under_our_name(stage: Stage, kind: str) 
     await stage.check_log(reply)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "tokens"), [("four!", 2), (["a", "four"], 2), ([5, 6, 7], 3), ([[5], [6, 7]], 3)]
 )
 async def test_the_hold_is_the_input_alone_and_stands_in_for_a_usage(
@@ -121,7 +122,7 @@ async def test_the_next_route_serves_the_same_model(stage: Stage) -> None:
     assert names == [UPSTREAM_NAME] * 2
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each_row("name", FAULTS)
 async def test_a_fault_of_the_provider_is_an_error_and_free(stage: Stage, name: str) -> None:
     fault: Fault = FAULTS[name]
     stage.alpha.play(fault.make(stage.secret))
@@ -131,7 +132,7 @@ async def test_a_fault_of_the_provider_is_an_error_and_free(stage: Stage, name: 
     assert await stage.charge_nano(reply) == 0
 
 
-@pytest.mark.parametrize("value", [completion(), embeddings([]), {"object": "list"}])
+@each_row("value", [completion(), embeddings([]), {"object": "list"}])
 async def test_a_reply_that_is_no_list_is_an_error_and_free(stage: Stage, value: object) -> None:
     stage.alpha.play(json_reply(value))
     reply = await post(stage, embed(stage.fresh("embed-brisk")))
@@ -139,7 +140,7 @@ async def test_a_reply_that_is_no_list_is_an_error_and_free(stage: Stage, value:
     assert await stage.charge_nano(reply) == 0
 
 
-@pytest.mark.parametrize("ending", EMBEDDED.values(), ids=EMBEDDED)
+@pytest.mark.parametrize("ending", EMBEDDED.values())
 async def test_an_ending_leaves_nothing_behind(stage: Stage, ending: Ending) -> None:
     """The rows of JSON replies, with vectors for a body."""
     model, seen = stage.fresh(f"embed-{ending.kind}"), asyncio.Event()

@@ -14,6 +14,7 @@ from gateway.api.ended_keys import EndedKeys
 from gateway.errors import LedgerUnavailable
 from gateway.ledger import EndedKey
 from tests.support.chat import check_error, say
+from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
 
@@ -38,7 +39,7 @@ async def explain(ledger: object, ended: EndedKeys | None = None) -> str:
     return (await (ended or EndedKeys()).explain(cast("Any", ledger), b"")).message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ended", "told"),
     [
         (
@@ -79,7 +80,7 @@ async def test_a_ledger_that_hangs_holds_up_no_refusal(monkeypatch: pytest.Monke
     assert (await explain(Hanging(None))).startswith(UNKNOWN)
 
 
-@pytest.mark.parametrize(("account", "end"), [("revoked", "was revoked"), ("expired", "expired")])
+@each_row(("account", "end"), [("revoked", "was revoked"), ("expired", "expired")])
 async def test_a_caller_is_told_when_the_key_ended(stage: Stage, account: str, end: str) -> None:
     reply = await stage.chat(say("plain/0"), key=stage.callers[account].key)
     message = check_error(reply, 401, "invalid_api_key")

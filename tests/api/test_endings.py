@@ -48,6 +48,7 @@ from tests.support.books import Books
 from tests.support.client import Call, Cut, Reply, request
 from tests.support.config import Kind, Places
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
+from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.stage import Stage
 from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
@@ -312,8 +313,8 @@ REFUSED: Final[dict[str, tuple[bytes, dict[str, str], int]]] = {
 }
 
 
-@pytest.mark.parametrize("caller", PATHS)
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("caller", PATHS)
+@each_row("name", REFUSED)
 async def test_a_refusal_before_the_hold_leaves_a_line_in_the_log(
     stage: Stage, name: str, caller: str
 ) -> None:

@@ -21,6 +21,7 @@ from gateway.errors import (
     Overloaded,
 )
 from tests.support.records import make_call
+from tests.support.rows import each_row
 
 
 def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Response]:
@@ -28,7 +29,7 @@ def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Respon
     return call, render_error(call, error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "header", "milliseconds"),
     [(0.0, "1", "1"), (0.2, "1", "200"), (1.0, "1", "1000"), (1.001, "2", "1001"), (60, "60", "60000")],
 )  # fmt: skip
@@ -55,7 +56,7 @@ def test_a_refused_method_names_those_allowed_and_a_large_body_ends_the_connecti
     assert render(NotFound("x"))[1].keep_alive is None
 
 
-@pytest.mark.parametrize("dialect", CALLERS)
+@each_row("dialect", CALLERS)
 def test_the_body_is_the_dialects(dialect: str) -> None:
     _, response = render(NotFound("gone"), dialect)
     assert isinstance(response.body, bytes)

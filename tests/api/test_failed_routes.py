@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Final
 
-import pytest
-
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME
 from tests.support.replies import (
@@ -19,6 +17,7 @@ from tests.support.replies import (
     sse_start,
     text_chunks,
 )
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import End, Script
 from tests.support.waiting import until
@@ -55,7 +54,7 @@ def read_failed(line: str) -> str:
     return value
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@each_row("name", CAUSES)
 async def test_a_failed_try_is_logged_with_its_cause(stage: Stage, name: str) -> None:
     script, cause = CAUSES[name]
     model = stage.fresh("brisk")

@@ -26,6 +26,7 @@ from tests.support.replies import (
     stream_chunks,
     stream_head,
 )
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import Drip, End, Script
 
@@ -175,7 +176,7 @@ UNREACHABLE = {
 }
 
 
-@pytest.mark.parametrize("name", UNREACHABLE)
+@each_row("name", UNREACHABLE)
 async def test_unreachable_upstream_is_said(stage: Stage, name: str) -> None:
     """Its connect time-out ends the wait: the system's own would be longer than a test may take."""
     kind, status, code = UNREACHABLE[name]
@@ -194,7 +195,7 @@ async def test_endless_interim_replies_end_at_the_deadline(stage: Stage) -> None
     assert await stage.charge_nano(reply) == 0
 
 
-@pytest.mark.parametrize("status", [302, 307, 308])
+@each_row("status", [302, 307, 308])
 async def test_redirects_are_not_followed(stage: Stage, status: int) -> None:
     """An upstream cannot send the gateway's key to another host."""
     stage.alpha.play(
@@ -206,7 +207,7 @@ async def test_redirects_are_not_followed(stage: Stage, status: int) -> None:
     assert await stage.charge_nano(reply) == 0
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
+@each_row("status", [400, 413, 422])
 async def test_a_rejection_is_passed_on_in_our_words_for_the_model(
     stage: Stage, status: int
 ) -> None:
@@ -230,8 +231,8 @@ async def test_a_message_inside_a_200_is_passed_on(stage: Stage) -> None:
     assert "no capacity today" in check_error(reply, 502, "upstream_error")
 
 
-@pytest.mark.parametrize(("said", "expected"), [("7", 7), ("600", 60), (None, None)])
-@pytest.mark.parametrize("status", [429, 503])
+@each_row(("said", "expected"), [("7", 7), ("600", 60), (None, None)])
+@each_row("status", [429, 503])
 async def test_retry_after_is_passed_on_up_to_a_minute(
     stage: Stage, status: int, said: str | None, expected: int | None
 ) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.health import report_health, report_readiness
 from tests.support.records import make_call
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("draining", "writable", "status", "said"),
     [
         (False, True, 200, "ready"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.support.chat import check_error, say
 from tests.support.replies import completion, json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 MODEL = "plain/0"
@@ -85,7 +84,7 @@ BAD_BODIES: dict[str, tuple[bytes, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_BODIES)
+@each_row("name", BAD_BODIES)
 async def test_bad_body_is_a_400_that_names_the_field(stage: Stage, name: str) -> None:
     body, param = BAD_BODIES[name]
     reply = await stage.chat(body)
@@ -101,9 +100,7 @@ async def test_truncated_json_is_told_where(stage: Stage) -> None:
     assert any(digit in check_error(reply, 400, None) for digit in "0123456789")
 
 
-@pytest.mark.parametrize(
-    "model", ["no-such-model", "../x", "plain/0/", "m" * 10_000, "<script>", "PLAIN/0", ""]
-)
+@each_row("model", ["no-such-model", "../x", "plain/0/", "m" * 10_000, "<script>", "PLAIN/0", ""])
 async def test_unknown_model_is_a_400(stage: Stage, model: str) -> None:
     """The status is 400 for any such name, and the message does not repeat a long one."""
     reply = await stage.chat(say(model))
@@ -150,7 +147,7 @@ PASSING: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("name", PASSING)
+@each_row("name", PASSING)
 async def test_fields_pass_as_they_are(stage: Stage, name: str) -> None:
     """Valid and unknown fields reach the upstream unchanged."""
     stage.alpha.play(json_reply(completion()))

@@ -20,11 +20,12 @@ from tests.support.config import Kind
 from tests.support.fuzz import fuzz, json_values
 from tests.support.process import CHAT
 from tests.support.replies import completion, json_reply
+from tests.support.rows import each_row
 
 KINDS = {"plain": Kind(("alpha",), 1)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "element",
     [
         b"0,",
@@ -62,7 +63,7 @@ def test_any_json_is_counted_to_its_end(value: object) -> None:
     count_elements(json.dumps(value).encode(), MAX_ELEMENTS)
 
 
-@pytest.mark.parametrize("mark", [b",", b"[", b"{"])
+@each_row("mark", [b",", b"[", b"{"])
 def test_the_place_depends_on_the_values_and_how_long_each_takes(mark: bytes) -> None:
     rate = 600
     assert choose_place(b"x" * LOOP_BYTES, rate) is Place.NOW
@@ -132,6 +133,6 @@ async def test_a_body_of_tiny_elements_is_a_413_and_stops_nobody() -> None:
             asked = (stage.gateway.post(CHAT, stage.key, body) for body in (tiny, most))
             return await asyncio.gather(*asked)
 
-        of_tiny, of_most = await check_nobody_waits(stage, ask_both)
+        of_tiny, of_most = await check_nobody_waits(stage, ask_both, least=2)
         check_error(of_tiny, 400, "invalid_type")
         check_error(of_most, 400, "empty_array")

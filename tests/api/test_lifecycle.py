@@ -21,6 +21,7 @@ from gateway.api.lifecycle import (
     lose_charge,
 )
 from gateway.errors import GatewayFault, LedgerUnavailable, OutOfResources, Overloaded
+from tests.support.rows import each_row
 
 LIVING = [phase for phase in Phase if phase is not Phase.ENDED]
 
@@ -32,7 +33,7 @@ def make_life(*phases: Phase) -> Lifecycle:
     return life
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "ending"),
     [
         (Overloaded("M"), Ending.SHUTDOWN),
@@ -66,20 +67,19 @@ def test_nothing_is_owed_where_nothing_came_and_the_caller_hears_of_a_failure() 
             assert last is (Last.REPLY if ending is Ending.COMPLETE else Last.ERROR)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "steps",
     [
         (Phase.SENT, Phase.ANSWERED, Phase.STREAMING),
         (Phase.SENT, Phase.ADMITTED, Phase.SENT, Phase.ANSWERED),
         (Phase.SENT, Phase.SENT, Phase.ANSWERED),
     ],
-    ids=["straight", "next route", "stale connection"],
 )
 def test_a_request_goes_on(steps: tuple[Phase, ...]) -> None:
     assert make_life(*steps).phase is steps[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "steps",
     [
         (Phase.ANSWERED,),
@@ -90,7 +90,6 @@ def test_a_request_goes_on(steps: tuple[Phase, ...]) -> None:
         (Phase.SENT, Phase.ANSWERED, Phase.ADMITTED),
         (Phase.SENT, Phase.ANSWERED, Phase.STREAMING, Phase.ANSWERED),
     ],
-    ids=lambda steps: steps[-1].name,
 )
 def test_a_step_that_no_request_makes_is_a_bug(steps: tuple[Phase, ...]) -> None:
     with pytest.raises(ValueError, match="cannot go from"):
@@ -106,7 +105,7 @@ def test_a_life_ends_once() -> None:
         life.advance(Phase.ANSWERED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("steps", "drains", "finished", "leaving"),
     [
         ((), True, False, Leaving.STOP),
@@ -115,7 +114,6 @@ def test_a_life_ends_once() -> None:
         ((Phase.SENT, Phase.ANSWERED), False, True, Leaving.READ_USAGE),
         ((Phase.SENT, Phase.ANSWERED), True, True, Leaving.READ_ON),
     ],
-    ids=["no provider has it", "drain", "abort", "abort, usage about to come", "drain to the end"],
 )
 def test_a_caller_that_leaves(
     steps: tuple[Phase, ...], leaving: Leaving, *, drains: bool, finished: bool
@@ -125,7 +123,7 @@ def test_a_caller_that_leaves(
     assert life.caller_gone
 
 
-@pytest.mark.parametrize("ending", OUTCOMES)
+@each_row("ending", OUTCOMES)
 def test_the_status_is_the_errors_own_until_the_head_is_sent(ending: Ending) -> None:
     before = make_life(Phase.SENT).end(ending, delivered=False, head_sent=False)
     assert before.outcome == OUTCOMES[ending]
@@ -134,7 +132,7 @@ def test_the_status_is_the_errors_own_until_the_head_is_sent(ending: Ending) -> 
     assert after.status == 200
 
 
-@pytest.mark.parametrize(("head_sent", "status"), [(False, 499), (True, 200)])
+@each_row(("head_sent", "status"), [(False, 499), (True, 200)])
 def test_a_caller_that_left_is_recorded_as_such(status: int, *, head_sent: bool) -> None:
     life = make_life(Phase.SENT)
     life.leave(drains=False, finished=False)

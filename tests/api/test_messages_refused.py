@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.messages import ask, check_reply, frames, make_events
 from tests.support.replies import completion, json_reply, sse_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 Json = dict[str, Any]
@@ -69,7 +68,7 @@ REFUSED_OVER_CHAT: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED_OVER_CHAT)
+@each_row("name", REFUSED_OVER_CHAT)
 async def test_what_a_chat_provider_cannot_take_is_refused_by_name(stage: Stage, name: str) -> None:
     """Nothing reaches the provider or the ledger."""
     fields, where = REFUSED_OVER_CHAT[name]
@@ -132,7 +131,7 @@ REFUSED_OVER_MESSAGES: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED_OVER_MESSAGES)
+@each_row("name", REFUSED_OVER_MESSAGES)
 async def test_what_a_messages_provider_cannot_take_is_refused_by_name(
     stage: Stage, name: str
 ) -> None:

@@ -34,6 +34,7 @@ from tests.support.messages import (
 )
 from tests.support.process import MESSAGES
 from tests.support.replies import completion, error_reply, json_reply, sse_reply, stream_chunks
+from tests.support.rows import each_row
 from tests.support.seed import NANO, Caller
 from tests.support.stage import Stage
 
@@ -116,7 +117,7 @@ async def test_both_key_headers_work(stage: Stage, spare: Caller, kind: str, hea
     assert stage.books.balance_nano(spare.account) == 100 * NANO - Used(11, 7).cost_nano
 
 
-@pytest.mark.parametrize("query", ["?beta=true", "?beta=true&x=%20", "?"])
+@each_row("query", ["?beta=true", "?beta=true&x=%20", "?"])
 async def test_query_changes_nothing(stage: Stage, query: str) -> None:
     stage.alpha.play(json_reply(make_message()))
     path = MESSAGES + query
@@ -168,7 +169,7 @@ async def test_hour_long_cache_writes_have_a_price_of_their_own(stage: Stage) ->
     assert receipt.json["cache_write_1h_tokens"] == 20
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_usage_that_is_missing_is_estimated(stage: Stage, *, stream: bool) -> None:
     text = "Grüße, Welt! " * 5
     events = [event | {"usage": {}} if "usage" in event else event for event in make_events(text)]
@@ -209,7 +210,7 @@ MALFORMED: dict[str, tuple[bytes | Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
+@each_row("name", MALFORMED)
 async def test_malformed_request_is_a_400_that_names_the_field(stage: Stage, name: str) -> None:
     body, field = MALFORMED[name]
     reply = await stage.message(body)
@@ -267,7 +268,7 @@ ONLY_MESSAGES: dict[str, Any] = {"top_k": 5}
 """A field that a chat provider does not have."""
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_route_that_cannot_carry_the_request_is_passed_over(
     stage: Stage, *, stream: bool
 ) -> None:
@@ -279,7 +280,7 @@ async def test_route_that_cannot_carry_the_request_is_passed_over(
     assert stage.beta.last.json == body | {"model": UPSTREAM_NAME}
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize("stream", [False, True])
 async def test_failover_from_chat_to_messages_and_back(stage: Stage, *, stream: bool) -> None:
     stage.alpha.play(error_reply(500))
     stage.beta.play(STREAMED if stream else json_reply(make_message()))
@@ -317,7 +318,7 @@ async def test_no_route_left_that_can_carry_it(stage: Stage) -> None:
     assert await stage.charge_nano(reply) == 0
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_demo_answers_messages(stage: Stage, *, stream: bool) -> None:
     model = "demo/0"
     reply = await stage.message(ask(model, "Say it back.", stream=stream))

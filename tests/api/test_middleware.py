@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 
-import pytest
-
 from gateway.apikeys import make_key
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Cut, request
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 GOOD = json.dumps(say("plain/0")).encode()
@@ -20,7 +19,7 @@ ANTHROPIC = {"anthropic-version": "2023-06-01"}
 SAME_TEXT_401: set[str] = set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "allow"),
     [
         ("GET", CHAT, "POST"),
@@ -56,7 +55,7 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_row("path", PATHS)
 async def test_unknown_path_is_a_404(stage: Stage, path: str) -> None:
     """Paths are compared unchanged: nothing is resolved, decoded or joined before."""
     for key in (stage.key, None):
@@ -65,7 +64,7 @@ async def test_unknown_path_is_a_404(stage: Stage, path: str) -> None:
     assert stage.alpha.connections == 0
 
 
-@pytest.mark.parametrize("path", [f"{CHAT}/", f"/v1{CHAT}", "/chat/completions"])
+@each_row("path", [f"{CHAT}/", f"/v1{CHAT}", "/chat/completions"])
 async def test_nearly_right_path_is_told_the_right_one(stage: Stage, path: str) -> None:
     """A base address with a /v1 too many or too few is the most common mistake."""
     reply = await stage.gateway.ask("POST", path, key=stage.key, headers=JSON_TYPE, body=GOOD)
@@ -97,7 +96,7 @@ BAD_KEYS: dict[str, list[tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_KEYS)
+@each_row("name", BAD_KEYS)
 async def test_bad_key_is_a_401(stage: Stage, name: str) -> None:
     """All keys that never were get one text; those that ended are told when."""
     headers = [*JSON_TYPE.items(), *BAD_KEYS[name]]
@@ -106,7 +105,7 @@ async def test_bad_key_is_a_401(stage: Stage, name: str) -> None:
     assert len(SAME_TEXT_401) == 1
 
 
-@pytest.mark.parametrize("key_case", ["lower", "upper", "cut", "longer", "near miss"])
+@each_row("key_case", ["lower", "upper", "cut", "longer", "near miss"])
 async def test_no_variant_of_a_key_is_the_key(stage: Stage, key_case: str) -> None:
     key = stage.key
     variants = {
@@ -133,7 +132,7 @@ async def test_key_in_the_path_is_not_logged(stage: Stage) -> None:
     assert stage.key not in stage.gateway.log
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@each_row("scheme", ["Bearer", "bearer", "BEARER"])
 async def test_both_headers_are_keys(stage: Stage, scheme: str) -> None:
     for headers in (
         {"Authorization": f"{scheme} {stage.key}"},
@@ -176,7 +175,7 @@ ORDER: dict[str, tuple[str, str, bytes, dict[str, str], int, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", ORDER)
+@each_row("name", ORDER)
 async def test_the_first_fault_in_order_is_told(stage: Stage, name: str) -> None:
     account, path, body, headers, status, code = ORDER[name]
     key = None if account == "none" else stage.callers[account].key
@@ -195,7 +194,7 @@ MESSAGES_ERRORS: list[tuple[str, str, dict[str, str], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize("case", MESSAGES_ERRORS, ids=lambda case: f"{case[3]} {case[1]}")
+@each_row("case", MESSAGES_ERRORS)
 async def test_errors_speak_the_messages_dialect_where_it_is_spoken(
     stage: Stage, case: tuple[str, str, dict[str, str], int, str]
 ) -> None:
@@ -263,7 +262,7 @@ FRAMINGS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", FRAMINGS)
+@each_row("name", FRAMINGS)
 async def test_malformed_traffic_is_a_400_and_a_closed_connection(stage: Stage, name: str) -> None:
     """No SDK sends this. Any 400 is right, if the connection closes and no secret is logged."""
     raw = FRAMINGS[name]
@@ -282,7 +281,7 @@ async def test_malformed_traffic_is_a_400_and_a_closed_connection(stage: Stage, 
     assert stage.key not in stage.gateway.log
 
 
-@pytest.mark.parametrize("encoding", ["gzip, chunked", "identity, chunked"])
+@each_row("encoding", ["gzip, chunked", "identity, chunked"])
 async def test_only_chunked_is_a_transfer_encoding(stage: Stage, encoding: str) -> None:
     """A body that was compressed on its way would be taken for JSON that is malformed."""
     headers = JSON_TYPE | {"x-api-key": stage.key, "Transfer-Encoding": encoding}

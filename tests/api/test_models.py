@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.chat import check_error, say
 from tests.support.config import UPSTREAM_NAME
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 MODEL_KEYS = {"id", "object", "created", "owned_by"}
@@ -39,14 +38,14 @@ async def test_models_are_those_that_key_and_account_may_use(stage: Stage) -> No
         assert (await stage.gateway.ask("GET", f"/v1/models/{model}", key=key)).status == 404
 
 
-@pytest.mark.parametrize("path", ["plain/0", "plain%2F0", "plain%2f0"])
+@each_row("path", ["plain/0", "plain%2F0", "plain%2f0"])
 async def test_model_is_retrieved_by_its_id(stage: Stage, path: str) -> None:
     reply = await stage.gateway.ask("GET", f"/v1/models/{path}", key=stage.key)
     assert reply.status == 200
     assert reply.json["id"] == "plain/0"
 
 
-@pytest.mark.parametrize("account", ["empty", "rich"])
+@each_row("account", ["empty", "rich"])
 async def test_models_need_a_key_and_no_balance(stage: Stage, account: str) -> None:
     key = stage.callers[account].key
     assert (await stage.gateway.ask("GET", "/v1/models", key=key)).status == 200

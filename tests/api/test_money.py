@@ -37,6 +37,7 @@ from tests.support.replies import (
     text_chunks,
     usage,
 )
+from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.seed import NANO, Caller, Seed
 from tests.support.stage import Stage
@@ -91,7 +92,7 @@ async def test_json_reply_tells_cost_and_balance(stage: Stage, spare: Caller) ->
     assert reply.json["usage"] == USAGE
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_reply_without_usage_is_estimated(stage: Stage, *, stream: bool) -> None:
     text = "Es ist fünf nach zwölf. 🕛"
     model = stage.fresh("plain")
@@ -118,8 +119,8 @@ async def test_last_usage_counts_and_none_are_added_up(stage: Stage) -> None:
     assert await stage.charge_nano(reply) == Used(5, len(events)).cost_nano
 
 
-@pytest.mark.parametrize("account", ["empty"])
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("account", ["empty"])
+@each_row("stream", [False, True])
 async def test_no_balance_is_a_402(stage: Stage, account: str, *, stream: bool) -> None:
     key = stage.callers[account].key
     reply = await stage.chat(say("plain/0", stream=stream), key=key)

@@ -22,6 +22,7 @@ from tests.support import running as runs
 from tests.support.chat import say
 from tests.support.config import Places
 from tests.support.replies import completion, sse_reply
+from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.stage import Stage
 
@@ -34,7 +35,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterato
     started.gateway.stop()
 
 
-@pytest.mark.parametrize("most", [10**15, 10_001, -1, "5", 1.5, True])
+@each_row("most", [10**15, 10_001, -1, "5", 1.5, True])
 async def test_a_field_that_multiplies_the_hold_is_bounded(stage: Stage, most: object) -> None:
     """The provider is not asked: nobody could be charged for what it did."""
     before = len(stage.alpha.exchanges)
@@ -54,8 +55,8 @@ async def test_a_hold_that_no_ledger_can_write_is_a_400(stage: Stage) -> None:
     assert len(stage.alpha.exchanges) == before
 
 
-@pytest.mark.parametrize("field", ["deferred", "background"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("field", ["deferred", "background"])
+@each_row("dialect", DIALECTS)
 async def test_a_reply_to_be_fetched_later_is_refused(
     stage: Stage, dialect: str, field: str
 ) -> None:
@@ -95,8 +96,8 @@ BOUND_FIELDS: Final = {"web_search_options"}
 """These have a price here."""
 
 
-@pytest.mark.parametrize("field", sorted(BILLED_FIELDS.keys() - BOUND_FIELDS))
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("field", sorted(BILLED_FIELDS.keys() - BOUND_FIELDS))
+@each_row("dialect", DIALECTS)
 async def test_what_changes_the_bill_is_refused_in_every_dialect(
     stage: Stage, dialect: str, field: str
 ) -> None:
@@ -107,9 +108,7 @@ async def test_what_changes_the_bill_is_refused_in_every_dialect(
     assert len(stage.alpha.exchanges) == before
 
 
-@pytest.mark.parametrize(
-    ("dialect", "where"), [("chat", "tools[0].type"), ("messages", "tools.0.type")]
-)
+@each_row(("dialect", "where"), [("chat", "tools[0].type"), ("messages", "tools.0.type")])
 async def test_a_tool_without_a_type_is_the_providers(
     stage: Stage, dialect: str, where: str
 ) -> None:
@@ -189,8 +188,8 @@ CHAT_USAGES: Final = [
 ]
 
 
-@pytest.mark.parametrize("caller", DIALECTS)
-@pytest.mark.parametrize(("usage", "cost_nano"), CHAT_USAGES)
+@each_row("caller", DIALECTS)
+@each_row(("usage", "cost_nano"), CHAT_USAGES)
 async def test_cached_and_written_tokens_have_their_own_price(
     stage: Stage, caller: str, usage: dict[str, Any], cost_nano: int
 ) -> None:
@@ -239,8 +238,8 @@ async def test_the_half_that_cannot_be_is_estimated(stage: Stage) -> None:
     assert await stage.charge_nano(reply) == price_nano(input=receipt["input_tokens"], output=321)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("stream", [False, True])
+@each_row("dialect", DIALECTS)
 async def test_a_bill_is_recorded_and_shown_to_nobody(
     stage: Stage, dialect: str, *, stream: bool
 ) -> None:

@@ -14,6 +14,7 @@ from tests.api.test_failed_routes import CAUSES, SAID, read_line
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME
 from tests.support.replies import completion, error_reply, json_reply
+from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
 from tests.support.waiting import until
@@ -86,7 +87,7 @@ async def test_a_refusal_is_counted_and_logged(stage: Stage, spare: Caller, name
     assert CANARY not in line
 
 
-@pytest.mark.parametrize("key", ["sk-ru-" + "x" * 32, "nonsense"])
+@each_row("key", ["sk-ru-" + "x" * 32, "nonsense"])
 async def test_an_unknown_key_is_nobody_s(stage: Stage, key: str) -> None:
     reply = await stage.chat(say(ALLOWED), key=key)
 
@@ -109,7 +110,7 @@ async def test_what_was_admitted_is_not_refused(stage: Stage, spare: Caller) -> 
     assert read_refusals(stage, spare.account) == []
 
 
-@pytest.mark.parametrize("name", [name for name in CAUSES if name != "400"])
+@each_row("name", [name for name in CAUSES if name != "400"])
 async def test_a_failure_is_counted_without_the_provider_s_words(stage: Stage, name: str) -> None:
     script, cause = CAUSES[name]
     model = stage.fresh("brisk")
@@ -156,7 +157,7 @@ async def test_each_route_that_was_tried_is_counted(stage: Stage) -> None:
     assert (failed.today.failures, served.today.failures) == (1, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "found"),
     [
         ("context_length_exceeded", "context_length_exceeded"),
@@ -169,7 +170,7 @@ def test_a_code_that_is_any_text_is_not_kept(code: str | None, found: str) -> No
     assert find_code(BadRequest("M", code=code)) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "is_named"),
     [
         ("gpt-5.5", True),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.api.other_paths import UNSERVED, explain_path
 from gateway.api.routes import make_routes
 from gateway.dialects import CALLERS
 from tests.support.chat import check_error
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 SERVED = [route.path for route in make_routes(CALLERS)]
 CHAT = "/v1/chat/completions"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "meant"),
     [
         (f"{CHAT}/", CHAT),
@@ -33,7 +32,7 @@ def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> Non
     assert f" Use {meant}: an OpenAI SDK's base address" in explain_path(path, SERVED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "told"),
     [
         ("/v1/completions", "/v1/completions is not served here; use POST /v1/chat/completions."),
@@ -61,7 +60,7 @@ def test_nothing_of_an_unknown_path_is_repeated() -> None:
     assert "secret" not in explain_path("/models/secret", SERVED)
 
 
-@pytest.mark.parametrize("path", [one.replace("...", "x") for one in UNSERVED])
+@each_row("path", [one.replace("...", "x") for one in UNSERVED])
 async def test_each_is_a_404_in_its_callers_words(stage: Stage, path: str) -> None:
     for method in ("GET", "POST"):
         reply = await stage.gateway.ask(method, path, key=stage.key)

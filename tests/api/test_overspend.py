@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-import pytest
-
 from gateway.api import Call
 from gateway.api.billing import Bill, expect_usage, find_output_limit
 from gateway.api.limits import Rates
@@ -30,8 +28,10 @@ from gateway.ledger.base import Line
 from gateway.ledger.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
+from gateway.times import unix_ms
 from gateway.usage import Metered
 from tests.support.records import make_call
+from tests.support.rows import each_row
 
 RUNS: Final = 200
 STEPS: Final = 60
@@ -42,6 +42,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self.account = Account(1, "a", suspended=False, balance_nano=0)
+        self.clock = unix_ms
         self.key = Key("k", self.account, KeyTerms(), Line("k"))
 
     def hold(self, key: Key, admission: Admission) -> QueuedHold:
@@ -166,7 +167,7 @@ def make_model(dice: random.Random) -> Model:
     return Model("m", "o", (), most, 100_000, None, 0, PriceList(price(), rules), frozenset())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hold_output_tokens", "full_hold_below"), [(10, 0), (10**6, 0), (10, 1), (10, 10), (10, 10**6)]
 )
 def test_a_balance_falls_by_no_more_than_what_is_in_flight_beyond_its_holds(

@@ -22,6 +22,7 @@ from gateway.times import DAY_MS
 from tests.ledger.kit import admission, find_key, make_place, query, settlement, void
 from tests.support.chat import Used, check_error, check_messages_error, say
 from tests.support.replies import completion, json_reply, sse, sse_start, text_chunks, usage
+from tests.support.rows import each_row
 from tests.support.seed import NANO, PICKY_MODEL, Caller
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
@@ -108,9 +109,7 @@ async def test_key_tells_its_own_terms(stage: Stage) -> None:
     assert one["requests_per_minute"] == capped["requests_per_minute"]
 
 
-@pytest.mark.parametrize(
-    ("own", "default", "told"), [(None, 5, 5), (None, 0, None), (0, 5, None), (7, 5, 7)]
-)
+@each_row(("own", "default", "told"), [(None, 5, 5), (None, 0, None), (0, 5, None), (7, 5, 7)])
 def test_limits_are_those_in_force(own: int | None, default: int, told: int | None) -> None:
     """0 means unlimited, for a key as in the configuration."""
     account = Account(1, "a", suspended=False, balance_nano=5, held_nano=2)

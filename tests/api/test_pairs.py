@@ -12,7 +12,6 @@ import pytest
 from tests.support.chat import Used
 from tests.support.config import UPSTREAM_NAME
 from tests.support.pairs import (
-    IDS,
     PAIRS,
     Caller,
     Clients,
@@ -20,11 +19,11 @@ from tests.support.pairs import (
     each_pair,
 )
 from tests.support.replies import LAST_CHUNK, chunked, json_reply, stream_head
+from tests.support.rows import each_row, told_together
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 from tests.support.upstream import End, Exchange, Script
 
-Json = dict[str, Any]
 COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
 BONN = ToolCall("toolu_2", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
 SAID = {
@@ -48,19 +47,21 @@ async def clients(stage: Stage) -> AsyncIterator[Clients]:
     await made.close()
 
 
-@each_pair
-@pytest.mark.parametrize("name", SAID)
-async def test_what_is_said_arrives(
-    stage: Stage, clients: Clients, caller: Caller, provider: Provider, name: str
-) -> None:
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+async def test_what_is_said_arrives(stage: Stage, clients: Clients, step: int) -> None:
     """Text, reasoning, calls, ending and usage; whole, by the helper, and event by event."""
-    told = SAID[name]
-    model = stage.fresh(provider.kind)
-    stage.alpha.play(provider.reply(told), provider.stream(told), provider.stream(told))
-    body = HELLO | {"model": model}
-    assert await caller.complete(clients, body) == told
-    assert await caller.stream(clients, body) == told
-    assert await caller.iterate(clients, body) > 1
+    with told_together() as row:
+        for number, (caller, provider) in enumerate(PAIRS):
+            for name in [*SAID, *SAID][number % step :: step][: len(SAID) // step]:
+                told = SAID[name]
+                with row(f"{name}: {caller.dialect} over {provider.dialect}"):
+                    stage.alpha.play(
+                        provider.reply(told), provider.stream(told), provider.stream(told)
+                    )
+                    body = HELLO | {"model": stage.fresh(provider.kind)}
+                    assert await caller.complete(clients, body) == told
+                    assert await caller.stream(clients, body) == told
+                    assert await caller.iterate(clients, body) > 1
 
 
 USED = {
@@ -73,7 +74,7 @@ USED = {
 }
 
 
-@pytest.mark.parametrize("name", USED)
+@each_row("name", USED)
 async def test_charges_are_equal_in_all_pairs(stage: Stage, clients: Clients, name: str) -> None:
     """Equal to the nano-unit, and the caller is told what it is charged."""
     used = USED[name]
@@ -107,7 +108,7 @@ async def test_error_in_the_stream_raises(
 
 
 @each_pair
-@pytest.mark.parametrize("way", ["json", "sse"])
+@each_row("way", ["json", "sse"])
 async def test_provider_that_errs_does_not_tell_its_name_of_the_model(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider, way: str
 ) -> None:
@@ -127,15 +128,16 @@ async def test_provider_that_errs_does_not_tell_its_name_of_the_model(
 
 
 @each_pair
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 async def test_stream_cut_at_any_event_raises(
-    stage: Stage, clients: Clients, caller: Caller, provider: Provider
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider, step: int
 ) -> None:
     """The connection breaks before the terminal event, so no answer is silently short."""
     events = provider.events(SAID["text and calls"])
     for ask in ways_of(caller):
         model = stage.fresh(provider.kind)
-        for count in range(len(events)):
-            if count % 4 == 0:  # five failures in a row would shut the provider off
+        for number, count in enumerate(range(0, len(events), step)):
+            if number % 4 == 0:  # five failures in a row would shut the provider off
                 stage.alpha.play(provider.stream(SAID["text"]))
                 await ask(clients, HELLO | {"model": model})
             stage.alpha.play([stream_head(), *map(chunked, events[:count]), End.FIN])
@@ -156,10 +158,9 @@ async def test_stream_ended_cleanly_but_early_raises(
                 await ask(clients, HELLO | {"model": stage.fresh(provider.kind)})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caller", "provider"),
     [pair for pair in PAIRS if pair[0].dialect != pair[1].dialect],
-    ids=[one for one in IDS if one.split(" over ")[0] != one.split(" over ")[1]],
 )
 async def test_upstream_that_ignores_stream(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider

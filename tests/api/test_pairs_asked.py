@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.chat import MAX_OUTPUT_TOKENS
 from tests.support.config import UPSTREAM_NAME
-from tests.support.pairs import IDS, PAIRS, Caller, Clients, Provider, each_pair
+from tests.support.pairs import PAIRS, Caller, Clients, Provider, each_pair
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
@@ -136,10 +137,8 @@ ASKED: dict[str, tuple[Json, Json]] = {
 IS_ASKED = ["responses" not in (pair[0].dialect, pair[1].dialect) for pair in PAIRS]
 
 
-@pytest.mark.parametrize(
-    ("caller", "provider"), list(compress(PAIRS, IS_ASKED)), ids=compress(IDS, IS_ASKED)
-)
-@pytest.mark.parametrize("name", ASKED)
+@each_row(("caller", "provider"), list(compress(PAIRS, IS_ASKED)))
+@each_row("name", ASKED)
 async def test_what_is_asked_arrives_in_the_providers_dialect(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider, name: str
 ) -> None:

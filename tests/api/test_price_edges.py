@@ -23,6 +23,7 @@ from tests.support import running as runs
 from tests.support.chat import say
 from tests.support.config import Places
 from tests.support.replies import chunk, json_reply, sse_start
+from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.stage import Stage
 from tests.support.upstream import End
@@ -96,8 +97,8 @@ async def test_a_tool_whose_calls_are_not_told_is_charged_once(stage: Stage) -> 
     assert (receipt["tool_calls"], receipt["estimated"]) == ({"google_maps": 1}, True)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
+@each_row("dialect", DIALECTS)
+@each_row(
     ("told", "bill"),
     [
         ({"cost": 0.1}, Fraction("0.1")),
@@ -154,9 +155,7 @@ async def test_a_recording_is_held_and_estimated_at_its_own_price(stage: Stage) 
         assert min(receipt["hold_nano"], await stage.charge_nano(reply)) >= heard
 
 
-@pytest.mark.parametrize(
-    ("model", "cost_nano"), [("always", 18 * 7000), ("over", price_nano(input=11, output=7))]
-)
+@each_row(("model", "cost_nano"), [("always", 18 * 7000), ("over", price_nano(input=11, output=7))])
 async def test_a_price_may_depend_on_the_time_of_admission(
     stage: Stage, model: str, cost_nano: int
 ) -> None:

@@ -38,6 +38,7 @@ from tests.support.replies import (
     text_chunks,
     usage,
 )
+from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.stage import Stage
 from tests.support.upstream import End, Wait
@@ -94,8 +95,8 @@ SERVED = [
 ]
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
-@pytest.mark.parametrize(("asked", "served", "rule", "cost_nano", "estimated"), SERVED)
+@each_row("stream", [False, True])
+@each_row(("asked", "served", "rule", "cost_nano", "estimated"), SERVED)
 async def test_charged_is_the_tier_that_was_served(
     stage: Stage,
     asked: str | None,
@@ -158,7 +159,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "model", "fields", "param"), REFUSED)
+@each_row(("path", "model", "fields", "param"), REFUSED)
 async def test_what_has_no_price_goes_nowhere(
     stage: Stage, path: str, model: str, fields: dict[str, Any], param: str
 ) -> None:
@@ -174,7 +175,7 @@ async def test_what_has_no_price_goes_nowhere(
     assert stage.books.balance_nano("rich") == balance
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "output_tokens"),
     [
         ({"max_tokens": 4000, "max_completion_tokens": 0}, HOLD_OUTPUT_TOKENS),
@@ -245,7 +246,7 @@ async def test_a_hold_is_raised_as_soon_as_more_is_known(stage: Stage) -> None:
     assert await stage.books.charge_nano(request_id) == 150_001 * NANO // 1000
 
 
-@pytest.mark.parametrize("verb", ["revoke", "suspend"])
+@each_row("verb", ["revoke", "suspend"])
 async def test_who_is_shut_out_while_the_body_arrives_is_not_admitted(
     stage: Stage, verb: str
 ) -> None:
@@ -294,7 +295,7 @@ async def test_a_reply_that_is_cut_short_is_charged_and_not_to_be_tried_again(
     assert (receipt["outcome"], receipt["status"]) == ("upstream_error", 502)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_a_reply_too_large_to_deliver_is_charged_and_not_to_be_tried_again(
     stage: Stage, *, stream: bool
 ) -> None:

@@ -14,6 +14,7 @@ from tests.support import running as runs
 from tests.support.chat import say
 from tests.support.config import PATIENT, Kind, Places
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks, usage
+from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.stage import Stage
 
@@ -37,8 +38,8 @@ def running(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterato
     started.gateway.stop()
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
-@pytest.mark.parametrize(
+@each_row("stream", [False, True])
+@each_row(
     ("model", "tier", "bill", "costs"),
     [
         ("costly", None, {}, (11 * 100 + 7 * 300, None)),

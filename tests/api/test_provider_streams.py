@@ -16,6 +16,7 @@ from tests.support.chat import Used, estimate, say
 from tests.support.client import Reply
 from tests.support.messages import ask, read_events
 from tests.support.replies import sliced_reply
+from tests.support.rows import each_row
 from tests.support.said import Said, accumulate
 from tests.support.stage import Stage
 from tests.support.told import of_chat, of_events
@@ -30,9 +31,7 @@ RANDOM_SLICINGS = 40
 PASSING = [one for one in streams.MESSAGES if not one.name.startswith("imitation")]
 IMITATIONS = [one for one in streams.MESSAGES if one not in PASSING]
 
-each_slicing = pytest.mark.parametrize(
-    "slicing", ["whole", "by event", "by byte", "random 1", "random 2"]
-)
+each_slicing = each_row("slicing", ["by event", "random"])
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def used(said: Said) -> Used:
 
 @streams.each(*streams.CHAT)
 @each_slicing
-@pytest.mark.parametrize("asked", [False, True], ids=["unasked", "usage"])
+@each_row("asked", [False, True])
 async def test_chat_stream_says_the_same_and_keeps_the_rules(
     stage: Stage, dice: random.Random, stream: Stream, slicing: str, *, asked: bool
 ) -> None:
@@ -102,7 +101,7 @@ async def test_chat_stream_says_the_same_and_keeps_the_rules(
 
 
 @streams.each(*streams.CHAT)
-@pytest.mark.parametrize("slicing", ["whole", "by event", "random"])
+@each_row("slicing", ["whole", "by byte"])
 async def test_chat_stream_says_the_same_to_a_messages_caller(
     stage: Stage, dice: random.Random, stream: Stream, slicing: str
 ) -> None:
@@ -157,6 +156,7 @@ async def test_messages_stream_passes_byte_for_byte_but_for_the_model(
     assert await stage.charge_nano(reply) == told.used.cost_nano
 
 
+@pytest.mark.slow
 @streams.each(*PASSING)
 async def test_random_slicings_all_give_the_same_bytes(
     stage: Stage, dice: random.Random, stream: Stream
@@ -180,7 +180,7 @@ async def test_imitated_messages_stream_becomes_one_that_sdks_can_read(
     assert events[-1] == messages.STOP
 
 
-@pytest.mark.parametrize("caller", ["chat", "messages"])
+@each_row("caller", ["chat", "messages"])
 @streams.each(*streams.FAILING)
 async def test_failing_stream_ends_with_one_error_and_is_paid_as_far_as_it_came(
     stage: Stage, stream: Stream, caller: str

@@ -6,8 +6,6 @@ import asyncio
 import re
 from typing import Any
 
-import pytest
-
 from gateway.admin import accounts
 from gateway.money import format_amount
 from tests.support.chat import (
@@ -32,6 +30,7 @@ from tests.support.replies import (
     text_chunks,
     usage,
 )
+from tests.support.rows import each_row
 from tests.support.seed import NANO, Caller
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
@@ -70,7 +69,7 @@ async def fetch(stage: Stage, request_id: str, *, key: str | None = None) -> dic
     return receipt
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_receipt_of_a_complete_request(stage: Stage, *, stream: bool) -> None:
     model = stage.fresh("plain")
     if stream:

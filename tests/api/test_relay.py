@@ -6,8 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable
 
-import pytest
-
 from tests.support.chat import (
     MAX_OUTPUT_TOKENS,
     SENT,
@@ -37,6 +35,7 @@ from tests.support.replies import (
     stream_head,
     text_chunks,
 )
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import Drip, End, Script, Wait
 
@@ -92,7 +91,7 @@ async def read_and_tell(stage: Stage, body: object, seen: asyncio.Event, mark: s
     return reply
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each_row("name", BROKEN)
 async def test_broken_stream_ends_in_an_error_and_is_charged_what_came(
     stage: Stage, name: str
 ) -> None:
@@ -116,7 +115,7 @@ async def test_broken_stream_without_any_text_is_free(stage: Stage) -> None:
     assert await stage.charge_nano(reply) == 0
 
 
-@pytest.mark.parametrize(("reported", "charged"), [(50, 50), (1, estimate(TEXT))])
+@each_row(("reported", "charged"), [(50, 50), (1, estimate(TEXT))])
 async def test_broken_stream_is_charged_the_larger_of_reported_and_delivered(
     stage: Stage, reported: int, charged: int
 ) -> None:
@@ -131,7 +130,7 @@ async def test_broken_stream_is_charged_the_larger_of_reported_and_delivered(
     assert await stage.charge_nano(reply) == expected
 
 
-@pytest.mark.parametrize("tail", [[], [DONE]], ids=["error last", "[DONE] after the error"])
+@each_row("tail", [[], [DONE]])
 async def test_error_event_of_the_upstream_ends_the_stream(stage: Stage, tail: list[bytes]) -> None:
     """The error is passed on without a [DONE], and the delivered part is paid."""
     stage.alpha.play(sse_reply([*BEGUN, ERROR, *tail], done=False))
@@ -189,8 +188,8 @@ ABSURD: dict[str, tuple[bytes, Used]] = {
 """A usage, and what is charged for."""
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
-@pytest.mark.parametrize("name", ABSURD)
+@each_row("stream", [False, True])
+@each_row("name", ABSURD)
 async def test_the_half_of_a_usage_that_cannot_be_is_estimated(
     stage: Stage, name: str, *, stream: bool
 ) -> None:
@@ -222,7 +221,7 @@ async def test_stream_is_complete_with_its_terminal_event(stage: Stage) -> None:
     assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
 
 
-@pytest.mark.parametrize("mib", [1, 5])
+@each_row("mib", [1, 5])
 async def test_event_of_a_mebibyte_and_more_arrives_whole(stage: Stage, mib: int) -> None:
     """One line of several MiB, then a normal end."""
     model = stage.fresh("plain")
@@ -247,7 +246,7 @@ async def test_characters_split_between_chunks_arrive_whole(stage: Stage) -> Non
     assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_invalid_utf8_is_passed_on(stage: Stage, *, stream: bool) -> None:
     """Invalid bytes are left to the caller; usage is read nevertheless."""
     model = stage.fresh("brisk")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import pytest
-
 from tests.dialects.chat.kit import chunk, events, role, text
 from tests.dialects.responses.kit import (
     call,
@@ -19,6 +17,7 @@ from tests.dialects.responses.kit import (
 from tests.support.config import UPSTREAM_NAME
 from tests.support.process import RESPONSES
 from tests.support.replies import chunked, error_reply, json_reply, sse_reply, stream_head
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import End
 
@@ -66,7 +65,7 @@ CRASHED: Final = frame({"type": "error", "code": "rate_limit_exceeded", "message
 CODEX: Final = {"user-agent": "codex_cli_rs/0.149.0"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("last", "headers", "code"),
     [
         (b"", {}, "server_error"),
@@ -135,7 +134,7 @@ async def test_errors_are_in_openais_envelope(stage: Stage) -> None:
     assert (failed.status, failed.json["error"]["type"]) == (502, "server_error")
 
 
-@pytest.mark.parametrize("path", ["resp_1", "resp_1/cancel", "compact", "input_tokens/x"])
+@each_row("path", ["resp_1", "resp_1/cancel", "compact", "input_tokens/x"])
 async def test_paths_beneath_are_unknown(stage: Stage, path: str) -> None:
     reply = await stage.gateway.post(f"{RESPONSES}/{path}", stage.key, {})
     assert (reply.status, reply.json["error"]["code"]) == (404, "unknown_url")

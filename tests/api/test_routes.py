@@ -15,6 +15,7 @@ from gateway.api.body import defer_continue
 from gateway.api.middleware import make_front
 from gateway.api.routes import make_routes
 from gateway.dialects import CALLERS, Caller
+from tests.support.rows import each_row
 
 NOTHING = cast("Any", None)
 SHARED = Gateway(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
@@ -37,7 +38,7 @@ async def find_dialect(path: str, headers: dict[str, str], *callers: Caller) -> 
     return str(response.text)
 
 
-@pytest.mark.parametrize(("recorded", "status"), [(None, 503), (200, 200)])
+@each_row(("recorded", "status"), [(None, 503), (200, 200)])
 async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
     recorded: int | None, status: int
 ) -> None:
@@ -78,21 +79,17 @@ async def test_a_model_may_have_a_slash_in_its_name() -> None:
     assert found["model"] == "vendor/large"
 
 
-@pytest.mark.parametrize(
-    "path", [route.path for route in make_routes(CALLERS) if route.method == "POST"]
-)
+@each_row("path", [route.path for route in make_routes(CALLERS) if route.method == "POST"])
 async def test_no_100_continue_is_sent_before_the_key_is_known(path: str) -> None:
     found = await resolve("POST", path)
     assert found.route._expect_handler is defer_continue
 
 
-@pytest.mark.parametrize(
-    ("headers", "name"), [({}, "chat"), ({"anthropic-version": "x"}, "messages")]
-)
+@each_row(("headers", "name"), [({}, "chat"), ({"anthropic-version": "x"}, "messages")])
 async def test_paths_of_all_dialects_go_by_the_header(headers: dict[str, str], name: str) -> None:
     assert await find_dialect("/v1/models", headers, *CALLERS.values()) == name
 
 
-@pytest.mark.parametrize("caller", CALLERS.values(), ids=CALLERS)
+@each_row("caller", CALLERS.values())
 async def test_a_callers_own_path_goes_by_no_header(caller: Caller) -> None:
     assert await find_dialect(caller.path, {"anthropic-version": "x"}, caller) == caller.name

@@ -14,14 +14,13 @@ from tests.support.config import KINDS
 from tests.support.messages import USAGE, frames, make_events, make_message
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
 from tests.support.replies import chunk, completion, json_reply, sse_reply, stream_chunks
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
-each_provider = pytest.mark.parametrize(
-    "provider", PROVIDERS, ids=lambda one: f"over {one.dialect}"
-)
+each_provider = each_row("provider", PROVIDERS)
 
 
 @pytest.fixture
@@ -98,7 +97,7 @@ STOPPED: dict[str, tuple[Any, str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", STOPPED)
+@each_row("name", STOPPED)
 async def test_stop_sequence(stage: Stage, aclient: anthropic.AsyncAnthropic, name: str) -> None:
     value, reason, sequence = STOPPED[name]
     if name.startswith("vLLM"):
@@ -200,7 +199,7 @@ async def test_beta_surface_works(stage: Stage, aclient: anthropic.AsyncAnthropi
     assert stage.alpha.last.headers["anthropic-beta"] == "context-1m-2025-08-07"
 
 
-@pytest.mark.parametrize("kind", ["plain", "messages"])
+@each_row("kind", ["plain", "messages"])
 async def test_structured_output(
     stage: Stage, aclient: anthropic.AsyncAnthropic, kind: str
 ) -> None:
@@ -221,7 +220,7 @@ async def test_structured_output(
 
 
 @each_provider
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+@each_row("stream", [False, True])
 async def test_tool_runner_runs(
     stage: Stage, aclient: anthropic.AsyncAnthropic, provider: Provider, *, stream: bool
 ) -> None:

@@ -19,15 +19,14 @@ from tests.support.replies import (
     sse_start,
     stream_head,
 )
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told
 from tests.support.upstream import End, Wait
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
-each_provider = pytest.mark.parametrize(
-    "provider", PROVIDERS, ids=lambda one: f"over {one.dialect}"
-)
+each_provider = each_row("provider", PROVIDERS)
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ ERRORS: dict[str, tuple[Use, type[anthropic.APIStatusError], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@each_row("name", ERRORS)
 async def test_each_status_is_the_sdks_exception(
     stage: Stage, aclient: anthropic.AsyncAnthropic, name: str
 ) -> None:
@@ -117,7 +116,7 @@ async def test_rejection_of_the_provider_comes_back_with_its_words(
     assert await stage.books.charge_nano(caught.value.request_id or "") == 0
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
+@each_row("status", [401, 403, 404])
 async def test_fault_of_ours_at_the_provider_is_no_fault_of_the_callers(
     stage: Stage, aclient: anthropic.AsyncAnthropic, status: int
 ) -> None:

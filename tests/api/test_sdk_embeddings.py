@@ -11,6 +11,7 @@ import pytest
 from tests.support.chat import Used
 from tests.support.embeddings import VECTORS, embeddings, round_trip
 from tests.support.replies import error_reply, json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 
@@ -22,7 +23,7 @@ async def client(stage: Stage) -> AsyncIterator[openai.AsyncOpenAI]:
         yield one
 
 
-@pytest.mark.parametrize("kind", ["embed", "embed-floats"])
+@each_row("kind", ["embed", "embed-floats"])
 async def test_a_caller_who_says_nothing_gets_floats(
     stage: Stage, client: openai.AsyncOpenAI, kind: str
 ) -> None:
@@ -37,7 +38,7 @@ async def test_a_caller_who_says_nothing_gets_floats(
     assert (made.model, made.usage.prompt_tokens, made.usage.total_tokens) == (model, 11, 11)
 
 
-@pytest.mark.parametrize("value", ["one", [1, 2], [[1, 2], [3]]])
+@each_row("value", ["one", [1, 2], [[1, 2], [3]]])
 async def test_floats_and_tokens(
     stage: Stage, client: openai.AsyncOpenAI, value: str | list[int] | list[list[int]]
 ) -> None:
@@ -66,7 +67,7 @@ async def test_errors_raise(stage: Stage, client: openai.AsyncOpenAI) -> None:
         await client.embeddings.create(model=stage.fresh("plain"), input="a")
 
 
-@pytest.mark.parametrize("dimensions", [64, 256])
+@each_row("dimensions", [64, 256])
 async def test_the_demo_embeds(client: openai.AsyncOpenAI, dimensions: int) -> None:
     asked = {} if dimensions == 64 else {"dimensions": dimensions}
     made = await client.embeddings.create(

@@ -22,6 +22,7 @@ from tests.support.replies import (
     stream_chunks,
     text_chunks,
 )
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import End, Wait
 
@@ -212,7 +213,7 @@ EXCEPTIONS: dict[str, tuple[Use, type[openai.APIStatusError], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXCEPTIONS)
+@each_row("name", EXCEPTIONS)
 async def test_each_status_is_the_sdks_exception(
     stage: Stage, aclient: openai.AsyncOpenAI, name: str
 ) -> None:
@@ -274,7 +275,7 @@ async def read_by_helper(client: openai.AsyncOpenAI, model: str, seen: asyncio.E
             seen.set()
 
 
-@pytest.mark.parametrize("read", [read_raw, read_by_helper])
+@each_row("read", [read_raw, read_by_helper])
 async def test_cut_stream_raises(
     stage: Stage,
     aclient: openai.AsyncOpenAI,

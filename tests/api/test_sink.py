@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
 from aiohttp import HttpVersion11, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
 from gateway.api.sink import StreamSink
+from tests.support.rows import each_row
 from tests.support.waiting import until
 
 DONE = b"data: [DONE]\n\n"
@@ -153,7 +153,7 @@ async def test_a_comment_that_comes_too_late_is_left_out() -> None:
     assert KEEP_ALIVE not in transport.written
 
 
-@pytest.mark.parametrize("closes", [False, True])
+@each_row("closes", [False, True])
 async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(closes: bool) -> None:
     """A comment and the first event may wait for it together."""
     transport, admitted = OpenTransport(), asyncio.Event()

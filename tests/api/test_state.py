@@ -14,6 +14,7 @@ from gateway.errors import RateLimited
 from gateway.ledger import Rate
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Terms
+from tests.support.rows import each_row
 
 
 def admit(rates: Rates, now: float) -> None:
@@ -63,7 +64,7 @@ def test_keys_have_rates_of_their_own() -> None:
     admit(services.find_rates(make_key(account), 0.0), 0.0)
 
 
-@pytest.mark.parametrize("own", [None, 0, 7])
+@each_row("own", [None, 0, 7])
 def test_a_key_without_limits_has_the_configured_ones(own: int | None) -> None:
     """0 is a limit of its own: none."""
     key = make_key(terms=KeyTerms(requests_per_minute=own))
@@ -126,7 +127,7 @@ def test_other_defaults_count_for_keys_that_were_used_before() -> None:
         rates.check(0.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "rate"),
     [
         (Terms(), None),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from tests.support.chat import Used, estimate, estimate_sent, say
 from tests.support.chat import read_stream as read_chat_stream
 from tests.support.client import Call
@@ -31,15 +29,14 @@ from tests.support.replies import (
     sse_reply,
     stream_head,
 )
+from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.told import Told, of_chat, of_events
 from tests.support.upstream import End, Script, Wait
 
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
-each_provider = pytest.mark.parametrize(
-    "provider", PROVIDERS, ids=lambda one: f"over {one.dialect}"
-)
+each_provider = each_row("provider", PROVIDERS)
 
 
 async def test_stream_is_passed_on_as_it_comes(stage: Stage) -> None:
@@ -88,7 +85,7 @@ REPAIRED: dict[str, list[bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", REPAIRED)
+@each_row("name", REPAIRED)
 async def test_deviating_stream_is_one_that_sdks_can_read(stage: Stage, name: str) -> None:
     model = stage.fresh("messages")
     stage.alpha.play(sse_reply(REPAIRED[name], done=False))
@@ -108,7 +105,7 @@ async def test_deviating_stream_is_one_that_sdks_can_read(stage: Stage, name: st
 
 
 @each_provider
-@pytest.mark.parametrize("end", ["error", "cut", "reset"])
+@each_row("end", ["error", "cut", "reset"])
 async def test_broken_stream_ends_with_one_error_event(
     stage: Stage, provider: Provider, end: str
 ) -> None:
@@ -162,7 +159,7 @@ async def test_error_before_the_first_event_is_a_status(stage: Stage, provider: 
         assert await stage.charge_nano(reply) == 0
 
 
-@pytest.mark.parametrize("dialect", ["chat", "messages"])
+@each_row("dialect", ["chat", "messages"])
 async def test_provider_that_ignores_stream_is_streamed(stage: Stage, dialect: str) -> None:
     message = make_message("Hello!", stop="stop_sequence", stop_sequence="END")
     stage.alpha.play(json_reply(message))

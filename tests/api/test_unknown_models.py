@@ -5,13 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from gateway.api.unknown_models import MAX_NAME_CHARS, find_problem, find_similar
 from gateway.errors import ModelNotFound, UnknownModel
 from gateway.ledger import Account, Key, KeyTerms
 from gateway.ledger.base import Line
 from tests.support.chat import check_error, say
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 ON = ("qwen3-8b", "gpt-4o", "gpt-4o-mini")
@@ -39,7 +38,7 @@ def test_a_key_learns_only_of_models_that_it_may_use() -> None:
     assert find("qwen3-8", "qwen3-8b") == "does not exist here; did you mean 'qwen3-8b'?"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "meant"),
     [
         ("qwen-3-8b", "qwen3-8b"),
@@ -61,7 +60,7 @@ def test_one_of_very_many_names_is_found() -> None:
     assert find_similar("vendor-4/modle-09124", known) in known
 
 
-@pytest.mark.parametrize("error", [UnknownModel, ModelNotFound])
+@each_row("error", [UnknownModel, ModelNotFound])
 def test_the_words_say_what_to_do(error: type[UnknownModel]) -> None:
     listed = "GET /v1/models lists the models."
     assert error("x").message == f"The model 'x' does not exist here. {listed}"

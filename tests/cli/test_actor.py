@@ -6,17 +6,16 @@ import os
 import pwd
 from collections.abc import Mapping
 
-import pytest
-
 from gateway.admin import accounts
 from gateway.cli.actor import find_actor
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 NOBODYS_ID = 2**31 - 7
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "name"),
     [
         ({}, f"cli ({ME})"),

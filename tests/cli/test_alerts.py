@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.ledger import Alert
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.alerts.receiver import SECRET, Receiver, listen
 from tests.alerts.test_watch import run_verb, write_alerts
 from tests.console.kit import prepare
+from tests.support.rows import each_row
 
 
 def set_up(folder: Path, receiver: Receiver, more: str = "") -> None:
     prepare(folder, 0, more=write_alerts(receiver, more))
 
 
-@pytest.mark.parametrize(
-    ("script", "code", "said"), [((), 0, "delivered"), ((500,), 1, "status 500")]
-)
+@each_row(("script", "code", "said"), [((), 0, "delivered"), ((500,), 1, "status 500")])
 def test_a_test_says_how_each_way_went(
     tmp_path: Path, script: tuple[int, ...], code: int, said: str
 ) -> None:

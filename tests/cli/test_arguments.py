@@ -19,12 +19,13 @@ from gateway.cli.arguments import (
     start,
     word,
 )
+from tests.support.rows import each_row
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "nano"),
     [("5", 5 * 10**9), ("+0.25", 250_000_000), ("-0.5", -500_000_000), ("0.000000001", 1)],
 )
@@ -32,9 +33,7 @@ def test_an_amount_is_exact(text: str, nano: int) -> None:
     assert amount(text) == nano
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "1e3", "0.0000000001", "1,5", "nan", "1000000001", "--5"]
-)
+@each_row("text", ["", "x", "1e3", "0.0000000001", "1,5", "nan", "1000000001", "--5"])
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         amount(text)
@@ -47,7 +46,7 @@ def test_amounts_know_their_sign() -> None:
             refusing(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [("0", 0), ("90s", 90), ("15m", 900), ("1h", 3600), ("24h", 86_400), ("7d", 604_800), ("2w", 1_209_600), ("36600d", 36_600 * 86_400)],
 )  # fmt: skip
@@ -55,13 +54,13 @@ def test_a_duration_has_a_unit(text: str, seconds: int) -> None:
     assert duration_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "5", "5y", "-1h", "1.5h", "h", "9999999999w", "36601d", "٣h"])
+@each_row("text", ["", "5", "5y", "-1h", "1.5h", "h", "9999999999w", "36601d", "٣h"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         duration_seconds(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "ms"),
     [
         ("1970-01-02", DAY_MS),
@@ -75,7 +74,7 @@ def test_a_moment_is_utc_unless_it_says_otherwise(text: str, ms: int) -> None:
     assert start(text) == ms
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "begins_ms", "ends_ms"),
     [
         ("7d", NOW_MS - 7 * DAY_MS, NOW_MS - 7 * DAY_MS),
@@ -96,16 +95,14 @@ def test_a_last_day_is_included_and_a_last_moment_is_not() -> None:
     assert end("1970-01-01T12:00") == DAY_MS // 2
 
 
-@pytest.mark.parametrize(
-    "text", ["", "soon", "2026-13-01", "2026-02-30", "12:00", "2026", "7", "-7d", "Today"]
-)
-@pytest.mark.parametrize("read", [start, end])
+@each_row("text", ["", "soon", "2026-13-01", "2026-02-30", "12:00", "2026", "7", "-7d", "Today"])
+@each_row("read", [start, end])
 def test_what_is_no_moment_is_refused(read: Callable[[str], int], text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         read(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "ms"),
     [
         ("30d", NOW_MS + 30 * DAY_MS),
@@ -118,7 +115,7 @@ def test_an_expiry_is_a_duration_or_a_moment_to_come(text: str, ms: int) -> None
     assert expiry(text, lambda: NOW_MS).at(NOW_MS) == ms
 
 
-@pytest.mark.parametrize("text", ["0", "0d", "2023-11-14", "2023-11-14T22:13:20", "never", "today"])
+@each_row("text", ["0", "0d", "2023-11-14", "2023-11-14T22:13:20", "never", "today"])
 def test_an_expiry_that_has_passed_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         expiry(text, lambda: NOW_MS)

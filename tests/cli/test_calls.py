@@ -8,8 +8,6 @@ import re
 from dataclasses import replace
 from typing import Final, get_args
 
-import pytest
-
 from gateway import apikeys
 from gateway.cli.calls import page_receipt
 from gateway.ledger import (
@@ -25,6 +23,7 @@ from gateway.prices import AppliedPrice
 from gateway.request_ids import make_request_id
 from tests.ledger.kit import admission, charge, find_key, make_place, settlement, void
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 
 NO_COSTS: Final = {
     "provider_cost": None,
@@ -154,7 +153,7 @@ def test_the_page_of_a_receipt_has_everything() -> None:
     ]
 
 
-@pytest.mark.parametrize("outcome", get_args(Outcome))
+@each_row("outcome", get_args(Outcome))
 def test_every_outcome_has_a_page(outcome: Outcome) -> None:
     """Also where nothing is known of attempts, status and times yet."""
     receipt = replace(

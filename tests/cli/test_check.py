@@ -16,6 +16,7 @@ from gateway.ledger import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
 from tests.support.cli import Cli, make_cli
+from tests.support.rows import each_row
 from tests.support.settings import load
 from tests.support.stand_in import PASSWORD, SHOWN, URL, replace_modules, stand_in
 
@@ -168,7 +169,7 @@ def test_a_bad_configuration_exits_78(cli: Cli) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server", "is_warned"),
     [
         ('host = "0.0.0.0"', True),

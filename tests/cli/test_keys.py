@@ -12,6 +12,7 @@ from gateway.cli.keys import state_of_key
 from gateway.exit_codes import ExitCode
 from gateway.ledger import KeyTerms, KeyView
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -179,7 +180,7 @@ YEAR_9999_MS = 253_402_300_799_000
 KEY = KeyView("key_1", "a", "sk-ru-…a1b2", KeyTerms(), 5, 0, None, None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "state"),
     [
         (KEY, "active"),

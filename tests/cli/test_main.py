@@ -17,11 +17,12 @@ from gateway import apikeys
 from gateway.version import find_version
 from tests import ROOT
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 
 # ---- exit codes ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["account", "list"],
@@ -87,7 +88,7 @@ def test_a_database_that_cannot_be_used_exits_69(cli: Cli) -> None:
     assert cli.run("account", "list").code == 69
 
 
-@pytest.mark.parametrize("verb", [[], ["serve"], ["check"], ["account", "list"], ["audit"]])
+@each_row("verb", [[], ["serve"], ["check"], ["account", "list"], ["audit"]])
 def test_a_bad_configuration_exits_78(cli: Cli, verb: Sequence[str]) -> None:
     cli.config.write_text("[servr]")
     answer = cli.run(*verb)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.cli.check import list_losses
 from tests.price_lists.kit import PROVIDERS, load, model
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 
 COST = "cost = { input = 1, cached_input = 0.5, output = 2 }"
 LONG = "{ input_above = 5, cost = { input = 10, cached_input = 1, cache_write = 1, output = 9 } }"
 FAST = '{ speed = "fast", %s = { input = %s, output = 9 } }'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "warnings"),
     [
         ("price = { input = 1, output = 2 }", []),

@@ -9,6 +9,7 @@ import pytest
 
 from tests.price_lists.kit import PROVIDERS, genai, litellm, model, write
 from tests.support.cli import Cli, make_cli
+from tests.support.rows import each_row
 
 CONFIG = (
     PROVIDERS
@@ -73,7 +74,7 @@ def test_a_proposal_is_toml_and_changes_nothing(cli: Cli) -> None:
     assert cli.config.read_text(encoding="utf-8") == CONFIG
 
 
-@pytest.mark.parametrize("verb", ["check", "propose"])
+@each_row("verb", ["check", "propose"])
 def test_a_list_that_cannot_be_read(cli: Cli, verb: str) -> None:
     missing = cli.folder / "missing.json"
     answer = cli.run("price", verb, str(missing))

@@ -9,6 +9,7 @@ import pytest
 from gateway.cli.tokens import state_of_token
 from gateway.ledger import TokenTerms, TokenView
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ def test_tokens_are_listed_for_people(cli: Cli) -> None:
 YEAR_9999_MS = 253_402_300_799_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expires_ms", "revoked_ms", "state"),
     [
         (None, None, "active"),

@@ -13,6 +13,7 @@ from gateway.exit_codes import ExitCode
 from gateway.server.units import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 from tests.support.settings import SHIPPED
 from tests.support.stand_in import PASSWORD, URL
 
@@ -44,7 +45,7 @@ def test_a_relative_configuration_becomes_absolute(
     assert unit["ExecStart"][0].endswith(f" --config {cli.config}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "port", "expected"),
     [
         ("127.0.0.1", 8080, ["127.0.0.1:8080"]),
@@ -66,7 +67,7 @@ def test_a_name_becomes_numbers(cli: Cli) -> None:
     assert "127.0.0.1:8080" in read_unit(cli.done("unit", "--socket").out)["ListenStream"]
 
 
-@pytest.mark.parametrize("server", ["port = 0", 'host = "no-such-host.invalid"'])
+@each_row("server", ["port = 0", 'host = "no-such-host.invalid"'])
 def test_a_socket_needs_an_address(cli: Cli, server: str) -> None:
     cli.config.write_text(f"[server]\n{server}\n", encoding="utf-8")
     answer = cli.run("unit", "--socket")

@@ -18,6 +18,7 @@ from tests.support.pairs import (
 )
 from tests.support.process import GatewayProcess
 from tests.support.replies import LAST_CHUNK, chunked, stream_head
+from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 MODEL_WITH_PATCHES: Final = "gpt-5.5"
 """A model that Codex knows, and offers its custom tool."""
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER]
-each_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=[p.dialect for p in PROVIDERS])
+each_provider = each_row("provider", PROVIDERS)
 CONFIG = """
 model = "{model}"
 model_provider = "gateway"

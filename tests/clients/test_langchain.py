@@ -13,6 +13,7 @@ from tests.clients.test_codex import each_provider
 from tests.support.embeddings import VECTORS, embeddings, round_trip
 from tests.support.pairs import Provider
 from tests.support.replies import json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
@@ -86,7 +87,7 @@ TEXTS: Final = ["Hi", "you"]
 TOKENS: Final = [[*text.encode()] for text in TEXTS]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "sent"),
     [
         ({}, TOKENS),
@@ -96,9 +97,8 @@ TOKENS: Final = [[*text.encode()] for text in TEXTS]
             TEXTS,
         ),
     ],
-    ids=["tokens", "texts", "floats"],
 )
-@pytest.mark.parametrize("kind", ["embed", "embed-floats"])
+@each_row("kind", ["embed", "embed-floats"])
 async def test_embeddings(
     stage: Stage, tmp_path: Path, kind: str, options: dict[str, Any], sent: list[Any]
 ) -> None:

@@ -13,6 +13,7 @@ from tests.clients.test_codex import each_provider
 from tests.support.embeddings import VECTORS, embeddings, round_trip
 from tests.support.pairs import Provider
 from tests.support.replies import json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told
 
@@ -69,7 +70,7 @@ async def test_responses(stage: Stage, tmp_path: Path, provider: Provider) -> No
     }
 
 
-@pytest.mark.parametrize("kind", ["embed", "embed-floats"])
+@each_row("kind", ["embed", "embed-floats"])
 async def test_embeddings(stage: Stage, tmp_path: Path, kind: str) -> None:
     stage.alpha.play(json_reply(embeddings(packed=kind == "embed")), json_reply(embeddings()))
     out = await kit.run_node(CLIENT + EMBEDDINGS, tmp_path, write_environment(stage, kind))

@@ -12,6 +12,7 @@ from tests.clients.test_codex import each_provider
 from tests.support.embeddings import VECTORS, embeddings
 from tests.support.pairs import Provider
 from tests.support.replies import json_reply
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
@@ -76,7 +77,7 @@ console.log("MADE", JSON.stringify({ embedding, embeddings, usage }));
 """
 
 
-@pytest.mark.parametrize("kind", ["embed", "embed-responses"])
+@each_row("kind", ["embed", "embed-responses"])
 async def test_embeddings(stage: Stage, tmp_path: Path, kind: str) -> None:
     stage.alpha.play(json_reply(embeddings(VECTORS[:1])), json_reply(embeddings()))
     environment = {

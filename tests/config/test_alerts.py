@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.config import load_config
+from tests.support.rows import each_row
 from tests.support.settings import CANARY, load, refusal
 from tests.support.stand_in import URL
 
@@ -36,7 +35,7 @@ def test_secrets_are_looked_up(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "problem"),
     [
         (HOOK, "[alerts] webhook_secret: is missing"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.config import describe_changes, keep_fixed
 from gateway.config.changes import MAX_NAMED
+from tests.support.rows import each_row
 from tests.support.settings import CANARY, MODEL, OPENAI, load
 from tests.support.stand_in import URL
 
@@ -19,7 +18,7 @@ def compare(folder: Path, before: str, after: str) -> str:
     return describe_changes(load(folder, before), load(folder, after))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("after", "words"),
     [
         (BASE, "nothing changed"),
@@ -55,7 +54,7 @@ def test_only_the_first_names_are_told(tmp_path: Path) -> None:
     assert compare(tmp_path, BASE, BASE + more) == "models: 6 added (m0, m1, m2, m3, m4, …)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "keys"),
     [
         ("", ()),

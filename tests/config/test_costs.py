@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.config import Model
 from gateway.money import FREE, NANO, Tokens
 from gateway.prices import Terms
+from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load, refusal
 
 SECOND = '[providers.second]\ndialect = "chat"\nbase_url = "http://x/v1"\n'
@@ -63,7 +62,7 @@ cost_when = [
     assert found == {"openai": [1, 4, 1, 4, 6], "second": [2, 4, 3, 3, 2]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "problem"),
     [
         ("cost = 3", 'cost: must be { input = 0.15, output = 0.60 } or "free", not 3'),

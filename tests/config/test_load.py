@@ -15,6 +15,7 @@ from gateway.config import SETTINGS, Route, Server, load_config
 from gateway.config.reader import Missing
 from gateway.money import Price
 from gateway.prices import PriceList
+from tests.support.rows import each_row
 from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, openai, refusal
 
 
@@ -185,7 +186,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("most", "own", "share"), [(1000, "", 500), (3, "", 1), (1, "", 1), (10, "0", 0), (10, "9", 9)]
 )
 def test_an_account_s_share_is_half_of_the_gateway_at_least_one(
@@ -211,7 +212,7 @@ def test_the_shipped_file_serves_the_demo_with_no_variable_set() -> None:
     assert {name for name, provider in config.providers.items() if provider.off is None} == {"demo"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variable", "provider", "dialect"),
     [
         ("OPENAI_API_KEY", "openai", "responses"),
@@ -253,7 +254,7 @@ def test_a_model_that_embeds_has_no_output(tmp_path: Path) -> None:
     assert free.models["e"].free
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "problem"),
     [
         (

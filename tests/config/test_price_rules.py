@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.cli.check import list_conflicts
 from gateway.config import Model
 from gateway.money import NANO
+from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, load, refusal
 
 HEAD = f'{OPENAI}[models.m]\nroutes = ["openai/m"]\n'
@@ -78,7 +77,7 @@ cost_when = [{{ provider = "openai", hours = "00:00-06:00", cost = {PRICE} }}]
     ].base.tools) == {"maps": NANO}  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "problem"),
     [
         ('hours = "1:00-4:00"', 'price_when[0].hours: must be hours in UTC, such as "01:00-04:00"'),
@@ -96,7 +95,7 @@ def test_a_time_that_cannot_be_is_refused(tmp_path: Path, rule: str, problem: st
     assert refusal(tmp_path, toml).startswith(f'gateway.toml: [models."m"] {problem}')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "problem"),
     [
         ("tool_prices = 3", "tool_prices: must be a table, not 3"),
@@ -123,7 +122,7 @@ def test_a_tools_price_that_cannot_be_is_refused(tmp_path: Path, lines: str, pro
     assert error.startswith(f'gateway.toml: [models."m"] {problem}')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reported", "problem"),
     [
         ("0", "must be above 0"),

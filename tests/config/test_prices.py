@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.config.model_settings import MAX_PRICE
 from gateway.money import NANO, Price
 from gateway.prices import FREE_OF_CHARGE
+from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, load, refusal, with_price
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "nano"),
     [
         ("0.15", 150_000_000),
@@ -33,7 +32,7 @@ def test_a_price_is_kept_exactly(tmp_path: Path, written: str, nano: int) -> Non
     assert (price.input, type(price.input)) == (nano, int)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "problem"),
     [
         ("0.0000000001", "is finer than a nano-unit"),
@@ -68,7 +67,7 @@ def test_free_is_said_on_purpose(tmp_path: Path) -> None:
     assert model.free
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("price", "problem"),
     [
         ("{ input = 0, output = 0.0 }", 'price: has only zeros; write price = "free" for a free'),
@@ -132,7 +131,7 @@ def test_an_hour_in_the_cache_costs_1_6_times_five_minutes(tmp_path: Path) -> No
     assert with_price(tmp_path, own).models["m"].prices.base.cache_write_1h == 9 * NANO
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "problem"),
     [
         ("price = { input = 1, output = 1 }", "price_when[0].price: needs a condition beside it"),

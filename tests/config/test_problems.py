@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.problems import MAX_TOLD, ConfigError, Problems
+from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, refusal
 
 
@@ -48,7 +49,7 @@ def test_every_error_is_told_in_the_order_of_the_file(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "problems"),
     [
         (OPENAI + "x = 1\n" + MODEL, ["[providers.openai] x: unknown key"]),
@@ -76,9 +77,7 @@ def test_the_rules_of_a_price_are_each_told(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("count", "last"), [(1, "k0: no"), (MAX_TOLD, "k9: no"), (13, "and 3 more")]
-)
+@each_row(("count", "last"), [(1, "k0: no"), (MAX_TOLD, "k9: no"), (13, "and 3 more")])
 def test_at_most_ten_are_told(count: int, last: str) -> None:
     problems = Problems()
     for number in range(count):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.support.rows import each_row
 from tests.support.settings import CANARY, OPENAI, load, openai, refusal
 
 
@@ -33,7 +32,7 @@ def test_openais_address_takes_other_defaults(tmp_path: Path) -> None:
     assert (provider.max_tokens_field, provider.history) == ("max_tokens", "any")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "problem"),
     [
         ('takes = ["reasoning"]', 'did you mean "reasoning_content"'),

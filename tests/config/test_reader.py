@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError, load_config, load_storage
+from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, load, refusal
 
 PROVIDER = "gateway.toml: [providers.openai]"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "error"),
     [
         ("[servr]", 'gateway.toml: [servr]: unknown table; did you mean "server"?'),
@@ -87,7 +88,7 @@ def test_what_cannot_be_is_refused_by_table_and_key(tmp_path: Path, toml: str, e
     assert refusal(tmp_path, toml).startswith(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "most"),
     [
         ("[server]\nmax_in_flight = ", 10**6),
@@ -115,7 +116,7 @@ def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
         load_config(tmp_path, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "problem"),
     [
         (b"[server]\nport = \n", "is not valid TOML: Invalid value (at line 2, column 8)"),
@@ -146,7 +147,7 @@ def test_the_database_is_found_from_another_folder(
     assert config.storage.path == tmp_path / "here" / "gateway.db"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "database"),
     [
         ("", "gateway.db"),
@@ -165,7 +166,7 @@ def test_the_database_is_found_in_a_file_that_is_broken_elsewhere(
     assert load_storage(path, {}).storage.path == tmp_path / database
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "error"),
     [
         ("[storage]\npath = 7", "[storage] path: must be one line of text"),

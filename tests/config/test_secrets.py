@@ -13,6 +13,7 @@ import pytest
 from gateway.config import SETTINGS, ConfigError, load_config, warn_of_literals
 from gateway.config.reader import HIDDEN, looks_secret
 from tests.support.cli import Cli, make_cli
+from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load
 
 SECRETS: Final = {
@@ -66,21 +67,22 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     return make_cli(tmp_path, capsys)
 
 
-@pytest.mark.parametrize("name", SECRETS)
-def test_no_error_repeats_a_secret(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@each_row("name", SECRETS)
+def test_no_error_repeats_a_secret(tmp_path: Path, name: str, step: int) -> None:
     secret, path = SECRETS[name], tmp_path / "gateway.toml"
     errors = []
-    for text in make_cases(secret):
+    for text in itertools.islice(make_cases(secret), 0, None, step):
         path.write_text(text, encoding="utf-8")
         try:
             load_config(path, {})
         except ConfigError as error:
             errors.append(str(error))
     assert [one for one in errors if secret[:12] in one or secret[-6:] in one] == []
-    assert len(errors) > 500
+    assert len(errors) > 500 // step
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5-20250929", "OPENAI_API_KEY"),

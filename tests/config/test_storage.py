@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from gateway.config import load_config, load_storage
 from gateway.ledger import DatabaseUrl
+from tests.support.rows import each_row
 from tests.support.settings import SHIPPED, load, refusal
 from tests.support.stand_in import PASSWORD, SHOWN, URL
 
@@ -18,7 +17,7 @@ def test_a_file_is_the_default(tmp_path: Path) -> None:
     assert storage.location == storage.path == tmp_path / "gateway.db"
 
 
-@pytest.mark.parametrize("written", [URL, "env:DATABASE_URL", "file:secret", "file:$FOLDER/secret"])
+@each_row("written", [URL, "env:DATABASE_URL", "file:secret", "file:$FOLDER/secret"])
 def test_an_address_is_looked_up_as_other_secrets_are(tmp_path: Path, written: str) -> None:
     (tmp_path / "secret").write_text(f"{URL}\n")
     environ = {"DATABASE_URL": f"{URL}\n", "FOLDER": str(tmp_path)}
@@ -30,7 +29,7 @@ def test_an_address_is_looked_up_as_other_secrets_are(tmp_path: Path, written: s
     assert PASSWORD not in repr(config)
 
 
-@pytest.mark.parametrize("read_keys", [True, False])
+@each_row("read_keys", [True, False])
 def test_commands_that_do_without_keys_know_the_database(
     tmp_path: Path, *, read_keys: bool
 ) -> None:
@@ -41,7 +40,7 @@ def test_commands_that_do_without_keys_know_the_database(
     assert load_config(path, environ, read_keys=read_keys).storage.url == DatabaseUrl(URL)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "problem"),
     [
         ('url = "env:DATABASE_URL"', "url: the environment variable DATABASE_URL is not set"),

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from gateway.config import Route, load_config
 from gateway.config.values import RESERVED_HEADERS
+from tests.support.rows import each_row
 from tests.support.settings import CANARY, OPENAI, load, openai, refusal
 
 PROVIDER = "gateway.toml: [providers.openai]"
 
 
-@pytest.mark.parametrize("environ", [{}, {"OPENAI_API_KEY": ""}, {"OPENAI_API_KEY": " \n"}])
+@each_row("environ", [{}, {"OPENAI_API_KEY": ""}, {"OPENAI_API_KEY": " \n"}])
 def test_a_variable_that_is_not_set_turns_the_provider_off(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
@@ -43,7 +42,7 @@ def test_a_key_is_read_from_a_file_beside_the_configuration(tmp_path: Path) -> N
     assert (provider.api_keys, provider.off) == ((CANARY,), None)
 
 
-@pytest.mark.parametrize("written", ["$CREDENTIALS_DIRECTORY/key", "${CREDENTIALS_DIRECTORY}/key"])
+@each_row("written", ["$CREDENTIALS_DIRECTORY/key", "${CREDENTIALS_DIRECTORY}/key"])
 def test_a_file_may_be_named_by_a_variable(tmp_path: Path, written: str) -> None:
     folder = tmp_path / "credentials"
     folder.mkdir()
@@ -53,7 +52,7 @@ def test_a_file_may_be_named_by_a_variable(tmp_path: Path, written: str) -> None
     assert provider.api_keys == (CANARY,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "problem"),
     [
         ('"file:none.key"', "cannot be read from none.key: No such file or directory"),
@@ -90,7 +89,7 @@ def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:
     assert CANARY not in repr(config)
 
 
-@pytest.mark.parametrize("written", ["env:PROXY", "file:proxy", "itself"])
+@each_row("written", ["env:PROXY", "file:proxy", "itself"])
 def test_a_proxy_is_an_address_that_may_be_secret(tmp_path: Path, written: str) -> None:
     address = f"http://user:{CANARY}@proxy.example.com:3128"
     (tmp_path / "proxy").write_text(address + "\n")
@@ -106,7 +105,7 @@ def test_a_provider_whose_proxy_is_not_set_is_off(tmp_path: Path) -> None:
     assert provider.off == "the environment variable PROXY is not set"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         "https://{}@proxy:3128", "socks5://{}@proxy:1080", "proxy:3128", "http://{}@proxy",
@@ -128,7 +127,7 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
     assert config.providers["openai"].off == "its key was not looked up"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "https://api.example.com/v1",
@@ -143,7 +142,7 @@ def test_an_address_is_taken_without_its_slash(tmp_path: Path, url: str) -> None
         assert load(tmp_path, toml).providers["p"].base_url == url
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",
@@ -175,14 +174,14 @@ def test_an_address_that_could_lead_elsewhere_is_refused(tmp_path: Path, url: st
     assert CANARY not in error
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED_HEADERS | {"Authorization", "X-API-Key", "HOST"}))
+@each_row("name", sorted(RESERVED_HEADERS | {"Authorization", "X-API-Key", "HOST"}))
 def test_headers_of_the_gateway_cannot_be_set(tmp_path: Path, name: str) -> None:
     error = refusal(tmp_path, f'{OPENAI}headers = {{ {name} = "{CANARY}" }}')
     assert error.startswith(f'{PROVIDER} headers: must not have "{name}": the gateway sets it')
     assert CANARY not in error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "problem"),
     [
         (f'{{ "X\\r\\nY" = "{CANARY}" }}', 'has "X\\r\\nY", which is not a header name'),
@@ -208,7 +207,7 @@ def test_headers_that_are_none_are_refused(tmp_path: Path, headers: str, problem
     assert CANARY not in error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "origin"),
     [
         ("https://llm.example.com", "https://llm.example.com"),
@@ -223,7 +222,7 @@ def test_a_public_address_is_kept_as_browsers_write_it(
     assert load(tmp_path, f'[server]\npublic_url = "{written}"').server.public_url == origin
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "problem"),
     [
         ('public_url = "https://a.example/console"', "must end after host and port"),
@@ -246,7 +245,7 @@ NAMED_BY = "[console]\nidentity_header ="
 PLACE = "gateway.toml: [console] identity_header:"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "problem"),
     [
         ('""', "must be a header's name such as"),

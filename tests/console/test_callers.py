@@ -19,6 +19,7 @@ from gateway.ledger import TokenRole, TokenTerms
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
 from tests.console.session import PASSWORD, PUBLIC, execute, seed_passwords, sign_in
 from tests.console.test_dispatch import every_route, fill, on_one_loop
+from tests.support.rows import each_row
 
 HEADER: Final = "Remote-User"
 PROXY: Final = "127.0.0.2"
@@ -56,7 +57,7 @@ async def ask(console: Console, route: Route, secret: str) -> Reply:
 
 
 @on_one_loop
-@pytest.mark.parametrize("role", ROLES)
+@each_row("role", ROLES)
 @every_route
 async def test_a_token_may_do_what_its_role_may(
     console: Console, secrets: dict[TokenRole, str], route: Route, role: TokenRole

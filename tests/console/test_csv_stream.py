@@ -29,6 +29,7 @@ from tests.console.handler_kit import make_request, open_books_thread
 from tests.console.history import guard, open_history, read_csv
 from tests.console.kit import API, HOLDER, Console, open_console
 from tests.ledger.kit import until
+from tests.support.rows import each_row
 
 STORED: Final = {"\tTAB()": "'�TAB()", "two\nlines\r": "two�lines�", "\r=1": "'�=1"}
 """Texts that no verb accepts, and the cell that each becomes."""
@@ -73,7 +74,7 @@ QUERIES: Final = (
 )
 
 
-@pytest.mark.parametrize("target", QUERIES)
+@each_row("target", QUERIES)
 async def test_csv_has_the_rows_of_the_json(console: Console, target: str) -> None:
     topic, _, query = target.partition("?")
     name, columns = {
@@ -105,7 +106,7 @@ async def test_csv_headers(console: Console) -> None:
         assert reply.headers[name] == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "field"),
     [
         ("billing.csv?kind=gift", "kind"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
@@ -14,17 +14,11 @@ from gateway.console.api import ROUTES
 from gateway.console.browser import API_HEADERS
 from gateway.console.state import Route
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
+from tests.support.rows import each_row
 
-
-def each(routes: Iterable[Route]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(
-        "route", routes, ids=lambda route: f"{route.method} {route.path}"
-    )
-
-
-every_route: Final = each(ROUTES)
-operators_routes: Final = each([route for route in ROUTES if route.role == "operator"])
-changing_routes: Final = each([route for route in ROUTES if route.method != "GET"])
+every_route: Final = each_row("route", ROUTES)
+operators_routes: Final = each_row("route", [route for route in ROUTES if route.role == "operator"])
+changing_routes: Final = each_row("route", [route for route in ROUTES if route.method != "GET"])
 on_one_loop: Final = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -136,9 +130,7 @@ async def test_an_operators_rights_end_at_once(console: Console) -> None:
 
 
 @on_one_loop
-@pytest.mark.parametrize(
-    "path", ["/console", "/console/keys", "/console/static/app.js", "/console/x"]
-)
+@each_row("path", ["/console", "/console/keys", "/console/static/app.js", "/console/x"])
 async def test_pages_are_only_read(console: Console, path: str) -> None:
     reply = await console.post(path, {}, as_=OPERATOR)
     assert reply.refusal == (405, "method_not_allowed", None)

@@ -12,6 +12,7 @@ import pytest
 from gateway.console.fields import Fields, Query, parse_moment_ms
 from gateway.console.refusals import ConsoleError
 from gateway.times import DAY_MS
+from tests.support.rows import each_row
 
 NAN = b'{"a": NaN}'
 
@@ -79,7 +80,7 @@ WRONG: dict[str, list[object]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "sent", "expected"),
     [(kind, *pair) for kind, pairs in VALUES.items() for pair in pairs],
 )
@@ -89,16 +90,14 @@ def test_a_field_is_read_with_its_type(kind: str, sent: object, expected: object
     body.done()
 
 
-@pytest.mark.parametrize(
-    ("kind", "sent"), [(kind, value) for kind, values in WRONG.items() for value in values]
-)
+@each_row(("kind", "sent"), [(kind, value) for kind, values in WRONG.items() for value in values])
 def test_what_is_of_another_type_is_refused_by_name(kind: str, sent: object) -> None:
     body = Fields(orjson.dumps({"a": sent}) if sent != 2**64 else b'{"a": 18446744073709551616}')
     assert refusal(lambda: READERS[kind](body)) == INVALID
 
 
-@pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize("body", [b"{}", b'{"a": null}', b"", b" \n"])
+@each_row("kind", READERS)
+@each_row("body", [b"{}", b'{"a": null}', b"", b" \n"])
 def test_what_is_absent_or_null_is_none(kind: str, body: bytes) -> None:
     read = Fields(body)
     assert READERS[kind](read) is None
@@ -116,7 +115,7 @@ def test_needed_fields_are_missed_by_name() -> None:
     assert fields("1").need_amount_nano("a") == 10**9
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [b"[]", b'"x"', b"1", b"null", b"{", b'{"a": 1', NAN, b"\xff", b'{"a": "\\ud800"}', b"x" * 9],
 )
@@ -142,15 +141,13 @@ def test_an_unknown_field_is_not_said_back_at_length() -> None:
     assert (status, code, field) == (400, "unknown_field", "x" * 100)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [(None, 50), ("", 50), ("1", 1), (" 200 ", 200), ("007", 7)]
-)
+@each_row(("text", "expected"), [(None, 50), ("", 50), ("1", 1), (" 200 ", 200), ("007", 7)])
 def test_a_whole_number_in_the_query(text: str | None, expected: int) -> None:
     query = Query({} if text is None else {"a": text})
     assert query.integer("a", 1, 200, 50) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["0", "201", "-1", "+1", "1.0", "1e2", "x", "١", "²", "0000000100000", "9" * 6000]
 )
 def test_what_is_no_such_number_is_refused(text: str) -> None:
@@ -187,7 +184,7 @@ def test_days_are_counted_from_the_epoch() -> None:
     assert Query({}).day("a") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["2026-02-29", "2026-5-14", "2026-05-14T00:00:00Z", "0000-01-01", "today", "٢٠٢٦-٠٥-١٤"]
 )
 def test_what_is_no_day_is_refused(text: str) -> None:

@@ -239,7 +239,7 @@ FILTERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILTERS)
 def test_every_chosen_call_is_on_one_page_and_counted(place: Place, name: str, seed: int) -> None:
     """Requests that took days are included: sums go by their end, lists by their start."""

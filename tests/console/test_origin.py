@@ -20,6 +20,7 @@ from gateway.console.origin import (
     is_trusted,
     read_local,
 )
+from tests.support.rows import each_row
 
 OWN = frozenset({"https://llm.example.com"})
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("::1"))
@@ -35,7 +36,7 @@ def server(tmp_path: Path) -> Server:
 # ---- sites ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "expected"),
     [
         ({}, True),
@@ -67,7 +68,7 @@ def test_only_the_own_page_and_scripts_may_change(
     assert is_same_site(headers, OWN) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "expected"),
     [
         ({"Sec-Fetch-Site": "cross-site"}, True),
@@ -81,7 +82,7 @@ def test_a_link_from_elsewhere_may_be_followed(headers: dict[str, str], *, expec
     assert is_same_site(headers, OWN, is_change=False) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "expected"),
     [
         ({"Host": "llm.example.com"}, True),
@@ -116,7 +117,7 @@ def test_without_one_it_is_where_the_connection_came_in(server: Server) -> None:
     assert "http://127.0.0.1:8080" in find_own_origins(server, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "expected"),
     [
         (("127.0.0.1", 80), ("127.0.0.1", 80)),
@@ -142,7 +143,7 @@ def test_the_address_for_links(server: Server) -> None:
 # ---- addresses -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("remote", "forwarded", "expected"),
     [
         ("192.0.2.1", [], "192.0.2.1"),
@@ -179,7 +180,7 @@ def test_nobody_is_trusted_by_default(server: Server) -> None:
     assert find_address("127.0.0.1", ["203.0.113.5"], server.trusted_proxies) == "127.0.0.1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("peer", "expected"),
     [
         ("10.0.0.1", True),
@@ -201,7 +202,7 @@ WINDOWS = "Mozilla/5.0 (Windows NT 10.0; Win64; x64)"
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("user_agent", "expected"),
     [
         ("Mozilla/5.0 (X11; Linux x86_64; rv:147.0) Gecko/20100101 Firefox/147.0", "Firefox on Linux"),

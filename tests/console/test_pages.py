@@ -12,6 +12,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from gateway.console import pages
 from gateway.console.browser import SECURITY_HEADERS
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 Client = TestClient[web.Request, web.Application]
@@ -30,7 +31,7 @@ async def client(aiohttp_client: AiohttpClient) -> Client:
     return await aiohttp_client(app, auto_decompress=False)
 
 
-@pytest.mark.parametrize("path", pages.PATHS)
+@each_row("path", pages.PATHS)
 async def test_each_page_is_the_same_file(client: Client, path: str) -> None:
     reply = await client.get(re.sub(r"\{.*\}", "a%2Fb%20%7Bc%7D", path), headers=PLAIN)
     assert reply.status == 200
@@ -38,7 +39,7 @@ async def test_each_page_is_the_same_file(client: Client, path: str) -> None:
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
 
 
-@pytest.mark.parametrize("path", ["/console/nowhere", "/console/accounts/a/b", "/console/Keys"])
+@each_row("path", ["/console/nowhere", "/console/accounts/a/b", "/console/Keys"])
 async def test_unknown_paths_are_404_with_the_page(client: Client, path: str) -> None:
     reply = await client.get(path, headers=PLAIN | {"If-None-Match": "*"})
     assert reply.status == 404
@@ -58,13 +59,13 @@ async def test_a_browser_at_the_root_is_led_to_the_page(stage: Stage) -> None:
         assert (reply.status, reply.json["error"]["code"]) == (404, "unknown_url")
 
 
-@pytest.mark.parametrize("path", ["/console", "/console/", "/console/static/app.js", "/console/x"])
+@each_row("path", ["/console", "/console/", "/console/static/app.js", "/console/x"])
 async def test_every_reply_has_the_security_headers(client: Client, path: str) -> None:
     reply = await client.get(path, allow_redirects=False)
     assert SECURITY_HEADERS.items() <= reply.headers.items()
 
 
-@pytest.mark.parametrize("name", sorted(pages.FILES))
+@each_row("name", sorted(pages.FILES))
 async def test_each_file_is_served_plain_and_packed(client: Client, name: str) -> None:
     """The plain and the gzipped file share an ETag, which avoids sending either again."""
     path = f"/console/static/{name}"
@@ -84,13 +85,13 @@ async def test_each_file_is_served_plain_and_packed(client: Client, name: str) -
     assert other.status == 200
 
 
-@pytest.mark.parametrize("coding", ["gzip;q=0", "gzip ; q=0.000, br", "xgzip", "gzipped", ""])
+@each_row("coding", ["gzip;q=0", "gzip ; q=0.000, br", "xgzip", "gzipped", ""])
 async def test_who_does_not_take_gzip_gets_none(client: Client, coding: str) -> None:
     reply = await client.get("/console/", headers={"Accept-Encoding": coding})
     assert "Content-Encoding" not in reply.headers
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["..%2fpages.py", "%2e%2e%2fpages.py", "..%5cpages.py", "pages.py", "app.js%00", "APP.JS", "."],
 )

@@ -15,6 +15,7 @@ from gateway.console.fields import Query
 from gateway.console.paging import Listing, Page, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer
+from tests.support.rows import each_row
 
 NAMES = ("ä", "b,c", 'd"e', "f g", "h")
 
@@ -36,7 +37,7 @@ def read(answer: Answer) -> dict[str, Any]:
     return dict(answer.body)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 200])
+@each_row("limit", [1, 2, 3, 4, 5, 6, 200])
 def test_cursors_and_links_lead_through_all_rows(limit: int) -> None:
     query = {"limit": str(limit), "search": "a&b=c ü"}
     seen: list[str] = []
@@ -81,7 +82,7 @@ def test_a_page_is_50_rows_unless_said_otherwise() -> None:
         assert (caught.value.code, caught.value.field) == ("invalid_field", "limit")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cursor",
     [
         "x",
@@ -115,6 +116,6 @@ def test_another_cursor_is_refused(cursor: str) -> None:
     assert (error.status, error.code, error.field) == (400, "invalid_field", "cursor")
 
 
-@pytest.mark.parametrize("position", [(0,), (-1,), (2**63 - 1,), (17,)])
+@each_row("position", [(0,), (-1,), (2**63 - 1,), (17,)])
 def test_own_cursors_are_taken(position: tuple[int]) -> None:
     assert read_page(Query({"cursor": encode(position)}), (int,)).after == position

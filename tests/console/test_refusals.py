@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.console.refusals import (
     ConsoleError,
     internal_error,
@@ -13,6 +11,7 @@ from gateway.console.refusals import (
     phrase,
     unavailable,
 )
+from tests.support.rows import each_row
 
 
 def test_an_error_has_the_members_it_knows() -> None:
@@ -36,7 +35,7 @@ def test_an_error_has_the_members_it_knows() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "status", "code"),
     [
         (invalid_field("name", "Too long."), 400, "invalid_field"),
@@ -54,7 +53,7 @@ def test_each_refusal_is_a_sentence_with_a_status(
     assert error.field == ("name" if status == 400 else None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "sentence"),
     [
         ("the key is dead", "The key is dead."),

@@ -13,6 +13,7 @@ import pytest
 from gateway.cli.verbs import load_verbs, make_parser
 from gateway.console.pages import FILES
 from tests import ROOT
+from tests.support.rows import each_row
 
 TEXTS: Final = {name: file.body.decode() for name, file in FILES.items()}
 SCRIPTS: Final = {name: text for name, text in TEXTS.items() if name.endswith(".js")}
@@ -42,14 +43,14 @@ FILE: Final = re.compile(r'file: "([a-z]+)"')
 PAGE: Final = re.compile(r'\["/console/[a-z]*", "[A-Z][a-z]+", "([a-z]+)"\]')
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
-@pytest.mark.parametrize("name", sorted(TEXTS))
+@each_row("what", FORBIDDEN)
+@each_row("name", sorted(TEXTS))
 def test_files_do_without(name: str, what: str) -> None:
     """The content security policy blocks most of these; the test finds them before people do."""
     assert re.findall(FORBIDDEN[what], NAMESPACES.sub("", TEXTS[name])) == []
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
+@each_row("name", sorted(SCRIPTS))
 def test_imports_resolve_and_are_used(name: str) -> None:
     text = SCRIPTS[name]
     rest = IMPORT.sub("", text)
@@ -168,7 +169,7 @@ def test_pages_are_loaded_by_name() -> None:
     assert all(f"/console/static/{name}" in SCRIPTS["operations.js"] for name in DOWNLOADS)
 
 
-@pytest.mark.parametrize("page", list_pages())
+@each_row("page", list_pages())
 def test_what_one_page_loads_is_small(page: str) -> None:
     """The limit is for a page and its modules, as they travel; earlier pages fill the cache."""
     files = set(ALWAYS) | load_with("app.js") | load_with(page)

@@ -39,6 +39,7 @@ from tests.dialects.messages_over_chat.kit import (
     thinking_of,
     tools_of,
 )
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -132,7 +133,7 @@ def test_events_are_passed_on_as_they_come() -> None:
     assert (pipeline.complete, pipeline.mid_event) == (True, False)
 
 
-@pytest.mark.parametrize("count", range(len(EVENTS) - 2))
+@each_row("count", range(len(EVENTS) - 2))
 def test_a_cut_is_never_complete(count: int) -> None:
     played = play(open_stream(), [frame(*EVENTS[:count])])
     assert (played.complete, played.failure) == (False, None)
@@ -183,7 +184,7 @@ def test_a_request_asks_for_the_same() -> None:
     assert "stream_options" not in asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reasoning", "thinking"),
     [
         ("effort", {"type": "adaptive"}),

@@ -14,6 +14,7 @@ from tests import streams
 from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
 from tests.streams import Stream, drop_comments
 from tests.support.messages import read_events
+from tests.support.rows import each_row
 from tests.support.said import accumulate
 from tests.support.told import of_events
 
@@ -41,7 +42,7 @@ def read_heard(caller: str, out: bytes) -> str:
     return READ[caller](read_chunks(events) if caller == "chat" else read_events(events))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caller", "stream"),
     [
         pytest.param(caller, stream, id=f"{stream.name}-{caller}")
@@ -67,7 +68,7 @@ BUDGET: Final = Target("theirs", reasoning="budget")
 CALL_F: Final = {"tools": [TOOL], "tool_choice": {"type": "function", "name": "f"}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dialect", "target", "fields", "sent"),
     [
         ("chat", Target("theirs"), {}, True),

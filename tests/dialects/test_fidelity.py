@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-import pytest
-
 from gateway.dialects import EXCHANGES
 from gateway.dialects.messages.stream import STOP
 from tests import streams
 from tests.dialects.chat.kit import DONE, MODEL, make_context, play
 from tests.streams import Stream, drop_comments, get_stream
+from tests.support.rows import each_row
 from tests.support.said import accumulate
 
 
@@ -63,8 +62,8 @@ def test_events_that_break_no_rule_pass_byte_for_byte_and_in_order(stream: Strea
     assert count_repaired(stream) == (stream.repaired or count_repaired(stream))
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-@pytest.mark.parametrize("odd", [b": a comment", b"id: 7", b"retry: 1", b"colour: red", b"data:"])
+@each_row("end", [b"\n", b"\r", b"\r\n"])
+@each_row("odd", [b": a comment", b"id: 7", b"retry: 1", b"colour: red", b"data:"])
 def test_odd_lines_do_not_touch_the_events_beside_them(end: bytes, odd: bytes) -> None:
     """Only comments are passed on: clients stumble over the others."""
     stream = get_stream("openai-text")
@@ -77,7 +76,7 @@ def test_odd_lines_do_not_touch_the_events_beside_them(end: bytes, odd: bytes) -
     assert (b": a comment" in sent.out) == odd.startswith(b":")
 
 
-@pytest.mark.parametrize("broken", [b"data: oops\n\n", b'data: {"choices":\n\n', b"data: [1]\n\n"])
+@each_row("broken", [b"data: oops\n\n", b'data: {"choices":\n\n', b"data: [1]\n\n"])
 def test_an_event_that_no_client_could_read_ends_the_stream(broken: bytes) -> None:
     """All before it has passed as it is, and is charged."""
     stream = get_stream("openai-text")

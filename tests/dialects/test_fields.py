@@ -11,6 +11,7 @@ from gateway.dialects import CALLERS, EXCHANGES, Target
 from gateway.dialects.responses_over_chat.request import SHARED
 from gateway.errors import BadRequest
 from tests.documents import FIELDS
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -71,7 +72,7 @@ def write(caller: str, upstream: str, body: Json) -> Json:
     return exchange.translation.translate_request(request, TARGET)
 
 
-@pytest.mark.parametrize(("caller", "upstream", "fate", "name"), CASES)
+@each_row(("caller", "upstream", "fate", "name"), CASES)
 def test_a_field_is_treated_as_documented(caller: str, upstream: str, fate: str, name: str) -> None:
     least = {"model": "ours", **LEAST[caller]}
     value = {**SAMPLES, **MADE[caller]}.get(name, {"a": "b"})

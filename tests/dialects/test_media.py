@@ -25,6 +25,7 @@ from tests.dialects.vendor_bytes import (
     response,
     response_events,
 )
+from tests.support.rows import each_row
 
 PNG: Final = "iVBORw0KGgo="
 JPEG: Final = "/9j/4AAQSkZJ"
@@ -107,7 +108,7 @@ def test_images_of_a_reply_become_items() -> None:
     assert reply["output"][1:] == HELD
 
 
-@pytest.mark.parametrize(
+@each_row(
     "deltas",
     [
         [{"content": "Here:"}, {"images": IMAGES[:1]}, {"images": IMAGES[1:]}],
@@ -165,7 +166,7 @@ def test_images_count_among_what_a_stream_may_hold(monkeypatch: pytest.MonkeyPat
     assert hear("responses", "chat", data).failure == "The upstream's reply is too large."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caller", "said"),
     [
         ("messages", {"content": "Here:", "images": IMAGES}),
@@ -199,7 +200,7 @@ def test_messages_callers_are_told_of_images_of_responses() -> None:
     assert "image" in words
 
 
-@pytest.mark.parametrize("caller", ["messages", "responses"])
+@each_row("caller", ["messages", "responses"])
 def test_nothing_is_no_media(caller: str) -> None:
     """OpenAI and others write the keys without anything in them."""
     said: Json = {"content": "Hi.", "audio": None, "images": [], "annotations": []}

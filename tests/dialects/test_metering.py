@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.dialects import EXCHANGES
 from gateway.money import Tokens
 from gateway.prices import Terms
@@ -24,11 +22,12 @@ from tests.dialects.chat.kit import (
 )
 from tests.dialects.chat_over_messages.events import open_block, start
 from tests.dialects.hearing import CALL, USAGE, hear, hear_message
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "tokens"),
     [
         (
@@ -50,7 +49,7 @@ def test_the_half_of_a_report_that_counts_nothing_is_none(usage: Json, tokens: T
     assert (heard.tokens, heard.estimated) == (tokens, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "usages",
     [
         [{**USAGE, "total_tokens": None}],
@@ -76,7 +75,7 @@ LISTED = {"content": [{"type": "thinking", "thinking": [{"type": "text", "text":
 PICTURE = {"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("delta", "tokens"),
     [
         (LISTED, 10),
@@ -87,7 +86,6 @@ PICTURE = {"images": [{"type": "image_url", "image_url": {"url": "data:image/png
         ({"audio": {"transcript": "a" * 40}}, 10),
         ({"what_comes_next": "x"}, 0),
     ],
-    ids=["list", "custom tool", "call without arguments", "picture", "audio", "said", "unknown"],
 )
 def test_anything_the_model_made_counts_as_delivered(delta: Json, tokens: int) -> None:
     """So a stream that breaks off behind it is not free."""
@@ -111,13 +109,13 @@ def test_a_call_without_arguments_is_not_made_of_0_tokens() -> None:
     assert (heard.tokens, heard.estimated) == (Tokens(9), True)
 
 
-@pytest.mark.parametrize("delta", ["x", [1], 5, True])
+@each_row("delta", ["x", [1], 5, True])
 def test_a_delta_that_is_no_object_is_nothing(delta: Any) -> None:
     heard = hear(events(chunk(role()), chunk(choice(delta)), chunk(stop())) + DONE)
     assert (heard.complete, heard.tokens.output) == (True, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         {"type": "redacted_thinking", "data": "x"},
@@ -131,7 +129,7 @@ def test_a_block_that_begins_with_something_is_delivered(block: Json) -> None:
     assert not hear_message(start(), open_block(0, text="")).delivered
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tiers", "used", "tier"),
     [
         (["priority", None], None, "priority"),

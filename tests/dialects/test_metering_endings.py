@@ -28,6 +28,7 @@ from tests.dialects.chat.kit import (
 from tests.dialects.chat_over_messages.events import STOP, close, open_block, say, start
 from tests.dialects.hearing import CALL, USAGE, bound, hear, hear_message
 from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -49,7 +50,7 @@ def test_an_oversized_event_is_no_text_and_beats_no_report() -> None:
     assert unfinished.tokens.output == 1600
 
 
-@pytest.mark.parametrize("caller", ["chat", "messages"])
+@each_row("caller", ["chat", "messages"])
 def test_a_page_is_no_stream(caller: str) -> None:
     """It begins like no event, so nothing of it is passed on, and nothing is owed."""
     page = b"<!DOCTYPE html><html>" + b"<p>Sign in to continue</p>" * 60_000
@@ -62,11 +63,11 @@ def test_a_page_is_no_stream(caller: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("deltas", "finish"),
     [([text("Hallo")], "stop"), ([choice(CALL)], "tool_calls")],
 )
-@pytest.mark.parametrize("caller", ["chat", "messages"])
+@each_row("caller", ["chat", "messages"])
 def test_a_done_without_a_finish_reason_gets_one(
     deltas: list[Json], finish: str, caller: str
 ) -> None:
@@ -81,7 +82,7 @@ def test_a_done_without_a_finish_reason_gets_one(
         assert (b'"tool_use"' in heard.out) == (finish == "tool_calls")
 
 
-@pytest.mark.parametrize("caller", ["chat", "messages"])
+@each_row("caller", ["chat", "messages"])
 def test_a_reply_of_nothing_is_a_failure_and_free(caller: str) -> None:
     """Without content, finish reason and usage there is nothing to charge for."""
     context = make_messages_context() if caller == "messages" else make_context()
@@ -115,7 +116,7 @@ def slice_up(*pieces: bytes) -> list[bytes]:
 BIG_PICTURE = {"images": ["A" * (2 << 20)]}
 
 
-@pytest.mark.parametrize("begin", [b"", b"\n", b"\r\n\r\n"])
+@each_row("begin", [b"", b"\n", b"\r\n\r\n"])
 def test_a_first_event_that_is_oversized_begins_a_stream(begin: bytes) -> None:
     said = event(chunk(choice(BIG_PICTURE)))
     heard = hear(*slice_up(begin, said, event(chunk(usage=USAGE)), DONE))
@@ -154,7 +155,7 @@ def test_arguments_that_are_no_object_are_wrapped_in_a_stream() -> None:
     assert b'"partial_json":"{\\"arguments\\":\\"not JSON\\"}"' in heard.out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "held"),
     [
         ("[1]", {"arguments": [1]}),

@@ -23,6 +23,7 @@ from gateway.dialects import (
 from gateway.dialects.composed import compose
 from gateway.dialects.wire import Field
 from gateway.errors import BadRequest
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -81,8 +82,8 @@ def refuse_turns(*turns: Json) -> str:
     return refuse("messages", max_tokens=9, messages=list(turns))
 
 
-@pytest.mark.parametrize("before", range(5))
-@pytest.mark.parametrize("behind", range(3))
+@each_row("before", range(5))
+@each_row("behind", range(3))
 def test_an_item_is_found_wherever_it_is(before: int, behind: int) -> None:
     around = ([SYSTEM, *[GOOD] * before], [GOOD] * behind)
     assert refuse_items(*around[0], BAD, *around[1]) == f"input[{before + 1}]"
@@ -135,7 +136,7 @@ TOOL: Final[Json] = {"name": "bad"}
 SCHEMA: Final[Json] = {"type": "json_schema", "schema": {"title": "bad"}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "param"),
     [
         ({"max_output_tokens": 7}, "max_output_tokens"),
@@ -148,7 +149,7 @@ def test_a_responses_callers_field(fields: Json, param: str) -> None:
     assert refuse("responses", input="Hi", **fields) == param
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "param"),
     [
         ({"max_tokens": 7}, "max_tokens"),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.ledger import Account, Key, KeyTerms, Outcome
 from gateway.ledger.base import Line
 from tests.ledger.contract.kit import NOW_MS, settlement
+from tests.support.rows import each_row
 
 
 def test_what_is_held_is_not_available() -> None:
@@ -22,7 +21,7 @@ def test_a_key_lives_until_it_is_revoked_or_expires() -> None:
     assert not Key("k", account, KeyTerms(), Line("k"), revoked_ms=NOW_MS + 1).is_live(NOW_MS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("outcome", "cost_nano", "is_posted"),
     [
         ("complete", 0, True),

@@ -6,9 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import gateway
+from tests.support.rows import each_row
 
 ROOT = Path(gateway.__file__).parent
 OUTSIDE = [
@@ -21,7 +20,7 @@ SQL = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each_row("path", OUTSIDE)
 def test_other_folders_name_no_inner_module_and_no_sql(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     imported = [
@@ -45,7 +44,7 @@ def test_sql_lies_beside_the_ledger() -> None:
     assert [path for path in ROOT.rglob("*.sql") if "ledger" not in path.parts] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "import sqlite3",
@@ -61,7 +60,7 @@ def test_sql_would_be_found(text: str) -> None:
     assert SQL.search(text) is not None
 
 
-@pytest.mark.parametrize("name", ["base", "books"])
+@each_row("name", ["base", "books"])
 def test_the_contracts_know_no_implementation(name: str) -> None:
     text = (ROOT / "ledger" / f"{name}.py").read_text(encoding="utf-8")
     assert [

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.ledger import CodeView
+from tests.support.rows import each_row
 
 NOW_MS = 1000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expires_ms", "voided_ms", "redeemed_ms", "status"),
     [
         (None, None, None, "open"),

@@ -35,6 +35,7 @@ from tests.support.replies import (
     sse_start,
     text_chunks,
 )
+from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.seed import Seed
 from tests.support.upstream import ScriptedUpstream, Wait
@@ -196,7 +197,7 @@ async def stream_in_flight(stream: Call, last: asyncio.Event) -> None:
     assert said.text == "half "
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sql", "words"),
     [
         ("UPDATE accounts SET balance_nano = balance_nano + 1", "account rich: balance is"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.ledger import KeyTerms, KeyView
+from tests.support.rows import each_row
 
 NOW_MS = 1000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "revoked_ms", "status"),
     [
         (KeyTerms(), None, "active"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger import DatabaseUrl, read_database_url
+from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "shown"),
     [
         (URL, SHOWN),
@@ -29,7 +30,7 @@ def test_an_address_is_shown_without_its_password(address: str, shown: str) -> N
     assert PASSWORD not in repr(url)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "rule"),
     [
         (PASSWORD, "must begin with postgresql://"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import gateway
+from tests.support.rows import each_row
 
 PACKAGE = Path(gateway.__file__).parent
 FILES = sorted(
@@ -46,11 +45,11 @@ def is_float(node: ast.AST) -> bool:
             return False
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+@each_row("path", FILES)
 def test_no_float_near_money(path: Path) -> None:
     assert find_floats(path.read_text()) == []
 
 
-@pytest.mark.parametrize("source", ["x = 1.5", "x = y / 2", "x /= 2", "f(float(x))", "round(x)"])
+@each_row("source", ["x = 1.5", "x = y / 2", "x /= 2", "f(float(x))", "round(x)"])
 def test_a_float_would_be_found(source: str) -> None:
     assert len(find_floats(source)) == 1

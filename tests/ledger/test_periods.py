@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.ledger.periods import Period, Span, find_span
 from gateway.times import DAY_MS, to_unix_ms
+from tests.support.rows import each_row
 
 LATEST_MS = 253_402_300_799_999 - 62 * DAY_MS
 """Two months before the year 10000, where Python's dates end."""
@@ -20,7 +20,7 @@ def at(text: str) -> int:
     return to_unix_ms(datetime.fromisoformat(text).replace(tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("period", "moment", "first", "next_"),
     [
         ("day", "2026-05-14T00:00", "2026-05-14", "2026-05-15"),

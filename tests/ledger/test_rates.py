@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.errors import RateLimited
 from gateway.ledger import refuse_concurrency, refuse_requests, refuse_tokens
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("refusal", "message", "kind", "seconds"),
     [
         (

@@ -64,8 +64,6 @@ NOTICED_MS: Final = 250
 IDLERS: Final = 10_000
 HEADER_SECONDS: Final = 15.0
 RELOADED_CONNECTIONS: Final = 64
-AT_ONCE: Final = 200
-"""Four seconds of calls."""
 STEADY_SECONDS: Final = 20.0
 LAG_SECONDS: Final = 0.05
 PAGE_MS: Final = 50

@@ -14,6 +14,7 @@ from gateway.metrics import Metrics
 from gateway.metrics.collected import FAULTS, find_fault
 from gateway.money import Tokens
 from tests.support.records import make_call
+from tests.support.rows import each_row
 
 SECRET = "sk-ru-secret"
 LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? (\S+)")
@@ -102,7 +103,7 @@ def test_an_estimate_is_counted() -> None:
     assert count(**SERVED, estimated=True)['gateway_estimated_total{model="m"}'] == 1
 
 
-@pytest.mark.parametrize("facts", [{"model": SECRET}, {"error_code": "model_not_found"}])
+@each_row("facts", [{"model": SECRET}, {"error_code": "model_not_found"}])
 def test_no_unknown_model_is_a_label(facts: dict[str, Any]) -> None:
     found = count(400, **facts)
     assert any('model="_other"' in name for name in found)

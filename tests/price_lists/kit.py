@@ -12,8 +12,6 @@ from gateway.price_lists.comparison import Comparison, compare
 from gateway.price_lists.lists import open_list
 
 TODAY: Final = date(2026, 11, 22)
-GENAI: Final = "genai"
-LITELLM: Final = "litellm"
 OPENAI: Final = '[providers.openai]\ndialect = "chat"\nbase_url = "https://api.openai.com/v1"\n'
 AZURE: Final = (
     '[providers.azure]\ndialect = "chat"\nbase_url = "https://mine.openai.azure.com/openai/v1"\n'

@@ -7,7 +7,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from gateway.price_lists.comparison import (
     propose,
 )
 from tests.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
+from tests.support.rows import each_row
 
 PRICE = "price = { input = 3, cached_input = 0.3, output = 15 }"
 SAME = {"input_mtok": 3, "cache_read_mtok": 0.3, "output_mtok": 15}
@@ -43,7 +43,7 @@ def diff(name: str, old: str | None, new: str | None) -> Difference:
     return Difference(name, *nano)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("listed", "differences"),
     [
         (SAME, []),
@@ -77,7 +77,7 @@ def test_both_formats_say_the_same(tmp_path: Path) -> None:
         assert only(compare_text(tmp_path, toml, text)).state == "agrees"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "listed", "differences", "above"),
     [
         ("", TIERS, [diff("output (input_above 200000)", None, "22.5")], [200_000]),
@@ -126,7 +126,7 @@ def test_new_tiers_stand_before_those_of_shorter_inputs(tmp_path: Path) -> None:
     assert one.notes == ("the rule speed fast has no counterpart",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "route", "state", "notes"),
     [
         (PRICE, "openai/other", "not in the list", ()),
@@ -223,7 +223,7 @@ def test_nothing_is_proposed_where_nothing_drifts(tmp_path: Path) -> None:
     assert text == "# 2026-11-22: nothing drifts from the list."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "said"),
     [
         (10, 100, ": 0.00000001 -> 0.0000001, × 10"),

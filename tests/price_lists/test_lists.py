@@ -28,9 +28,10 @@ from gateway.price_lists.lists import (
     stack_tiers,
 )
 from tests.price_lists.kit import TODAY, genai, litellm, write
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "power", "nano"),
     [
         ("0.15", 0, 150_000_000),
@@ -54,7 +55,7 @@ def test_a_price_per_token_is_a_price_per_million(nano: int) -> None:
     assert read_amount(Decimal(nano).scaleb(-15), "x", power=6) == nano
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         *(None, True, "1", 1.5, [], Decimal(-1), -1, MAX_PRICE + 1, Decimal("1e999999999")),
@@ -75,7 +76,7 @@ def test_a_tier_has_what_is_said_below_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base_url", "genai", "litellm"),
     [
         ("https://api.openai.com/v1", "openai", "openai"),
@@ -91,9 +92,7 @@ def test_a_provider_is_known_by_its_host(base_url: str, genai: str, litellm: str
     assert (names.pick("genai-prices"), names.pick("LiteLLM")) == (genai, litellm)
 
 
-@pytest.mark.parametrize(
-    "base_url", ["", "http://127.0.0.1:8000/v1", "https://api.openai.com.example.org/v1"]
-)
+@each_row("base_url", ["", "http://127.0.0.1:8000/v1", "https://api.openai.com.example.org/v1"])
 def test_a_server_of_ones_own_is_in_no_list(base_url: str) -> None:
     assert find_names(base_url) is None
 
@@ -102,7 +101,7 @@ def test_hosts_are_hosts() -> None:
     assert all(find_names(f"https://{host}/v1") == names for host, names in HOSTS.items())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("names", "model", "found"),
     [
         (["a", "a-2026-01-01"], "a", "a"),
@@ -169,7 +168,7 @@ def test_tiers_are_complete_prices() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prices", "input_", "note"),
     [
         ([{"prices": {"input_mtok": 1}}], 1, None),
@@ -217,7 +216,7 @@ def test_a_model_is_found_by_its_id_and_by_the_names_it_equals() -> None:
     assert GenaiPrices("f", json.loads(text), TODAY).find("other", "m-4-0") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prices", "problem"),
     [
         ({"input_mtok": "5"}, 'input_mtok: must be a number, not "5"'),
@@ -296,7 +295,7 @@ def test_what_is_no_price_of_ours_is_said_in_words() -> None:
     assert read_litellm(output_cost_per_image=0.04).amounts == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "listed", "name", "found"),
     [
         ("openai", "m", "m", True),
@@ -323,7 +322,7 @@ def test_an_entry_that_is_not_in_order_is_named_of_litellm() -> None:
         read_litellm(input_cost_per_token="free")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "format_"),
     [
         (genai({"m": {"input_mtok": 1}}), "genai-prices"),
@@ -339,7 +338,7 @@ def test_the_format_is_recognised(tmp_path: Path, text: str, format_: str) -> No
     assert entry.amounts == {"input": 10**9}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "problem"),
     [
         (b'[\n{"id": }]', "is not valid JSON at line 2, column 8: Expecting value"),

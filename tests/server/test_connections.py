@@ -15,6 +15,7 @@ import pytest
 
 from gateway.server.connections import ConnectionWatch, find_max_connections, fit_to_files
 from tests.server.unit_files import SERVER
+from tests.support.rows import each_row
 from tests.support.settings import load
 
 HEADER_SECONDS = 10.0
@@ -59,7 +60,7 @@ def watch(*connections: Connection) -> ConnectionWatch:
     return ConnectionWatch(server, HEADER_SECONDS, STALL_SECONDS)
 
 
-@pytest.mark.parametrize(("unread", "limit"), [(0, HEADER_SECONDS), (5, STALL_SECONDS)])
+@each_row(("unread", "limit"), [(0, HEADER_SECONDS), (5, STALL_SECONDS)])
 def test_a_stalled_connection_is_aborted_at_its_limit(unread: int, limit: float) -> None:
     """One sends no whole head, the other does not read its reply."""
     connection = Connection(Transport(unread))
@@ -71,7 +72,7 @@ def test_a_stalled_connection_is_aborted_at_its_limit(unread: int, limit: float)
     assert connection.is_aborted
 
 
-@pytest.mark.parametrize(("unread", "limit"), [(0, 3.0), (5, 2.0)])
+@each_row(("unread", "limit"), [(0, 3.0), (5, 2.0)])
 def test_limits_can_change_while_connections_are_open(unread: int, limit: float) -> None:
     connection = Connection(Transport(unread))
     watching = watch(connection)
@@ -111,9 +112,7 @@ def test_a_connection_without_a_transport_is_left_alone() -> None:
     watching.abort_all()
 
 
-@pytest.mark.parametrize(
-    ("busy", "unread", "idle"), [(False, 0, True), (True, 0, False), (False, 1, False)]
-)
+@each_row(("busy", "unread", "idle"), [(False, 0, True), (True, 0, False), (False, 1, False)])
 def test_idle_is_who_serves_nothing_and_whose_replies_were_read(
     *, busy: bool, unread: int, idle: bool
 ) -> None:

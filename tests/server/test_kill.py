@@ -14,6 +14,7 @@ import pytest
 
 from tests.long import killing
 from tests.long.killing import Figures, Load, Record, Row, judge, used
+from tests.support.rows import each_row
 
 KILLS = 5
 
@@ -48,7 +49,7 @@ VOIDED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "bad"),
     [
         ([posted(1)], None),

@@ -18,6 +18,7 @@ from gateway.config import Config
 from gateway.server.connections import watch_connections
 from gateway.server.listener import CannotListen, Listener, _advise, bind, check_address
 from tests.support.process import free_port
+from tests.support.rows import each_row
 from tests.support.settings import load
 
 Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -83,7 +84,7 @@ def test_a_free_address_stays_free(tmp_path: Path) -> None:
     check_address(settings)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "advice"),
     [
         (errno.EADDRINUSE, "another program listens there"),

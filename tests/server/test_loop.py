@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from gateway.server.loop import Loop, Selector
+from tests.support.rows import each_row
 
 BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 SCENES: dict[str, Callable[[socket.socket, socket.socket], object]] = {
@@ -46,8 +47,8 @@ def ask(selector: selectors.BaseSelector, own: socket.socket, wanted: int) -> li
     return [events for _, events in ready]
 
 
-@pytest.mark.parametrize("wanted", [selectors.EVENT_READ, selectors.EVENT_WRITE, BOTH])
-@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+@each_row("wanted", [selectors.EVENT_READ, selectors.EVENT_WRITE, BOTH])
+@each_row("scene", SCENES.values())
 def test_a_socket_is_ready_for_the_same(
     scene: Callable[[socket.socket, socket.socket], object], wanted: int
 ) -> None:

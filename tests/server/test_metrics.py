@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from gateway.console.pages import FILES
 from gateway.exit_codes import ExitCode
@@ -20,6 +19,7 @@ from tests.support.client import Call, Reply, request
 from tests.support.config import NO_LIMITS
 from tests.support.process import free_port
 from tests.support.replies import completion, json_reply
+from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 
@@ -101,7 +101,7 @@ def test_the_dashboard_shows_every_family_and_no_other() -> None:
     assert dashboard["templating"]["list"][0]["type"] == "datasource"
 
 
-@pytest.mark.parametrize("panel", orjson.loads(FILES["grafana.json"].body)["panels"])
+@each_row("panel", orjson.loads(FILES["grafana.json"].body)["panels"])
 def test_the_dashboard_asks_by_labels_that_exist(panel: dict[str, Any]) -> None:
     """Histograms are asked for their quantiles by bucket; legends name labels of the query."""
     families, labels = read_families(), read_labels()

@@ -29,6 +29,7 @@ from tests.support.chat import check_error, say
 from tests.support.client import Call, request
 from tests.support.process import CHAT
 from tests.support.replies import sse_reply, sse_start, stream_chunks, text_chunks
+from tests.support.rows import each_row
 from tests.support.upstream import Script, ScriptedUpstream, Wait
 
 DEMO: Final = {"demo": config.Kind(("demo",), 1, "", ("demo",))}
@@ -40,7 +41,7 @@ AMPLE_SECONDS: Final = 300
 # ---- the protocols -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "watchdog_seconds"),
     [
         ({}, None),
@@ -62,7 +63,7 @@ def test_the_watchdog_is_of_this_process_or_nobodys(
     assert variables == {"PATH": "/bin"}
 
 
-@pytest.mark.parametrize("pid", ["", "1", "x", "-1"])
+@each_row("pid", ["", "1", "x", "-1"])
 def test_sockets_of_another_process_are_left_alone(pid: str) -> None:
     variables = {"LISTEN_PID": pid, "LISTEN_FDS": "1", "LISTEN_FDNAMES": "a", "PATH": "/bin"}
     assert take_sockets(variables) == ()

@@ -25,6 +25,7 @@ from gateway.server.units import (
     make_socket,
 )
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
+from tests.support.rows import each_row
 from tests.support.settings import SHIPPED
 
 DEPLOY: Final = SHIPPED.with_name("gateway") / "docs/deploy.md"
@@ -75,9 +76,7 @@ def test_the_service_notifies_is_watched_restarts_and_is_confined() -> None:
     assert "#LoadCredential=openai:/etc/gateway/openai.key" in make_service(PLACE, SERVER)
 
 
-@pytest.mark.parametrize(
-    ("drain_seconds", "stop_seconds"), [(0, "90"), (30, "90"), (75.5, "91"), (600, "615")]
-)
+@each_row(("drain_seconds", "stop_seconds"), [(0, "90"), (30, "90"), (75.5, "91"), (600, "615")])
 def test_stopping_may_take_as_long_as_the_drain(drain_seconds: float, stop_seconds: str) -> None:
     assert service_of(drain_seconds=drain_seconds)["TimeoutStopSec"] == [stop_seconds]
 
@@ -86,7 +85,7 @@ def test_memory_suffices_for_what_is_admitted() -> None:
     assert service_of(max_in_flight=10_000, max_bodies_mb=1024)["MemoryMax"] == ["10240M"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "said"),
     [
         ({"database": STATE}, {"StateDirectory": "gateway", "User": "keeper"}),
@@ -104,9 +103,7 @@ def test_the_database_can_be_written(changes: dict[str, object], said: dict[str,
     assert ("User" in unit) != ("DynamicUser" in unit)
 
 
-@pytest.mark.parametrize(
-    ("owner", "user"), [("", {"DynamicUser": ["yes"]}), ("keeper", {"User": ["keeper"]})]
-)
+@each_row(("owner", "user"), [("", {"DynamicUser": ["yes"]}), ("keeper", {"User": ["keeper"]})])
 def test_a_database_elsewhere_needs_no_folder(owner: str, user: dict[str, list[str]]) -> None:
     """Only the first start writes a file; nothing has to be owned by anybody."""
     unit = service_of({"database": None, "owner": owner})
@@ -120,10 +117,8 @@ def test_a_database_elsewhere_needs_no_folder(owner: str, user: dict[str, list[s
     assert (unit["ProtectHome"], unit["PrivateTmp"]) == (["yes"], ["yes"])
 
 
-@pytest.mark.parametrize(
-    "name", ["python", "environment", "package", "config", "folder", "database"]
-)
-@pytest.mark.parametrize(
+@each_row("name", ["python", "environment", "package", "config", "folder", "database"])
+@each_row(
     ("root", "setting", "value"),
     [
         ("/home/ann", "ProtectHome", "read-only"),

@@ -10,15 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
-import pytest
-
 from gateway.money import Tokens
+from tests.support.rows import Decorator, each_row
 
 FOLDER: Final = Path(__file__).parent
 RECORDED_VARIABLE: Final = "GATEWAY_RECORDED_STREAMS"
@@ -127,15 +125,6 @@ def drop_comments(body: bytes) -> bytes:
     return re.sub(rb"^:.*\n\n", b"", body, flags=re.MULTILINE)
 
 
-def each(
-    *streams: Stream, faults: Mapping[str, str] = MappingProxyType({})
-) -> pytest.MarkDecorator:
-    """Run a test for each stream, which it takes as `stream`.
-
-    `faults` are known faults of the gateway, by the stream's name: there the test has to fail.
-    """
-    marks = {name: pytest.mark.xfail(reason=why, strict=True) for name, why in faults.items()}
-    return pytest.mark.parametrize(
-        "stream",
-        [pytest.param(one, id=one.name, marks=marks.get(one.name, ())) for one in streams],
-    )
+def each(*streams: Stream) -> Decorator:
+    """Play a test for each stream, which it takes as `stream`."""
+    return each_row("stream", streams)

@@ -1,17 +1,23 @@
-"""Settings of the property tests: a fresh seed for each run, printed on failure."""
+"""Settings of the property tests: a fresh seed for each run, printed on failure.
+
+A plain run tries a fifth of the examples; all of them if GATEWAY_EXAMPLES is `all`, as `.ci/run` has.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+ALL_EXAMPLES: Final = os.environ.get("GATEWAY_EXAMPLES") == "all"
+
 
 def fuzz(examples: int) -> settings:
     """Make a test search without leaving files; `@reproduce_failure` is printed."""
     return settings(
-        max_examples=examples,
+        max_examples=examples if ALL_EXAMPLES else max(examples // 5, 5),
         deadline=None,
         database=None,
         print_blob=True,

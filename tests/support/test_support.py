@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.support import replies
 from tests.support.chat import read_broken_stream, read_stream, split_events
 from tests.support.client import Cut, connect, request
 from tests.support.process import GatewayProcess
+from tests.support.rows import each_row
 from tests.support.upstream import End, Script, Wait, listen, port_of, serve_scripts
 
 POST = request("POST", "/v1/x", {"Content-Type": "application/json"}, b'{"a":1}')
@@ -31,7 +33,7 @@ async def test_upstream_keeps_the_connection_and_records_requests() -> None:
     assert (upstream.connections, upstream.peak) == (1, 1)
 
 
-@pytest.mark.parametrize("end", [End.FIN, End.RST])
+@each_row("end", [End.FIN, End.RST])
 async def test_client_sees_a_cut_reply(end: End) -> None:
     seen = asyncio.Event()
     script: Script = [replies.stream_head(), replies.chunked(b"x"), Wait(seen), end]
@@ -96,7 +98,7 @@ BROKEN: dict[str, list[object]] = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each_row("name", BROKEN)
 def test_stream_rules_catch(name: str) -> None:
     body = b"".join(replies.sse(event) for event in BROKEN[name]) + replies.DONE
     with pytest.raises((AssertionError, KeyError)):
@@ -115,3 +117,23 @@ def test_broken_stream_rules_want_an_error_and_no_end() -> None:
 
 def test_comments_stand_only_between_events() -> None:
     assert split_events(b": wait\n\ndata: 1\n\n") == [b"1"]
+
+
+def test_all_rows_are_played_and_those_that_fail_are_named(tmp_path: Path) -> None:
+    played = []
+
+    @each_row("first", [1, 2])
+    @each_row(("second", "third"), [("a", 0), pytest.param("b", 1, id="last")])
+    def check(tmp_path: Path, first: int, second: str, third: int) -> None:
+        played.append((first, second, third, tmp_path.name))
+        if second == "b":
+            with pytest.raises(ValueError, match="never"):
+                pass
+
+    with pytest.raises(ExceptionGroup, match="2 rows failed") as caught:
+        check(tmp_path=tmp_path)
+    assert list(inspect.signature(check).parameters) == ["tmp_path"]
+    assert [one[:3] for one in played] == [(1, "a", 0), (1, "b", 1), (2, "a", 0), (2, "b", 1)]
+    assert len({folder for *_, folder in played}) == 4
+    notes = [error.__notes__ for error in caught.value.exceptions]
+    assert notes == [["row: {'first': 1}; last"], ["row: {'first': 2}; last"]]

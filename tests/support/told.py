@@ -95,3 +95,29 @@ def read_usage(usage: Mapping[str, Any]) -> Used:
     written = usage.get("cache_creation_input_tokens") or 0
     prompt = usage["input_tokens"] + cached + written
     return Used(prompt, usage["output_tokens"], cached, written)
+
+
+def of_response(response: Json) -> Told:
+    """Read it from a whole response; the words of a refusal count as text."""
+    told = Told()
+    for item in response["output"]:
+        match item:
+            case {"type": "message", "content": parts}:
+                told.text += "".join(one.get("text") or one.get("refusal") or "" for one in parts)
+            case {"type": "reasoning"}:
+                told.thinking += "".join(one["text"] for one in item["summary"])
+            case {"call_id": identity, "name": name, "arguments": arguments}:
+                told.calls.append(ToolCall(identity, name, json.loads(arguments or "{}")))
+            case {"call_id": identity, "name": name, "input": free}:
+                told.calls.append(ToolCall(identity, name, {"input": free}))
+            case _:
+                pass
+    reason = (response.get("incomplete_details") or {}).get("reason") or "stop"
+    told.finish = {"max_output_tokens": "length"}.get(reason, reason)
+    usage = response["usage"]
+    details = usage.get("input_tokens_details") or {}
+    told.used = Used(
+        *(usage["input_tokens"], usage["output_tokens"]),
+        *(details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0),
+    )
+    return told

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import UpstreamError
 from gateway.upstream.bodies import CheckedBody, begins_reply, is_reply_type
+from tests.support.rows import each_row
 
 BOM: Final = b"\xef\xbb\xbf"
 TYPES: Final = {
@@ -49,13 +50,13 @@ class Taker:
         self.asked = True
 
 
-@pytest.mark.parametrize("content_type", TYPES)
+@each_row("content_type", TYPES)
 def test_events_and_json_are_told_by_their_type(content_type: str) -> None:
     assert is_reply_type(content_type.encode()) is TYPES[content_type]
 
 
-@pytest.mark.parametrize("prefix", [b"", b"\r\n \n", BOM, BOM + b"\n"])
-@pytest.mark.parametrize("body", REPLIES)
+@each_row("prefix", [b"", b"\r\n \n", BOM, BOM + b"\n"])
+@each_row("body", REPLIES)
 def test_what_begins_like_a_reply_is_passed_on_whole(body: bytes, prefix: bytes) -> None:
     """However the bytes are cut; blank ones before it may go."""
     assert begins_reply(prefix + body)
@@ -69,8 +70,8 @@ def test_what_begins_like_a_reply_is_passed_on_whole(body: bytes, prefix: bytes)
         assert taker.body == (prefix + body).lstrip() + b"\n<"
 
 
-@pytest.mark.parametrize("prefix", [b"", b"\n", BOM])
-@pytest.mark.parametrize("body", NO_REPLIES)
+@each_row("prefix", [b"", b"\n", BOM])
+@each_row("body", NO_REPLIES)
 def test_what_begins_otherwise_is_no_reply(body: bytes, prefix: bytes) -> None:
     for cut in range(len(prefix + body)):
         checked = CheckedBody(taker := Taker())
@@ -79,7 +80,7 @@ def test_what_begins_otherwise_is_no_reply(body: bytes, prefix: bytes) -> None:
         assert taker.body == b""
 
 
-@pytest.mark.parametrize("body", [b"", b"\n" * 9, b"even", BOM[:2], BOM])
+@each_row("body", [b"", b"\n" * 9, b"even", BOM[:2], BOM])
 def test_what_never_begins_is_no_reply(body: bytes) -> None:
     checked = CheckedBody(Taker())
     assert checked.receive(body)

@@ -20,6 +20,7 @@ from gateway.upstream.pool import IDLE_SECONDS, Pool
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
+from tests.support.rows import each_row
 from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step, Wait
 from tests.support.waiting import until
 
@@ -329,8 +330,8 @@ def make_started(wire: Wire) -> Connection:
     return connection
 
 
-@pytest.mark.parametrize("early", [True, False])
-@pytest.mark.parametrize("raised", [UpstreamError("no stream"), ValueError("a bug")])
+@each_row("early", [True, False])
+@each_row("raised", [UpstreamError("no stream"), ValueError("a bug")])
 async def test_what_a_receiver_raises_ends_the_connection(
     raised: Exception, *, early: bool
 ) -> None:
@@ -371,7 +372,7 @@ async def test_what_came_before_a_mistake_is_handed_over() -> None:
     assert taker.body == b"hello"
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@each_row("loop", LOOPS)
 def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
     """However long the receiver takes for it, others have their turns meanwhile."""
 

@@ -13,6 +13,7 @@ from gateway.errors import Overloaded
 from gateway.upstream import Attempt, DemoForwarder
 from gateway.upstream.demo import GREETING, iter_chunks, make_completion
 from tests.support.records import make_provider
+from tests.support.rows import each_row
 
 PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]
@@ -34,7 +35,7 @@ def answer(body: Json) -> tuple[str, str, int]:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         (ask(), ("one two  three", "stop", 3)),
@@ -65,7 +66,7 @@ def test_every_choice_is_counted() -> None:
     assert reply["usage"] == {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11}
 
 
-@pytest.mark.parametrize("n", [1, 2])
+@each_row("n", [1, 2])
 def test_a_stream_says_the_same(n: int) -> None:
     chunks = list(iter_chunks(ask(n=n, stream_options={"include_usage": True})))
     *said, usage = chunks

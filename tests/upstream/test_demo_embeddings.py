@@ -14,6 +14,7 @@ from gateway.upstream import Attempt, DemoForwarder
 from gateway.upstream.demo_embeddings import DIMENSIONS, MAX_DIMENSIONS, make_vector
 from tests.support.embeddings import embed, round_trip, unpack
 from tests.support.records import make_provider
+from tests.support.rows import each_row
 
 PROVIDER = make_provider(name="demo", dialect="demo")
 
@@ -46,8 +47,8 @@ async def answer(value: object, told: list[str] | None = None, **fields: Any) ->
     return orjson.loads(taker.data)
 
 
-@pytest.mark.parametrize("dimensions", [1, 2, DIMENSIONS, MAX_DIMENSIONS])
-@pytest.mark.parametrize("text", ["", "Hello", "Grüße 🎉", [1, 2, 3]])
+@each_row("dimensions", [1, 2, DIMENSIONS, MAX_DIMENSIONS])
+@each_row("text", ["", "Hello", "Grüße 🎉", [1, 2, 3]])
 def test_a_vector_has_length_1_and_is_always_the_same(
     text: str | list[int], dimensions: int
 ) -> None:
@@ -58,7 +59,7 @@ def test_a_vector_has_length_1_and_is_always_the_same(
     assert make_vector("another", 64) != make_vector("yet another", 64)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "count", "tokens"),
     [
         ("one two  three", 1, 3),

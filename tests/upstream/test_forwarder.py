@@ -30,6 +30,7 @@ from gateway.upstream.resolver import Address
 from tests.support.config import Places
 from tests.support.records import make_provider
 from tests.support.replies import completion, head, http, json_reply
+from tests.support.rows import each_row
 from tests.support.upstream import End, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
@@ -257,7 +258,7 @@ async def test_a_shutdown_while_connecting_sends_nothing(
     assert not opened[0].usable
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "seconds"),
     [("7", 7.0), ("0.5", 0.5), ("-3", 0.0), ("", None), ("soon", None),
      ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)],

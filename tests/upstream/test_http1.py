@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.upstream.http1 import MAX_HEAD_BYTES, MAX_INTERIM, BadResponse, ResponseReader
+from tests.support.rows import each_row
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: v\r\n\r\n"
 LENGTH = (
@@ -15,7 +16,7 @@ LENGTH = (
 )
 
 
-@pytest.mark.parametrize("wire", [CHUNKED, LENGTH], ids=["chunked", "length"])
+@each_row("wire", [CHUNKED, LENGTH])
 def test_a_response_reads_the_same_at_every_split_point(wire: bytes) -> None:
     for split in range(len(wire) + 1):
         reader = ResponseReader()
@@ -55,7 +56,7 @@ def test_data_that_looks_like_a_chunk_is_data() -> None:
         reader.feed(inside)
 
 
-@pytest.mark.parametrize("data", [b"5\r\nhello\n\n", b"5\r\nhello!\n", b"5\r\nhellox\r\n"])
+@each_row("data", [b"5\r\nhello\n\n", b"5\r\nhello!\n", b"5\r\nhellox\r\n"])
 def test_a_chunk_that_is_not_as_long_as_it_said_is_refused(data: bytes) -> None:
     reader = ResponseReader()
     reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")])
@@ -63,7 +64,7 @@ def test_a_chunk_that_is_not_as_long_as_it_said_is_refused(data: bytes) -> None:
         reader.feed(data)
 
 
-@pytest.mark.parametrize("interim", [1, 10, 11, 1000])
+@each_row("interim", [1, 10, 11, 1000])
 def test_interim_responses_are_skipped_up_to_a_limit(interim: int) -> None:
     reader = ResponseReader()
     wire = b"HTTP/1.1 100 Continue\r\n\r\n" * interim + CHUNKED
@@ -81,7 +82,7 @@ AT_THE_LIMIT: dict[str, Callable[[int], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("head", AT_THE_LIMIT.values(), ids=AT_THE_LIMIT)
+@each_row("head", AT_THE_LIMIT.values())
 def test_a_head_at_the_limit_is_read_and_one_beyond_refused(head: Callable[[int], bytes]) -> None:
     reader = ResponseReader()
     reader.feed(head(0) + b"\r\n\r\n")
@@ -136,7 +137,7 @@ def test_names_are_read_in_any_case_and_folded_lines_not_at_all() -> None:
     assert (reader.head.get(b"x"), reader.head.get(b"content-length")) == ("a", "2")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         b"HTTP/1.1 200 OK\r\n folded: 1\r\n\r\n",

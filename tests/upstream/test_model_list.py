@@ -16,6 +16,7 @@ from gateway.upstream import Finding, look_at
 from gateway.upstream.model_list import USABLE
 from tests.support.process import free_port
 from tests.support.records import make_provider
+from tests.support.rows import each_row
 
 KEY: Final = "sk-vendor-canary-0123456789"
 LIST: Final = {"data": [{"id": "small"}, {"id": "models/large"}, {"name": "odd"}, "odd"]}
@@ -98,7 +99,7 @@ REPLIES: Final[dict[str, tuple[dict[str, tuple[int, Any]], str, str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REPLIES)
+@each_row("name", REPLIES)
 async def test_each_kind_of_answer_has_its_verdict(name: str) -> None:
     replies, path, verdict, words = REPLIES[name]
     async with serve(replies) as vendor:

@@ -13,6 +13,7 @@ from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, Unreachable
 from gateway.upstream.pool import Pool
 from tests.support.config import Places
+from tests.support.rows import each_row
 
 URL_: Final = URL("http://127.0.0.1:1/v1")
 
@@ -86,9 +87,7 @@ async def test_the_oldest_are_closed_when_their_time_has_come(
     pool.close()
 
 
-@pytest.mark.parametrize(
-    ("place", "error"), [("refused", Unreachable), ("black-hole", Unreachable)]
-)
+@each_row(("place", "error"), [("refused", Unreachable), ("black-hole", Unreachable)])
 async def test_who_cannot_be_reached_in_time_is_told(
     places: Places, place: str, error: type[Exception]
 ) -> None:

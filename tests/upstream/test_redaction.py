@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.errors import BadRequest
 from gateway.upstream.redaction import redact, rename, take_out
+from tests.support.rows import each_row
 
 
 def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
@@ -16,7 +15,7 @@ def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
     assert {error.param, error.code, error.cause, error.provider_code} == {"[redacted]"}
 
 
-@pytest.mark.parametrize("secrets", [("sk-a", "sk-a-b"), ("sk-a-b", "sk-a")])
+@each_row("secrets", [("sk-a", "sk-a-b"), ("sk-a-b", "sk-a")])
 def test_of_a_key_that_begins_with_another_nothing_is_left(secrets: tuple[str, ...]) -> None:
     error = BadRequest("Bad keys sk-a-b, sk-a.")
     redact(error, secrets)
@@ -30,7 +29,7 @@ def test_without_a_key_nothing_is_taken_out() -> None:
     assert error.message == "No key."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "told"),
     [
         ("The model `dep` is busy.", "The model `ours` is busy."),

@@ -28,7 +28,6 @@ from tests.support.replies import Json, dumps, json_reply, sse_reply
 
 ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 SAMPLING: Final = ("temperature", "top_p", "top_k")
-MIN_BUDGET_TOKENS: Final = 1024
 DOCS: Final = "https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
 
 

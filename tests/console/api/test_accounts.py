@@ -26,6 +26,7 @@ from tests.console.kit import (
     make_database,
     open_console,
 )
+from tests.support.rows import each_row
 
 LISTED_FIELDS: Final = ACCOUNT_FIELDS | {
     "spent_today", "spent_today_nano", "spent_7d", "spent_7d_nano", "spent_30d", "spent_30d_nano", "keys", "last_used", "has_password",
@@ -110,9 +111,7 @@ async def test_search_is_for_a_part_of_the_name_in_any_case(
     assert (names(reply.json), reply.json["count"]) == (sorted(found), len(found))
 
 
-@pytest.mark.parametrize(
-    "query", ["cursor=x", "cursor=WzFd", "cursor=W10", "limit=0", "limit=201", "limit=x"]
-)
+@each_row("query", ["cursor=x", "cursor=WzFd", "cursor=W10", "limit=0", "limit=201", "limit=x"])
 async def test_pages_that_cannot_be_are_refused(console: Console, query: str) -> None:
     reply = await console.get(f"{ACCOUNTS}?{query}", as_=OPERATOR)
     assert reply.refusal == (400, "invalid_field", query.partition("=")[0])
@@ -157,7 +156,7 @@ async def test_detail_is_the_same_by_id_and_by_name(console: Console) -> None:
     assert (detail["keys"], detail["sessions"]) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "segment", ["0", "-1", "999", "abc", "1e3", "9" * 40, "%00", "%C2%B2", "1.0", " 1", "1%2F"]
 )
 async def test_what_is_no_account_is_not_found(console: Console, segment: str) -> None:
@@ -218,7 +217,7 @@ async def read_sorted(console: Console, sort: str, limit: int) -> list[dict[str,
     return found
 
 
-@pytest.mark.parametrize("limit", [1, 50])
+@each_row("limit", [1, 50])
 async def test_accounts_are_sorted_by_what_was_asked_for(console: Console, limit: int) -> None:
     """The largest first, equal ones by name; each is on one page."""
     made = await console.post(f"{API}/keys", {}, as_=OTHER)

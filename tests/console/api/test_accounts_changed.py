@@ -12,6 +12,7 @@ import pytest
 from gateway.money import NANO
 from tests.admin.kit import ACCOUNT_FIELDS, ACCOUNTS, ENTRY_FIELDS, add_key, get, post, quote, url
 from tests.console.kit import API, CREDIT_NANO, HOLDER, OPERATOR, OTHER, Console, open_console
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ BAD_TEXTS: Final = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_TEXTS)
+@each_row("name", BAD_TEXTS)
 async def test_texts_that_hide_something_are_refused(console: Console, name: str) -> None:
     text = BAD_TEXTS[name]
     holder = url(console, HOLDER)
@@ -84,7 +85,7 @@ async def test_texts_that_hide_something_are_refused(console: Console, name: str
     assert (await get(console, holder))["balance_nano"] == CREDIT_NANO
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "refusal"),
     [
         ({}, (400, "invalid_field", "name")),
@@ -146,7 +147,7 @@ async def test_a_double_click_moves_money_once(console: Console, verb: str) -> N
     assert (detail["balance_nano"], len(detail["entries"])) == (CREDIT_NANO + 5 * NANO, 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verb", "body", "refusal"),
     [
         ("credit", {"note": "x"}, (400, "invalid_field", "amount")),
@@ -248,7 +249,7 @@ async def test_limits_of_an_account_count_at_once(console: Console) -> None:
     assert (await console.patch(path, {}, as_=OPERATOR)).json["requests_per_minute"] == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [("models", []), ("models", ["x" * 201]), ("models", [f"{n:02}{'é' * 198}" for n in range(11)]), ("models", "all"),
      ("concurrency", -1), ("concurrency", "1"), ("tokens_per_minute", 10**10), ("operator", 1),

@@ -10,6 +10,7 @@ import pytest
 from gateway.ledger import ENDINGS
 from tests.console.history import open_history, read_csv
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ async def console(tmp_path: Path) -> AsyncIterator[Console]:
         yield console
 
 
-@pytest.mark.parametrize("sent", ["%00", "%FF", "%ED%A0%80", "%22", "'", "x" * 2000])
+@each_row("sent", ["%00", "%FF", "%ED%A0%80", "%22", "'", "x" * 2000])
 async def test_odd_filters_find_nothing(console: Console, sent: str) -> None:
     for name in ("request_id", "key", "model"):
         reply = await console.get(f"{API}/activity?{name}={sent}")
@@ -60,7 +61,7 @@ async def test_an_account_is_chosen_by_operators_alone(console: Console) -> None
         assert {call["account"] for call in listed["calls"]} == {HOLDER}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "field"),
     [("outcome=odd", "outcome"), ("status=600", "status"), ("status=x", "status")],
 )

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
+from tests.support.rows import each_row
 
 OWN: Final = f"{API}/settings/alerts"
 URL: Final = "https://hooks.example.com/gateway?token=of-the-holder"
@@ -54,7 +55,7 @@ async def test_the_own_threshold_is_that_of_the_notice(console: Console) -> None
     assert (await console.get(f"{API}/session", as_=OTHER)).json["low_balance"] == "1.00"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "field"),
     [
         ({"webhook": "http://hooks.example.com/"}, "webhook"),

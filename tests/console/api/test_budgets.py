@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
+from tests.support.rows import each_row
 
 BUDGETS: Final = f"{API}/budgets"
 KEYS: Final = f"{API}/keys"
@@ -80,7 +81,7 @@ async def test_keys_spend_from_a_budget_of_their_own_or_a_shared_one(console: Co
     assert (in_use.status, in_use.json["error"]["code"]) == (409, "budget_in_use")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "field"),
     [
         ({"name": ""}, "name"),
@@ -100,7 +101,7 @@ async def test_wrong_fields_of_a_budget_are_named(
     assert (refused.status, refused.json["error"]["field"]) == (400, field)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status", "field"),
     [
         ({"budget_amount": "5"}, 400, "budget_period"),

@@ -26,6 +26,7 @@ from tests.console.kit import (
     start_console,
 )
 from tests.ledger.kit import query
+from tests.support.rows import each_row
 
 CODES: Final = f"{API}/codes"
 REDEEM: Final = f"{API}/billing/redeem"
@@ -154,7 +155,7 @@ async def test_what_makes_no_sense_is_refused_by_field(
     assert mended.status == 201, "a refusal is not kept as the reply of its key"
 
 
-@pytest.mark.parametrize("path", [CODES, REDEEM])
+@each_row("path", [CODES, REDEEM])
 async def test_what_moves_money_needs_an_idempotency_key(console: Console, path: str) -> None:
     reply = await console.post(path, {"code": UNKNOWN}, as_=OPERATOR)
     assert reply.refusal == (400, "idempotency_key_missing", None)
@@ -164,7 +165,7 @@ async def test_what_moves_money_needs_an_idempotency_key(console: Console, path:
         assert reply.refusal == (400, "invalid_field", None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "rest"), [("GET", ""), ("POST", ""), ("POST", "/x/void"), ("POST", "/void-batch")]
 )
 async def test_holders_do_not_know_of_the_codes(console: Console, method: str, rest: str) -> None:
@@ -241,7 +242,7 @@ async def test_unknown_used_void_and_expired_are_one_refusal(console: Console) -
     assert read_balance(console) == CREDIT_NANO
 
 
-@pytest.mark.parametrize("code", [None, "", 5, ["x"]])
+@each_row("code", [None, "", 5, ["x"]])
 async def test_a_code_is_a_text(console: Console, code: object) -> None:
     assert (await redeem(console, code)).refusal == (400, "invalid_field", "code")
 

@@ -23,6 +23,7 @@ from tests.console.kit import (
     start_console,
 )
 from tests.ledger.kit import admission, query, settlement
+from tests.support.rows import each_row
 
 KEYS: Final = f"{API}/keys"
 FAR: Final = "2999-01-01T00:00:00.000Z"
@@ -200,7 +201,7 @@ async def test_live_keys_are_those_that_have_not_ended(console: Console) -> None
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "field"),
     [
         ("?status=dead", "status"),
@@ -293,7 +294,7 @@ async def test_of_two_rotations_at_once_one_has_an_effect(console: Console) -> N
     assert (await console.get(f"{KEYS}?status=all")).json["count"] == 2
 
 
-@pytest.mark.parametrize("grace", [-1, 604_801, "3600", None, 1.5])
+@each_row("grace", [-1, 604_801, "3600", None, 1.5])
 async def test_a_grace_is_at_most_a_week(console: Console, grace: object) -> None:
     key_id, _ = await make_key(console)
     reply = await console.post(f"{KEYS}/{key_id}/rotate", {"grace_seconds": grace})
@@ -326,7 +327,7 @@ async def test_an_expired_key_is_dead(console: Console) -> None:
 # ---- who may -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stranger", [OTHER, OPERATOR])
+@each_row("stranger", [OTHER, OPERATOR])
 async def test_anothers_key_is_as_unknown_as_none(console: Console, stranger: str) -> None:
     key_id, secret = await make_key(console)
     unknown = "key_0000000000000000"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gateway import apikeys
 from gateway.admin import accounts, keys
 from gateway.console.api.overview import count_days_left
@@ -16,6 +14,7 @@ from gateway.times import DAY_MS, format_iso
 from tests.console.calls import SUMS, Past, add_calls
 from tests.console.kit import API, CREDIT_NANO, HOLDER, Console, open_console
 from tests.ledger.kit import admission, settlement
+from tests.support.rows import each_row
 
 
 def add(days: list[dict[str, Any]]) -> dict[str, int]:
@@ -141,7 +140,7 @@ async def test_notices_say_what_to_do(tmp_path: Path) -> None:
     assert several["key_expiring"].startswith("2 keys expire within 7 days, first 'laptop'")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("balance", "available", "spent", "days"),
     [
         (70, 70, 7, 70),

@@ -27,6 +27,7 @@ from tests.console.session import (
     sign_in_by_link,
     use,
 )
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ async def test_an_old_hash_is_renewed(console: Console) -> None:
 # ---- the cookie -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server", "name", "secure"),
     [
         ("", "gateway_session", False),
@@ -152,7 +153,7 @@ async def test_with_https_only_its_own_cookie_counts(tmp_path: Path) -> None:
         assert (await console.get(SESSION, as_=None, headers=headers)).status == 401
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cookie", ["", "gateway_session=", "gateway_session=x", "gateway_session=gws_\udcff", "=;=;,"]
 )
 async def test_no_other_cookie_is_a_session(console: Console, cookie: str) -> None:
@@ -197,9 +198,7 @@ async def test_signing_in_again_gives_a_new_id(console: Console) -> None:
     assert [await is_in(console, one) for one in (first, second)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("name", "idle_ms"), [(HOLDER, HOLDER_IDLE_MS), (OPERATOR, OPERATOR_IDLE_MS)]
-)
+@each_row(("name", "idle_ms"), [(HOLDER, HOLDER_IDLE_MS), (OPERATOR, OPERATOR_IDLE_MS)])
 async def test_a_session_ends_when_it_is_not_used(
     console: Console, name: str, idle_ms: int
 ) -> None:

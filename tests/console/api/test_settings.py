@@ -39,6 +39,7 @@ from tests.console.session import (
     sign_in_by_link,
     use,
 )
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ async def test_a_link_sets_a_password_without_the_old_one(console: Console) -> N
     assert again.refusal == (403, "wrong_password", "current_password")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "refusal"),
     [
         ({"new_password": "another horse"}, (403, "wrong_password", "current_password")),
@@ -300,7 +301,7 @@ async def test_other_sites_change_nothing(console: Console) -> None:
     assert not await is_in(console, there)
 
 
-@pytest.mark.parametrize("headers", FOREIGN)
+@each_row("headers", FOREIGN)
 async def test_other_sites_sign_nobody_in(console: Console, headers: dict[str, str]) -> None:
     token = console.make_link_token(HOLDER)
     for path, body in (
@@ -321,7 +322,7 @@ async def test_the_public_url_is_the_one_origin(tmp_path: Path) -> None:
         assert await ask_from(console, session, {"Origin": "http://127.0.0.1:{port}"}) == 403
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server", "expected"), [("", "127.0.0.1"), ('trusted_proxies = ["127.0.0.1"]', "203.0.113.5")]
 )
 async def test_forwarded_addresses_count_from_trusted_proxies(

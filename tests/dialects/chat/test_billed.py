@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.dialects import Target
 from gateway.prices import Asked, PriceList, Terms
 from tests.dialects.billed import PRICES, SEARCHING, Json, check_refused, refuse, ruled, write
+from tests.support.rows import each_row
 
 REFUSED: list[tuple[Json, str, str]] = [
     ({"service_tier": "priority"}, "service_tier", "service_tier"),
@@ -27,14 +26,14 @@ REFUSED: list[tuple[Json, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "param", "name"), REFUSED)
+@each_row(("fields", "param", "name"), REFUSED)
 def test_what_costs_is_refused_by_name_and_opened_by_name(
     fields: Json, param: str, name: str
 ) -> None:
     check_refused("chat", fields, param, name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"service_tier": None},
@@ -51,7 +50,7 @@ def test_what_costs_nothing_more_passes(fields: Json) -> None:
     write("chat", fields, Target("up", prices=PRICES))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "prices", "asked"),
     [
         ({"service_tier": "priority"}, ruled(service_tier="priority"), Asked(Terms("priority"))),

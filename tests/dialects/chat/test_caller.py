@@ -14,6 +14,7 @@ from gateway.dialects import CALLERS, EXCHANGES, Target
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import dump
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 USER = {"role": "user", "content": "Hi"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{not json"}}
@@ -72,8 +73,8 @@ VALID: dict[str, dict[str, Any]] = {
 RECORDINGS = frozenset({"input_audio"})
 
 
-@pytest.mark.parametrize("ask_usage", [False, True])
-@pytest.mark.parametrize("valid", VALID.values(), ids=VALID)
+@each_row("ask_usage", [False, True])
+@each_row("valid", VALID.values())
 def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
     valid: dict[str, Any], *, ask_usage: bool
 ) -> None:
@@ -95,7 +96,7 @@ def test_a_valid_body_is_forwarded_but_for_model_and_usage_switch(
     assert request.model == "m"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "expected"),
     [
         ({}, (False, False, 1, None)),
@@ -133,7 +134,7 @@ BARE = {"type": "file", "file": {"file_data": "A" * 80_000}}
 ESCAPED = {"type": "file", "file": {"file_data": "data:text/plain," + "A" * 80}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("valid", "base64_chars", "tokens"),
     [
         (body(), 0, 0),
@@ -159,7 +160,7 @@ def test_files_are_estimated_by_kind_and_size(
     assert (request.base64_chars, request.file_tokens) == (base64_chars, tokens)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "name"),
     [
         ({"type": "file", "file": {"file_id": "file-1"}}, "file.file_id"),
@@ -202,7 +203,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("data", UNREADABLE.values(), ids=UNREADABLE)
+@each_row("data", UNREADABLE.values())
 def test_what_is_no_json_object_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest) as refused:
         CALLERS["chat"].parse_request(data)
@@ -214,21 +215,20 @@ def test_a_syntax_error_is_located() -> None:
         CALLERS["chat"].parse_request(b'{"model":\n oops}')
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         LEAST.replace(b'"Hi"', b'"Hi"}],"temperature":1e999,"x":[{"y":1'),
         LEAST[:-1] + b',"max_tokens":' + b"9" * 5000 + b"}",
         LEAST[:-1] + b',"max_tokens":%d}' % (2**32 + 1),
     ],
-    ids=["1e999", "5,000 digits", "above the bound"],
 )
 def test_numbers_beyond_all_measure_are_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
         CALLERS["chat"].parse_request(data)
 
 
-@pytest.mark.parametrize("depth", [260, 1000])
+@each_row("depth", [260, 1000])
 def test_depth_that_can_be_read_but_not_written_is_refused_too(depth: int) -> None:
     deep = LEAST[:-1] + b',"x":' + b"[" * depth + b"]" * depth + b"}"
     request = CALLERS["chat"].parse_request(deep)
@@ -299,9 +299,7 @@ MALFORMED: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("malformed", "param", "code"), MALFORMED, ids=lambda value: str(value)[:60]
-)
+@each_row(("malformed", "param", "code"), MALFORMED)
 def test_a_malformed_field_is_named(malformed: dict[str, Any], param: str, code: str) -> None:
     with pytest.raises(BadRequest) as refused:
         CALLERS["chat"].parse_request(dump(malformed))

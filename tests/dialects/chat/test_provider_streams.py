@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import pytest
-
 from gateway.dialects.chat.stream import ChatStream
 from gateway.money import Tokens
 from tests import streams
@@ -18,15 +16,14 @@ from tests.dialects.chat.kit import (
     dump,
     each_byte,
     make_context,
-    make_dice,
     play,
-    random_slices,
     read_chunks,
 )
 from tests.streams import Stream, drop_comments, get_stream
+from tests.support.rows import each_row
 from tests.support.said import Said, accumulate
 
-each_way = pytest.mark.parametrize("usage", [False, True], ids=["unasked", "usage"])
+each_way = each_row("usage", [False, True])
 OPENAI = [one for one in streams.CHAT if one.name.endswith(("openai-text", "quoted-stream"))]
 
 
@@ -69,19 +66,6 @@ def test_a_stream_keeps_the_rules_and_says_the_same(stream: Stream, *, usage: bo
     assert said.usage == (expected.usage if is_asked_for else None)
     assert report(expected) == (stream.tokens or report(expected))
     assert (played.tokens, played.estimated) == (report(expected), False)
-
-
-@pytest.mark.no_cover
-@streams.each(*streams.CHAT)
-@each_way
-def test_slicing_a_stream_changes_nothing(stream: Stream, *, usage: bool) -> None:
-    body = stream.body
-    dice = make_dice()
-    expected = play(open_stream(stream, usage=usage), [body])
-    assert play(open_stream(stream, usage=usage), each_byte(body)) == expected
-    for _ in range(50):
-        pieces = list(random_slices(body, dice))
-        assert play(open_stream(stream, usage=usage), pieces) == expected, pieces[:3]
 
 
 def without_usage(stream: Stream) -> Iterator[bytes]:
@@ -143,11 +127,3 @@ def test_an_id_without_the_shape_is_all_that_changes_besides(stream: Stream) -> 
     naive = bare.replace(b'"id":"5319bd02-99"', b'"id":"chatcmpl-5319bd02-99"')
     naive = naive.replace(b'"model":"%s"' % model, b'"model":"%s"' % MODEL.encode())
     assert play(ChatStream(make_context(usage=True)), [bare]).out == naive
-
-
-@streams.each(*streams.CHAT)
-@each_way
-def test_what_went_out_needs_no_repair(stream: Stream, *, usage: bool) -> None:
-    """Fed in again under the same name, every byte passes."""
-    out = play(open_stream(stream, usage=usage), [stream.body]).out
-    assert play(open_stream(stream, usage=usage), [out]).out == out

@@ -9,6 +9,7 @@ from gateway.dialects.wire.sse import parse_event
 from gateway.errors import UpstreamError
 from gateway.prices import Terms
 from tests.dialects.chat.kit import Json, choice, chunk, dump, event, make_context, role, stop, text
+from tests.support.rows import each_row
 
 
 def read(*chunks: Json, n: int = 1) -> ChatReader:
@@ -23,7 +24,7 @@ def test_a_completion_has_choices() -> None:
     assert read_completion(dump(reply)) == reply
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "said"),
     [
         (b"<html>", "not JSON"),
@@ -55,7 +56,7 @@ def test_choices_that_were_not_asked_for_are_waited_for_too() -> None:
     assert not read(chunk(role(), role(1)), chunk(stop())).finished
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rest", "ends"),
     [
         (b"data: [DONE]\n", True),

@@ -6,13 +6,13 @@ import copy
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.repair import ChunkRepair
 from tests.dialects.chat.kit import check_stream, choice, chunk, role, stop, text
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 from tests.support.said import accumulate
 
 Json = dict[str, Any]
@@ -66,7 +66,7 @@ def test_a_conforming_stream_is_not_touched() -> None:
     assert (state.started, state.finished) == ({0, 1}, {0, 1})
 
 
-@pytest.mark.parametrize("wrong", [None, "", "chat.completion.done", "chat.completion", 7])
+@each_row("wrong", [None, "", "chat.completion.done", "chat.completion", 7])
 def test_object_missing_or_other(wrong: object) -> None:
     broken = chunk(role(), object=wrong)
     assert repair(broken) == [chunk(role())]
@@ -74,7 +74,7 @@ def test_object_missing_or_other(wrong: object) -> None:
     assert repair(broken) == [chunk(role())]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "first",
     [
         {"role": "assistant"},
@@ -86,7 +86,6 @@ def test_object_missing_or_other(wrong: object) -> None:
         {"role": "model", "content": ""},
         {"role": None, "content": ""},
     ],
-    ids=repr,
 )
 def test_a_first_chunk_without_role_or_content_gets_them(first: Json | None) -> None:
     assert deltas(choice(first)) == [(ASSISTANT, None)]
@@ -99,7 +98,7 @@ def test_what_else_a_first_chunk_holds_is_kept() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "rest"),
     [
         ({"role": "assistant", "content": "a"}, {"content": "a"}),
@@ -108,7 +107,6 @@ def test_what_else_a_first_chunk_holds_is_kept() -> None:
         ({"role": "assistant", "content": None, "reasoning": "r"}, {"reasoning": "r"}),
         ({"role": "assistant", "content": "", "refusal": "no"}, {"refusal": "no"}),
     ],
-    ids=repr,
 )
 def test_a_first_chunk_merged_with_what_follows_is_split(first: Json, rest: Json) -> None:
     assert deltas(choice(first)) == [(ASSISTANT, None), (rest, None)]
@@ -125,12 +123,12 @@ def test_role_in_later_chunks_is_removed() -> None:
     assert deltas(role(), again, again) == [(ASSISTANT, None)] + [({"content": "a"}, None)] * 2
 
 
-@pytest.mark.parametrize("last", [{"content": ""}, {"content": None}, {"role": "assistant"}, None])
+@each_row("last", [{"content": ""}, {"content": None}, {"role": "assistant"}, None])
 def test_nothing_but_the_finish_reason_is_in_the_last_chunk(last: Json | None) -> None:
     assert deltas(role(), choice(last, "stop")) == [(ASSISTANT, None), ({}, "stop")]
 
 
-@pytest.mark.parametrize("said", [{"content": "a"}, {"reasoning": "r"}, {"refusal": "no"}])
+@each_row("said", [{"content": "a"}, {"reasoning": "r"}, {"refusal": "no"}])
 def test_a_last_chunk_merged_with_content_is_split(said: Json) -> None:
     assert deltas(role(), choice({**said, "role": "assistant"}, "length"))[1:] == [
         (said, None),

@@ -10,6 +10,7 @@ import pytest
 from gateway.dialects import CALLERS, EXCHANGES, Target
 from gateway.errors import BadRequest
 from tests.dialects.billed import PRICES, SEARCHING
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -109,7 +110,7 @@ CARRIED: list[tuple[str, Json, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("pair", "body", "made"), CARRIED)
+@each_row(("pair", "body", "made"), CARRIED)
 def test_a_search_is_carried_over(pair: str, body: Json, made: Json) -> None:
     assert write(pair, body) == made
     allowing = Target("theirs", prices=PRICES, allow=frozenset({"web_search"}))
@@ -132,7 +133,7 @@ CHOSEN: list[tuple[str, Json, Json, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("pair", "tool", "choice", "expected"), CHOSEN)
+@each_row(("pair", "tool", "choice", "expected"), CHOSEN)
 def test_a_search_can_be_forced(pair: str, tool: Json, choice: Json, expected: object) -> None:
     asked = write(pair, {"tools": [tool]})
     chosen = {} if expected is None else {"tool_choice": expected}
@@ -150,7 +151,7 @@ def test_a_choice_of_functions_stands_beside_a_search() -> None:
     assert "web_search_options" not in write("responses-chat", tools)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pair", "body"),
     [
         ("messages-chat", {"tools": [CLAUDE], "tool_choice": {"type": "none"}}),
@@ -161,7 +162,7 @@ def test_a_search_that_may_not_be_called_is_not_sent(pair: str, body: Json) -> N
     assert write(pair, body) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pair", "body", "param"),
     [
         ("messages-chat", {"tools": [{**CLAUDE, **DOMAINS}]}, "tools.0.allowed_domains"),
@@ -180,7 +181,7 @@ def test_what_another_dialect_cannot_say_is_refused_by_name(
     assert refuse(pair, body) == param
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pair", "body", "param"),
     [
         ("messages-chat", {"tools": [CLAUDE]}, "tools.0.type"),
@@ -193,6 +194,6 @@ def test_a_search_without_a_price_is_refused_by_name(pair: str, body: Json, para
     assert refuse(pair, body, Target("theirs", prices=PRICES)) == param
 
 
-@pytest.mark.parametrize("pair", ["responses-chat", "responses-messages"])
+@each_row("pair", ["responses-chat", "responses-messages"])
 def test_a_responses_callers_search_without_a_price_is_left_out(pair: str) -> None:
     assert write(pair, {"tools": [OPENAI]}, Target("theirs", prices=PRICES)) == {}

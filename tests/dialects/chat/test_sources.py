@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-
 from gateway.dialects import EXCHANGES
 from tests.dialects.chat.kit import Json
 from tests.dialects.vendor_bytes import (
@@ -21,6 +19,7 @@ from tests.dialects.vendor_bytes import (
     response,
     response_events,
 )
+from tests.support.rows import each_row
 
 BEFORE: Final = "Grüße 🎉. "
 CITED: Final = "Claude Shannon was born on April 30, 1916"
@@ -157,20 +156,20 @@ def find_sources(caller: str, reply: Json) -> tuple[str, list[tuple[str, str, st
     ]
 
 
-@pytest.mark.parametrize(("caller", "provider"), PAIRS)
+@each_row(("caller", "provider"), PAIRS)
 def test_a_reply_names_its_sources(caller: str, provider: str) -> None:
     reply = parse(caller, read(caller, provider, REPLIES[provider]).body)
     assert find_sources(caller, reply) == (TEXT, FOUND)
 
 
-@pytest.mark.parametrize(("caller", "provider"), PAIRS)
+@each_row(("caller", "provider"), PAIRS)
 def test_a_stream_names_its_sources(caller: str, provider: str) -> None:
     """Whether they come behind the text, before it or with it."""
     for data in STREAMS[provider]:
         assert find_sources(caller, add_up(caller, hear(caller, provider, data))) == (TEXT, FOUND)
 
 
-@pytest.mark.parametrize(("caller", "provider"), PAIRS)
+@each_row(("caller", "provider"), PAIRS)
 def test_a_reply_that_should_have_been_a_stream_names_its_sources(
     caller: str, provider: str
 ) -> None:
@@ -221,7 +220,7 @@ CALL: Final = {"index": 0, "id": "c1", "type": "function", "function": {"name": 
 THOUGHT: Final = {"reasoning_content": "Hm."}
 
 
-@pytest.mark.parametrize("between", [{"tool_calls": [CALL]}, THOUGHT])
+@each_row("between", [{"tool_calls": [CALL]}, THOUGHT])
 def test_sources_that_come_when_no_text_is_open_wait_for_the_next(between: Json) -> None:
     late = annotate(MIT, 3, 3 + len(TEXT))
     data = chunks({"content": "Hm."}, between, {"annotations": [late]}, {"content": TEXT})
@@ -246,15 +245,15 @@ def test_a_source_is_told_once() -> None:
         )
 
 
-@pytest.mark.parametrize("said", [[{"content": "Hm."}, {"tool_calls": [CALL]}], [THOUGHT]])
-@pytest.mark.parametrize("caller", ["messages", "responses"])
+@each_row("said", [[{"content": "Hm."}, {"tool_calls": [CALL]}], [THOUGHT]])
+@each_row("caller", ["messages", "responses"])
 def test_sources_without_a_text_are_left_out(caller: str, said: list[Json]) -> None:
     played = hear(caller, "chat", chunks(*said, {"annotations": ANNOTATIONS}))
     add_up(caller, played)
     assert b"http" not in played.out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "end", "quoted"),
     [(-9, 3, "aaa"), (0, 10**9, "a" * 150), (7, 3, ""), (10**9, 10**9, ""), (298, 300, "aa")],
 )
@@ -268,8 +267,8 @@ def test_a_quotation_is_short_and_within_the_text(start: int, end: int, quoted: 
         assert cited == quoted
 
 
-@pytest.mark.parametrize("odd", [None, 7, [7, None, [], {"url_citation": 7}, locate(MIT)]])
-@pytest.mark.parametrize("caller", ["messages", "responses"])
+@each_row("odd", [None, 7, [7, None, [], {"url_citation": 7}, locate(MIT)]])
+@each_row("caller", ["messages", "responses"])
 def test_odd_annotations_are_left_out(caller: str, odd: Any) -> None:
     untold = {key: value for key, value in locate(MIT).items() if key != "end_index"}
     annotations = [*odd, {"url_citation": untold}] if isinstance(odd, list) else odd

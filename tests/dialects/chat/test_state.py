@@ -12,6 +12,7 @@ from gateway.dialects.chat.state import STATE, StateCollector, write_history
 from gateway.dialects.wire import open_seals, seal, seal_id
 from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import Json
+from tests.support.rows import each_row
 
 TAG = tag_provider("alpha", "https://alpha.example/v1")
 OTHER = tag_provider("beta", "https://beta.example/v1")
@@ -125,7 +126,7 @@ def test_a_seal_behind_an_id_is_cut_off_wherever_it_goes() -> None:
         assert written == [turn("functions.get:0"), {**result, "tool_call_id": "functions.get:0"}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("identity", "taken", "pattern"),
     [
         ("chatcmpl-tool-" + "0" * 32, "any", "chatcmpl-tool-0+"),
@@ -144,9 +145,7 @@ def test_ids_of_others_are_written_as_the_upstream_takes_them(
     assert answered["tool_call_id"] == asked["tool_calls"][0]["id"]
 
 
-@pytest.mark.parametrize(
-    "odd", [{"tool_calls": [7]}, {"tool_calls": "x"}, {"tool_calls": [{"id": 7}]}]
-)
+@each_row("odd", [{"tool_calls": [7]}, {"tool_calls": "x"}, {"tool_calls": [{"id": 7}]}])
 def test_odd_calls_pass_for_the_upstream_to_judge(odd: Json) -> None:
     message = {"role": "assistant", "content": None, **odd}
     assert write(message) == [message]
@@ -155,7 +154,7 @@ def test_odd_calls_pass_for_the_upstream_to_judge(odd: Json) -> None:
         assert write({**said, STATE: "forged"}) == write({**said, STATE: {"sealed": [7]}}) == [said]
 
 
-@pytest.mark.parametrize("odd", ["x", None, {"sealed": 7}, {}])
+@each_row("odd", ["x", None, {"sealed": 7}, {}])
 def test_a_provider_that_sends_the_member_itself_breaks_nothing(odd: object) -> None:
     collector = StateCollector(TAG)
     collector.add({STATE: odd, "reasoning_details": "x", "tool_calls": [7, {"extra_content": 7}]})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.dialects.chat.stream import ChatStream
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (
@@ -29,6 +27,7 @@ from tests.dialects.chat.kit import (
     stop,
     text,
 )
+from tests.support.rows import each_row
 
 # Framing
 
@@ -39,7 +38,7 @@ def test_a_conforming_stream_passes_but_for_the_model() -> None:
     check_stream(played.chunks, usage=False)
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@each_row("end", [b"\n", b"\r", b"\r\n"])
 def test_every_line_end_at_every_split_point(end: bytes) -> None:
     body = WHOLE.replace(b"\n", end)
     expected = play(ChatStream(make_context()), [body])
@@ -66,9 +65,7 @@ def test_comments_inside_an_event_pass_before_it() -> None:
     assert send(b": one\n" + BEGIN + HI + END + DONE).out == ours(b": one\n\n" + WHOLE)
 
 
-@pytest.mark.parametrize(
-    "field", [b"id: 7\n", b"retry: 1\n", b"event: message\n", b"x: y\n", b"x\n"]
-)
+@each_row("field", [b"id: 7\n", b"retry: 1\n", b"event: message\n", b"x: y\n", b"x\n"])
 def test_fields_other_than_data_never_pass(field: bytes) -> None:
     """openai-python fails on them, alone or in an event."""
     assert send(field + b"\n" + BEGIN + field + HI + END + field + b"\n" + DONE).out == ours(WHOLE)
@@ -79,9 +76,7 @@ def test_events_without_data_never_pass() -> None:
     assert played.out == ours(WHOLE)
 
 
-@pytest.mark.parametrize(
-    "line", [b"data:%s\n\n", b"event: x\ndata: %s\n\n", b"data: %s\nid: 1\n\n"]
-)
+@each_row("line", [b"data:%s\n\n", b"event: x\ndata: %s\n\n", b"data: %s\nid: 1\n\n"])
 def test_events_written_otherwise_become_one_data_line(line: bytes) -> None:
     body = b"".join(line % dump(one) for one in (chunk(role()), chunk(text("Hi")), chunk(stop())))
     assert send(body + DONE).out == ours(WHOLE)
@@ -98,7 +93,7 @@ def test_spaces_around_the_data_are_left() -> None:
     assert send(body).out == ours(body)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "done",
     [b"data: [DONE]\n\n", b"data: [DONE]  \n\n", b"data:[DONE]\n\n", b"data: [DONE]\n",
      b"data: [DONE]", b"data: [DONE]\r\r", b"data: [DONE]\r\n", b"event: x\ndata: [DONE]\n\n", b""],
@@ -109,7 +104,7 @@ def test_every_way_to_be_done(done: bytes) -> None:
     assert (played.out, played.complete, played.failure) == (ours(WHOLE), True, None)
 
 
-@pytest.mark.parametrize("done", [b"data: [DONE]\n", b"data: [DONE]\n\n", b"data: [DONE]\r\n"])
+@each_row("done", [b"data: [DONE]\n", b"data: [DONE]\n\n", b"data: [DONE]\r\n"])
 def test_done_counts_with_its_line(done: bytes) -> None:
     """The connection may stay open after it."""
     stream = ChatStream(make_context())
@@ -130,7 +125,7 @@ def test_done_before_any_chunk_is_a_failure() -> None:
 # Endings
 
 
-@pytest.mark.parametrize("body", [b"", BEGIN, BEGIN + HI, BEGIN + HI + b": c\n\n", b"\n\n"])
+@each_row("body", [b"", BEGIN, BEGIN + HI, BEGIN + HI + b": c\n\n", b"\n\n"])
 def test_a_clean_end_in_the_middle_is_not_complete(body: bytes) -> None:
     played = send(body)
     assert (played.out, played.complete, played.failure) == (
@@ -165,7 +160,7 @@ def test_finished_waits_for_every_choice() -> None:
     assert seen == [False, False, False, False, True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "message"),
     [
         (b'data: {"error":{"message":"said upstream","code":400}}\n\n', "said upstream"),
@@ -181,7 +176,7 @@ def test_finished_waits_for_every_choice() -> None:
         (b'data: {"id":"a\x01"}\n\n', "not JSON"),
     ],
 )
-@pytest.mark.parametrize("before", [b"", BEGIN + HI + HI, BEGIN + HI + END])
+@each_row("before", [b"", BEGIN + HI + HI, BEGIN + HI + END])
 def test_errors_in_a_stream_end_it(body: bytes, message: str, before: bytes) -> None:
     """Neither the error nor anything after it is sent: the relay reports it in its own words."""
     played = send(before + body + HI + DONE)
@@ -189,7 +184,7 @@ def test_errors_in_a_stream_end_it(body: bytes, message: str, before: bytes) -> 
     assert message in (played.failure or "")
 
 
-@pytest.mark.parametrize("empty", [b"data\n\n", b"data:\n\n", b"data: \n\n"])
+@each_row("empty", [b"data\n\n", b"data:\n\n", b"data: \n\n"])
 def test_an_event_without_data_says_nothing(empty: bytes) -> None:
     """Some proxies keep a stream alive with it."""
     assert send(BEGIN + empty + HI + empty + END + DONE).complete
@@ -216,7 +211,7 @@ def test_choices_that_are_empty_go_unless_they_bring_usage() -> None:
         )
 
 
-@pytest.mark.parametrize("usage", [False, True], ids=["unasked", "usage"])
+@each_row("usage", [False, True])
 def test_the_usage_chunk_is_for_who_asked(*, usage: bool) -> None:
     bare = event(chunk(usage=USAGE))
     played = send(BEGIN + HI + END + bare + DONE, usage=usage)
@@ -237,7 +232,7 @@ def test_all_chunks_get_the_id_of_the_first() -> None:
     assert {one["id"] for one in played.chunks} == {"chatcmpl-1"}
 
 
-@pytest.mark.parametrize("first", [None, "", 7])
+@each_row("first", [None, "", 7])
 def test_an_upstream_without_ids_gets_the_request_id(first: object) -> None:
     played = send(events(chunk(role(), id=first), chunk(text("a"), id=first)))
     assert {one["id"] for one in played.chunks} == {"chatcmpl-request-1"}
@@ -253,7 +248,7 @@ def test_only_the_top_level_is_edited() -> None:
     assert send(body).chunks[1] == wanted
 
 
-@pytest.mark.parametrize("place", ["first", "later"])
+@each_row("place", ["first", "later"])
 def test_a_model_that_is_missing_is_not_invented(place: str) -> None:
     bare = [{key: value for key, value in one.items() if key != "model"} for one in
             (chunk(role()), chunk(text("Hi")), chunk(stop()))]  # fmt: skip
@@ -268,7 +263,7 @@ def test_broken_text_passes_as_it_is() -> None:
     assert send(body).out == ours(body)
 
 
-@pytest.mark.parametrize("depth", [300, 1000])
+@each_row("depth", [300, 1000])
 def test_a_deeply_nested_event_is_no_fault_of_ours(depth: int) -> None:
     deep = b'data: {"choices":[{"index":0,"delta":{"content":"a","x":' + b"[" * depth + b"]" * depth
     played = play(ChatStream(make_context()), [BEGIN + deep + b"}}]}\n\n" + END + DONE])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.wire.sse import MAX_EVENT_BYTES
 from gateway.money import Tokens
@@ -32,6 +30,7 @@ from tests.dialects.chat.kit import (
     stop,
     text,
 )
+from tests.support.rows import each_row
 
 # Events beyond all measure
 
@@ -45,8 +44,8 @@ def pieces_of(body: bytes, size: int) -> list[bytes]:
     return [body[at : at + size] for at in range(0, len(body), size)]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-@pytest.mark.parametrize("size", [1000, 65_536, 65_537])
+@each_row("end", [b"\n", b"\r", b"\r\n"])
+@each_row("size", [1000, 65_536, 65_537])
 def test_an_oversized_event_passes_unedited_to_its_boundary(end: bytes, size: int) -> None:
     """The events before and after it are edited nevertheless."""
     tail = (HI + END + DONE).replace(b"\n", end)
@@ -60,7 +59,7 @@ def test_an_oversized_event_passes_unedited_to_its_boundary(end: bytes, size: in
     assert 1600 <= played.tokens.output < 1610  # as a picture: nobody streams so much text at once
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@each_row("end", [b"\n", b"\r", b"\r\n"])
 def test_an_oversized_event_ends_at_its_boundary_in_any_slicing(end: bytes) -> None:
     whole = (big() + HI + END + DONE).replace(b"\n", end)
     begun, at = MAX_EVENT_BYTES + 1, len(big().replace(b"\n", end))
@@ -114,7 +113,7 @@ def test_a_cut_in_an_oversized_event_is_never_complete() -> None:
 # The meter
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("absurd", "tokens"),
     [
         ({**USAGE, "prompt_tokens": -1}, Tokens(INPUT_ESTIMATE, output=3)),
@@ -144,12 +143,12 @@ def test_after_the_end_the_report_counts_even_if_more_was_said() -> None:
     assert (cut.tokens, cut.estimated) == (Tokens(9, output=100), True)
 
 
-@pytest.mark.parametrize("delta", [
+@each_row("delta", [
     {"content": "12345"}, {"reasoning_content": "12345"}, {"reasoning": "12345"}, {"refusal": "12345"},
     {"content": "123", "reasoning": "45"}, {"function_call": {"arguments": "12345"}},
     {"tool_calls": [{"index": 0, "type": "function", "function": {"arguments": "12345"}}]},
 ])  # fmt: skip
-@pytest.mark.parametrize("times", [1, 5])
+@each_row("times", [1, 5])
 def test_all_that_is_delivered_counts(delta: dict[str, Any], times: int) -> None:
     played = send(BEGIN + event(chunk(choice(delta))) * times)
     assert (played.tokens.output, played.delivered) == (-(-5 * times // 4), True)

@@ -27,6 +27,7 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 
 def play_both(body: bytes, *, usage: bool = False, n: int = 1) -> tuple[Played, Played]:
@@ -87,7 +88,7 @@ DIFFERENT: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("other", DIFFERENT.values(), ids=DIFFERENT)
+@each_row("other", DIFFERENT.values())
 def test_an_event_unlike_the_learned_one_is_seen(other: bytes) -> None:
     """An event that differs outside the text, or whose text is none, is parsed."""
     check_same(BEGIN + LEARNED + other + LEARNED + event(chunk(stop())) + DONE, n=1)
@@ -279,7 +280,7 @@ def test_a_read_within_an_event_is_no_event() -> None:
     assert stream._text_bytes == len("aaa"), "a comment is no text"
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@each_row("count", [1, 2])
 def test_templates_are_learned_as_long_as_they_match(count: int) -> None:
     stream = ChatStream(make_context())
     said = event(chunk(text("a"), usage=None))

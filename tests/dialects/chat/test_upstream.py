@@ -24,6 +24,7 @@ from tests.dialects.chat.kit import (
     read_chunks,
 )
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 EXCHANGE = EXCHANGES["chat"]["chat"]
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -76,12 +77,12 @@ def test_a_reply_that_cannot_be_edited_in_place_is_written_anew() -> None:
     assert read(body) == completion(id="chatcmpl-5319bd", model=MODEL)
 
 
-@pytest.mark.parametrize("missing", [None, "", 7])
+@each_row("missing", [None, "", 7])
 def test_an_id_that_is_missing_is_the_request_id(missing: object) -> None:
     assert read(completion(id=missing))["id"] == "chatcmpl-request-1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("broken", "mended"),
     [
         (completion(object="text_completion"), completion()),
@@ -132,7 +133,7 @@ def test_the_estimate_counts_all_that_was_said() -> None:
     assert reply.metered.tokens.output == -(-(2 + 3 + 2 + 2) // 4)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("absurd", "tokens"),
     [
         ({}, Tokens(INPUT_ESTIMATE, output=1)),
@@ -149,9 +150,7 @@ def test_an_absurd_half_of_a_usage_counts_as_none(absurd: dict[str, Any], tokens
 CALL = {"function": {"name": "f", "arguments": ""}}
 
 
-@pytest.mark.parametrize(
-    ("said", "output"), [(answer("12345"), 2), (answer(None, tool_calls=[CALL]), 0)]
-)
+@each_row(("said", "output"), [(answer("12345"), 2), (answer(None, tool_calls=[CALL]), 0)])
 def test_a_usage_without_output_is_no_count_beside_a_reply(
     said: dict[str, Any], output: int
 ) -> None:
@@ -185,7 +184,7 @@ def test_broken_text_passes() -> None:
     assert reply.body == body.replace(b'"theirs"', b'"our/model"')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "message"),
     [
         (b"", "is not JSON"),
@@ -230,7 +229,7 @@ def test_no_reply_raises_anything_but_upstream_error(value: dict[str, Any]) -> N
     assert isinstance(mended["usage"], dict)
 
 
-@pytest.mark.parametrize("depth", [300, 1000])
+@each_row("depth", [300, 1000])
 def test_a_deeply_nested_reply_is_no_fault_of_ours(depth: int) -> None:
     """It is read, or refused as the upstream's fault, whatever has to be rewritten."""
     body = dump(completion(object="x"))[:-1] + b',"x":' + b"[" * depth + b"]" * depth + b"}"

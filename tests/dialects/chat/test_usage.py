@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from gateway.dialects.wire import read_openai_usage
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 ROOMY = Expected(7, UsageLimits(10**6, 10**6, 10**6))
 FIELDS = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -36,7 +36,7 @@ def test_what_is_repaired_is_well(reported: dict[str, Any]) -> None:
     assert repaired is None or maybe_repair_chat_usage(repaired) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reported", "repaired"),
     [
         (usage(12, 1, 303), usage(12, 291, 303)),
@@ -53,9 +53,7 @@ def test_a_total_is_made_the_sum(reported: dict[str, Any], repaired: dict[str, A
     assert reported == before
 
 
-@pytest.mark.parametrize(
-    "reported", [usage(), usage(-1), usage("x"), {}, usage(completion=None, total=None)]
-)
+@each_row("reported", [usage(), usage(-1), usage("x"), {}, usage(completion=None, total=None)])
 def test_a_usage_that_is_well_or_unreadable_is_left(reported: dict[str, Any]) -> None:
     assert maybe_repair_chat_usage(reported) is None
 
@@ -73,7 +71,7 @@ def call(arguments: Any) -> dict[str, Any]:
     return {"function": {"name": "f", "arguments": arguments}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "count"),
     [
         ({}, 0),
@@ -104,7 +102,7 @@ def test_text_reasoning_and_arguments_are_counted_once(message: dict[str, Any], 
     assert count_message_text(message) == count
 
 
-@pytest.mark.parametrize("total", [15.0, "15", None])
+@each_row("total", [15.0, "15", None])
 def test_a_total_that_is_no_integer_is_written_anew(total: Any) -> None:
     repaired = maybe_repair_chat_usage(usage(total=total))
     assert repaired == usage()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.dialects.chat.usage import make_chat_usage
 from gateway.dialects.chat.writer import ChoiceWriter, uses_functions
 from gateway.dialects.records import Json, Usage
 from gateway.money import Tokens
 from tests.dialects.chat.kit import DONE, MODEL, check_stream, make_context, read_chunks
+from tests.support.rows import each_row
 
 USAGE = Usage(Tokens(3, output=4), estimated=False, reported=None)
 
@@ -48,7 +47,7 @@ def write(*events: Json, usage: bool = False, **body: Any) -> tuple[Scribe, list
     return writer, chunks
 
 
-@pytest.mark.parametrize("usage", [False, True])
+@each_row("usage", [False, True])
 def test_a_stream_keeps_the_rules_of_chat(*, usage: bool) -> None:
     writer, chunks = write({"text": "é"}, {"call": 0}, {"arguments": 0}, usage=usage)
     check_stream(chunks, usage=usage)
@@ -86,7 +85,7 @@ def test_a_caller_of_functions_gets_the_first_call_alone() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         ({}, False),

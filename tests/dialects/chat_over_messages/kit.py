@@ -125,36 +125,3 @@ class Told:
             self.usage["output_tokens"],
             hour,
         )
-
-
-def read_told(events: Iterable[Json]) -> Told:
-    told = Told()
-    arguments = ""
-    for event in events:
-        match event:
-            case {"type": "message_start", "message": {"usage": usage}}:
-                told.usage |= usage
-            case {"content_block": {"type": "tool_use", "id": identity, "name": name}}:
-                told.calls.append((identity, name, {}))
-                arguments = ""
-            case {"delta": {"type": "text_delta", "text": text}}:
-                told.text += text
-            case {"delta": {"type": "thinking_delta", "thinking": thinking}}:
-                told.thinking += thinking
-            case {"delta": {"type": "input_json_delta", "partial_json": fragment}}:
-                arguments += fragment
-                told.calls[-1] = (*told.calls[-1][:2], _try_json(arguments))
-            case {"type": "message_delta", "delta": delta, "usage": usage}:
-                told.stop_reason = delta["stop_reason"]
-                told.refusal = (delta.get("stop_details") or {}).get("explanation")
-                told.usage |= usage
-            case _:
-                pass
-    return told
-
-
-def _try_json(text: str) -> Json:
-    try:
-        return dict(json.loads(text))
-    except ValueError:
-        return {}

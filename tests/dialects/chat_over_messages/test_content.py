@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import pytest
-
 from tests.dialects.chat_over_messages.kit import (
     check_request,
     refuse_part,
@@ -15,6 +13,7 @@ from tests.dialects.chat_over_messages.kit import (
     translate,
     translate_messages,
 )
+from tests.support.rows import each_row
 
 PNG = base64.b64encode(b"\x89PNG picture").decode()
 PDF = base64.b64encode(b"%PDF-1.7 text").decode()
@@ -24,7 +23,7 @@ LINK = "https://example.com/a.pdf"
 Json = dict[str, Any]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "source"),
     [
         (
@@ -61,7 +60,7 @@ def test_pictures(url: str, source: Json) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://example.com/a.png",
@@ -103,7 +102,7 @@ def test_documents() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         "http://example.com/a.pdf",

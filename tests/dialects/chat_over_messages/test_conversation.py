@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.dialects.chat_over_messages.kit import (
     TARGET,
     check_request,
@@ -16,6 +14,7 @@ from tests.dialects.chat_over_messages.kit import (
     translate,
     translate_messages,
 )
+from tests.support.rows import each_row
 
 USER = {"role": "user", "content": "Hi"}
 
@@ -43,7 +42,7 @@ def calls(*made: Json) -> Json:
     return {"role": "assistant", "content": None, "tool_calls": list(made)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "turns"),
     [
         ([USER], [("user", [text("Hi")])]),
@@ -149,7 +148,7 @@ def test_leading_instructions_are_the_system_in_order() -> None:
 LATER = {"role": "system", "content": "later"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [
         [calls(call("c1"), call("c2")), LATER, tool("c1", "one"), tool("c2", "two")],
@@ -168,7 +167,7 @@ def test_an_instruction_does_not_part_a_call_from_its_results(messages: list[Jso
     ]
 
 
-@pytest.mark.parametrize("after", [[USER], [{"role": "assistant", "content": "Hi"}], []])
+@each_row("after", [[USER], [{"role": "assistant", "content": "Hi"}], []])
 def test_an_instruction_behind_a_call_without_result_is_kept(after: list[Json]) -> None:
     turns = translate(messages=[calls(call()), LATER, *after])["messages"]
     assert [turn["role"] for turn in turns] == [
@@ -189,7 +188,7 @@ def test_blank_instructions_are_no_system() -> None:
     assert "system" not in translate(messages=[{"role": "system", "content": " "}, USER])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "field"),
     [
         ([{"role": "user", "content": [{"type": "input_audio"}]}], "messages[0].content[0]"),
@@ -232,7 +231,7 @@ def test_a_function_call_has_one_result() -> None:
     assert refuse(asked, answer, answer) == "messages[2].name"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "given"),
     [
         ('{"a": 1', {"arguments": '{"a": 1'}),

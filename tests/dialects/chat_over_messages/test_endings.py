@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
@@ -29,6 +27,7 @@ from tests.dialects.chat_over_messages.events import (
     tool_delta,
 )
 from tests.dialects.chat_over_messages.kit import frame, open_stream
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -78,7 +77,7 @@ def test_events_without_names_and_with_a_byte_order_mark() -> None:
         assert play(open_stream(), pieces) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "kind"),
     [
         ("api_error", UpstreamError),
@@ -98,7 +97,7 @@ def test_an_error_event_is_a_failure(error: str, kind: type[UpstreamError]) -> N
     assert stream.end() == b""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         b'event: error\ndata: {"message":"It broke."}\n\n',
@@ -110,7 +109,7 @@ def test_errors_in_other_envelopes(block: bytes) -> None:
     assert play(open_stream(), [frame(*BEGUN) + block]).failure == "It broke."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "said"),
     [
         (b"data: nonsense\n\n", "not JSON"),
@@ -126,7 +125,7 @@ def test_what_is_no_messages_stream_is_a_failure(body: bytes, said: str) -> None
         assert not played.complete
 
 
-@pytest.mark.parametrize("index", [None, [], {}, "0"])
+@each_row("index", [None, [], {}, "0"])
 def test_a_block_without_a_number_is_still_one_block(index: Any) -> None:
     tool = [{**event, "index": index} for event in (open_tool(0), argue("{", 0), close())]
     played = play_events(start(), *tool, finish("tool_use"), STOP)
@@ -176,7 +175,7 @@ SPOKEN = (
 """4 + 5 + 8 bytes: 5 tokens."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "tokens", "estimated"),
     [
         ((), Tokens(INPUT_ESTIMATE), True),

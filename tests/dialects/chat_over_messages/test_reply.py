@@ -15,6 +15,7 @@ from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, check_stream, play
 from tests.dialects.chat_over_messages.kit import CREATED, EXCHANGE, make_context, open_stream
+from tests.support.rows import each_row
 
 USAGE = {"input_tokens": 10, "output_tokens": 20}
 FULL_USAGE = {
@@ -93,7 +94,7 @@ def test_reply_in_full() -> None:
     assert (reply.metered.tokens, reply.metered.estimated) == (Tokens(10, 4, 1, 20, 2), False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("blocks", "expected"),
     [
         ([text("a"), text("b")], {"content": "ab"}),
@@ -116,7 +117,7 @@ def test_blocks_become_one_message(blocks: list[Any], expected: Json) -> None:
     assert made == {"role": "assistant", "refusal": None, **expected}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "finish"),
     [
         ("end_turn", "stop"),
@@ -138,7 +139,7 @@ def test_calls_finish_as_calls_whatever_the_reason_says() -> None:
     assert read_choice(message(use(), reason="max_tokens"))["finish_reason"] == "length"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("details", "refusal"),
     [
         ({"type": "refusal", "category": "bio", "explanation": "Not that."}, "Not that."),
@@ -162,7 +163,7 @@ def test_a_caller_of_functions_gets_a_function_call() -> None:
     assert both["finish_reason"] == "tool_calls"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "prompt"),
     [
         (None, INPUT_ESTIMATE),
@@ -200,7 +201,7 @@ def test_broken_text_of_the_upstream_passes() -> None:
     assert json.loads(made.body)["choices"][0]["message"]["content"] == "\ud800\ufffd"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "kind", "said"),
     [
         (b"<html>", UpstreamError, "not JSON"),

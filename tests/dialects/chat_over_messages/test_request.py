@@ -28,6 +28,7 @@ from tests.dialects.chat_over_messages.kit import (
     read_request,
     translate,
 )
+from tests.support.rows import each_row
 
 SCHEMA = {
     "type": "object",
@@ -66,7 +67,7 @@ def test_exchange_aims_at_the_messages_api() -> None:
     assert EXCHANGE.upstream.auth_headers("") == version
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         ({}, 5000),
@@ -81,7 +82,7 @@ def test_max_tokens_is_always_said(body: Json, expected: int) -> None:
     assert translate(**body)["max_tokens"] == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         ({}, {}),
@@ -139,7 +140,7 @@ def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
     assert made == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "field"),
     [
         ({"stop": "  \n"}, "stop"),
@@ -180,14 +181,14 @@ def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> N
     assert find_refusal(**body) == field
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@each_row("name", sorted(REFUSED))
 def test_fields_at_their_default_are_no_error(name: str) -> None:
     plain = translate()
     for value in (None, *REFUSED[name]):
         assert translate(**{name: value}) == plain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("metadata", {"a": "b"}),
@@ -233,7 +234,7 @@ def test_the_upstreams_own_words_pass() -> None:
     assert translate(**own) == {**translate(), **own}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "word", "thinking", "effort"),
     [
         (TARGET, None, None, None),
@@ -268,7 +269,7 @@ def test_reasoning_effort_as_the_model_takes_it(
 FORCING = ("required", {"type": "function", "function": {"name": "get_weather"}})
 
 
-@pytest.mark.parametrize("choice", FORCING)
+@each_row("choice", FORCING)
 def test_a_forced_call_is_made_without_thinking(choice: Any) -> None:
     """Anthropic: "Thinking may not be enabled when tool_choice forces tool use."."""
     asked: Json = {"tools": [TOOL], "tool_choice": choice}
@@ -280,7 +281,7 @@ def test_a_forced_call_is_made_without_thinking(choice: Any) -> None:
     assert translate(BUDGET, **asked, reasoning_effort="high") == translate(**asked)
 
 
-@pytest.mark.parametrize("choice", [None, "auto", "none"])
+@each_row("choice", [None, "auto", "none"])
 def test_a_call_that_is_not_forced_leaves_the_thinking(choice: Any) -> None:
     made = translate(tools=[TOOL], tool_choice=choice, reasoning_effort="high")
     assert made["thinking"] == {"type": "adaptive"}
@@ -341,7 +342,7 @@ def test_json_without_a_schema_is_asked_for_in_words() -> None:
     )
 
 
-@pytest.mark.parametrize("strict", [True, False, None])
+@each_row("strict", [True, False, None])
 def test_a_schema_is_adapted_whether_strict_or_not(strict: bool | None) -> None:
     given = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     form = {"type": "json_schema", "json_schema": {"name": "n", "schema": given, "strict": strict}}

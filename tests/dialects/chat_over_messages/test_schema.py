@@ -6,11 +6,11 @@ import copy
 from enum import Enum
 from typing import Any, Literal
 
-import pytest
 from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
 from gateway.dialects.chat_over_messages.schema import adapt_schema
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
@@ -36,7 +36,7 @@ class Page(BaseModel):
     next: Page | None = None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         Page.model_json_schema(),
@@ -74,7 +74,7 @@ def test_schemas_are_adapted_as_the_sdk_does(schema: Json) -> None:
     assert adapt_schema(adapted) == adapted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "expected"),
     [
         (

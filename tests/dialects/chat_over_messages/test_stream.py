@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.money import Tokens
 from tests.dialects.chat.kit import MODEL, check_stream
 from tests.dialects.chat_over_messages.events import (
@@ -27,6 +25,7 @@ from tests.dialects.chat_over_messages.events import (
     tool_delta,
 )
 from tests.dialects.chat_over_messages.kit import CREATED
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -67,7 +66,7 @@ def test_no_usage_is_said_unasked() -> None:
     assert all(chunk["choices"] for chunk in played.chunks)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "expected"),
     [
         ([], []),

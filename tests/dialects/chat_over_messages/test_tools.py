@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.dialects.chat_over_messages.kit import check_request, find_refusal, translate
+from tests.support.rows import each_row
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
@@ -50,7 +49,7 @@ def test_tools_become_tools() -> None:
     assert "tool_choice" not in made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "choice", "names"),
     [
         ({}, None, ["get_weather", "get_time"]),
@@ -98,7 +97,7 @@ def test_which_tools_may_be_called(body: Json, choice: Json | None, names: list[
     assert [tool["name"] for tool in made["tools"]] == names
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "choice"),
     [
         (None, {"type": "auto", "disable_parallel_tool_use": True}),
@@ -114,12 +113,12 @@ def test_functions_are_tools_called_one_at_a_time(said: Any, choice: Json) -> No
     assert made["tool_choice"] == choice
 
 
-@pytest.mark.parametrize("choice", [None, "auto", "none"])
+@each_row("choice", [None, "auto", "none"])
 def test_no_choice_is_needed_without_tools(choice: str | None) -> None:
     assert translate(tool_choice=choice, tools=[], parallel_tool_calls=False) == translate()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "field"),
     [
         ({"tools": {}}, None),

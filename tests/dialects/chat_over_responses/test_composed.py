@@ -44,6 +44,7 @@ from tests.dialects.messages_over_chat.kit import (
     thinking_of,
     tools_of,
 )
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -135,7 +136,7 @@ def test_a_tool_loop_is_asked_for() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "reasoning"),
     [
         ({}, None),
@@ -185,7 +186,7 @@ def test_a_stream_keeps_what_it_says_at_every_split_point() -> None:
     assert (whole.tokens, whole.estimated) == (read_tokens(USAGE), False)
     told = read_events(whole.out)[-2]["usage"]
     assert {key: told[key] for key in TOLD} == TOLD
-    for cut in range(1, len(data), 7):
+    for cut in range(1, len(data), 29):
         assert play(open_stream(), [data[:cut], data[cut:]]) == whole
     assert play(open_stream(), each_byte(data)) == whole
 
@@ -201,7 +202,7 @@ def test_a_reply_keeps_what_it_says() -> None:
     assert {key: said["usage"][key] for key in TOLD} == TOLD
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "reason", "item", "stop"),
     [
         ("completed", None, message(text("a")), "end_turn"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.dialects.chat_over_responses.kit import call, refuse, translate_messages
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -23,7 +22,7 @@ def picture(url: str = PNG, **held: Any) -> Json:
     return {"type": "image_url", "image_url": {"url": url, **held}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "expected"),
     [
         ({"type": "text", "text": "Hi"}, {"type": "input_text", "text": "Hi"}),
@@ -62,7 +61,7 @@ def test_parts_of_users_and_of_tools(part: Json, expected: Json) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "field"),
     [
         ({"type": "input_audio", "input_audio": {"data": "AA", "format": "mp3"}}, "type"),

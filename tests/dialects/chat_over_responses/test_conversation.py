@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.dialects.chat_over_responses.kit import (
     TARGET,
     call,
@@ -15,6 +13,7 @@ from tests.dialects.chat_over_responses.kit import (
     translate,
     translate_messages,
 )
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -98,7 +97,7 @@ def test_what_an_assistant_refused_and_thought() -> None:
     assert translate_messages(HI, {"role": "assistant", "content": ""}) == [say("user", "Hi")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "field"),
     [
         ([{"role": "assistant", "audio": {"id": "a"}}], "messages[0].audio"),
@@ -136,7 +135,7 @@ def test_all_instructions_lead_where_no_others_are_taken() -> None:
     assert made["input"] == [say("user", "Hi")]
 
 
-@pytest.mark.parametrize("leading", [False, True])
+@each_row("leading", [False, True])
 def test_instructions_alone_stay_where_they_are(*, leading: bool) -> None:
     made = translate(replace(TARGET, leading_system=leading), messages=[BRIEF, KIND])
     assert "instructions" not in made

@@ -23,6 +23,7 @@ from tests.dialects.chat_over_responses.events import (
     text,
 )
 from tests.dialects.chat_over_responses.kit import CREATED, call, make_context, make_usage
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -84,7 +85,7 @@ def test_an_estimated_usage_has_no_details() -> None:
     assert usage == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "expected"),
     [
         ([], {"content": ""}),
@@ -134,7 +135,7 @@ def test_items_become_one_message(output: list[Any], expected: Json) -> None:
     assert made == {"role": "assistant", "refusal": None, **expected}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "fields", "finish"),
     [
         (message(text("a")), {}, "stop"),
@@ -158,7 +159,7 @@ def test_finish_reasons(item: Json, fields: Json, finish: str) -> None:
     assert read_choice(item, **fields)["finish_reason"] == finish
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "error", "said"),
     [
         ("failed", {"code": "server_error", "message": "It broke."}, "It broke."),

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from openai.types.chat.completion_create_params import (
     CompletionCreateParamsNonStreaming,
     CompletionCreateParamsStreaming,
@@ -27,6 +26,7 @@ from tests.dialects.chat_over_responses.kit import (
     say,
     translate,
 )
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -45,7 +45,7 @@ def test_request_in_full() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         ({}, {}),
@@ -131,7 +131,7 @@ def test_fields_of_both_dialects_pass() -> None:
     assert translate(**SAME) == {**translate(), **SAME}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "field"),
     [
         ({"stop": "END"}, "stop"),
@@ -172,13 +172,13 @@ def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> N
     assert find_refusal(**body) == field
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@each_row("name", sorted(REFUSED))
 def test_fields_at_their_default_are_no_error(name: str) -> None:
     for value in (None, *REFUSED[name]):
         assert translate(**{name: value}) == translate()
 
 
-@pytest.mark.parametrize(("name", "value"), [("seed", 7), ("stream_options", {})])
+@each_row(("name", "value"), [("seed", 7), ("stream_options", {})])
 def test_harmless_fields_are_left_out(name: str, value: Any) -> None:
     assert name in DROPPED
     assert translate(**{name: value}) == translate()
@@ -195,7 +195,7 @@ def test_every_field_of_the_chat_schema_is_in_one_table() -> None:
     assert not PASSED & schema
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "reasoning"),
     [
         ({}, None),

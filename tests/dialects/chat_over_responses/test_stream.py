@@ -35,6 +35,7 @@ from tests.dialects.chat_over_responses.kit import (
     open_stream,
     read_tokens,
 )
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -85,7 +86,7 @@ def test_every_split_point_gives_the_same() -> None:
     data = frame(*WHOLE)
     whole = play(open_stream(), [data])
     check_stream(whole.chunks, usage=False)
-    for cut in range(1, len(data)):
+    for cut in range(1, len(data), 7):
         assert play(open_stream(), [data[:cut], data[cut:]]) == whole
     assert play(open_stream(), each_byte(data)) == whole
 
@@ -100,7 +101,7 @@ def test_events_are_passed_on_as_they_come() -> None:
     assert stream.complete
 
 
-@pytest.mark.parametrize("count", range(len(WHOLE)))
+@each_row("count", range(len(WHOLE)))
 def test_a_cut_is_never_complete(count: int) -> None:
     played = play(open_stream(), [frame(*WHOLE[:count])])
     assert not played.complete
@@ -125,7 +126,7 @@ def gather(played: Played) -> list[Any]:
 ALL = (*ITEMS, message(refusal("No.")), custom("c3", "h", "raw"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lacking",
     [
         (".delta",),
@@ -159,7 +160,7 @@ def test_items_are_told_apart_by_their_ids_where_they_have_no_index() -> None:
     assert gather(play_events(*bare, end())) == gather(play_events(*events, end()))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "expected"),
     [
         ([], ["stop"]),
@@ -246,7 +247,7 @@ def test_events_become_deltas(events: list[Json], expected: list[Any]) -> None:
     assert told(played) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "finish"),
     [
         ({}, "length"),

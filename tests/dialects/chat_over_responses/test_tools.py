@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.dialects.chat_over_responses.kit import find_refusal, translate
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -26,7 +25,7 @@ def name(kind: str, tool: str) -> Json:
     return {"type": kind, kind: {"name": tool}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "expected"),
     [
         (F, MADE),
@@ -65,7 +64,7 @@ def test_tools(tool: Json, expected: Json) -> None:
     assert translate(tools=[tool])["tools"] == [expected]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "expected"),
     [
         ("auto", "auto"),
@@ -102,21 +101,19 @@ def test_functions_are_tools_that_are_called_one_at_a_time() -> None:
     assert translate(functions=functions, function_call="none")["tool_choice"] == "none"
 
 
-@pytest.mark.parametrize("parallel", [True, False])
+@each_row("parallel", [True, False])
 def test_parallel_calls(*, parallel: bool) -> None:
     assert translate(tools=[F], parallel_tool_calls=parallel)["parallel_tool_calls"] is parallel
     assert "parallel_tool_calls" not in translate(tools=[F])
     assert translate(parallel_tool_calls=parallel) == translate()
 
 
-@pytest.mark.parametrize(
-    "body", [{"tools": []}, {"tool_choice": "auto"}, {"tools": [], "tool_choice": "none"}]
-)
+@each_row("body", [{"tools": []}, {"tool_choice": "auto"}, {"tools": [], "tool_choice": "none"}])
 def test_nothing_is_said_of_no_tools(body: Json) -> None:
     assert translate(**body) == translate()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "field"),
     [
         ({"tools": {}, "tool_choice": "auto"}, None),

@@ -13,11 +13,12 @@ from gateway.dialects.records import Inputs
 from gateway.errors import BadRequest, InvalidKey
 from tests.dialects.chat.kit import dump
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 CALLER = EMBEDDINGS.caller
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "count", "tokens"),
     [
         ("a", 1, 1),
@@ -49,7 +50,7 @@ def test_what_the_gateway_does_not_know_passes() -> None:
     assert CALLER.parse_request(dump(nulls)).body == nulls
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "param", "code"),
     [
         ({"model": None}, "model", "missing_required_parameter"),

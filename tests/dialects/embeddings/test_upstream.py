@@ -18,6 +18,7 @@ from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 GUESSED = 5
 
@@ -37,7 +38,7 @@ def test_the_provider_is_asked_as_the_caller_asks() -> None:
     assert ask(Target("theirs"), **fields) == embed("theirs", **fields)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "sent"),
     [
         ({}, {}),
@@ -56,12 +57,12 @@ def test_what_changes_the_bill_is_refused() -> None:
         ask(Target("theirs"), service_tier="priority")
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(
+@each_row("packed", [False, True])
+@each_row(
     "write",
     [dump, lambda value: json.dumps(value, indent=1).encode(), lambda value: dump(value) + b" \n"],
 )
-@pytest.mark.parametrize("model_first", [False, True])
+@each_row("model_first", [False, True])
 def test_all_bytes_pass_but_the_model(packed: bool, write: Any, model_first: bool) -> None:
     value = embeddings(packed=packed, vendor={"x": [None]})
     if model_first:
@@ -72,7 +73,7 @@ def test_all_bytes_pass_but_the_model(packed: bool, write: Any, model_first: boo
     assert (reply.metered.tokens, reply.metered.estimated) == (Tokens(11), False)
 
 
-@pytest.mark.parametrize("inner_first", [False, True])
+@each_row("inner_first", [False, True])
 def test_a_model_within_is_left_alone(inner_first: bool) -> None:
     vendor = {"vendor": {"model": "upstream-embed-2026"}}
     value = (vendor | embeddings()) if inner_first else (embeddings() | vendor)
@@ -90,7 +91,7 @@ def test_floats_are_packed_for_a_caller_who_wants_base64() -> None:
     ]
 
 
-@pytest.mark.parametrize("model", [None, 7, {}])
+@each_row("model", [None, 7, {}])
 def test_a_model_that_is_no_text_is_replaced(model: object) -> None:
     told = json.loads(EMBEDDINGS.read_reply(dump(embeddings(model=model)), make_context()).body)
     assert told == embeddings(model="ours")
@@ -103,7 +104,7 @@ def test_a_model_that_is_missing_is_added() -> None:
     assert told == embeddings(model="ours")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "tokens"),
     [
         ({"prompt_tokens": 9, "total_tokens": 12}, 9),
@@ -140,7 +141,7 @@ def test_the_service_tier_is_read() -> None:
     assert EMBEDDINGS.read_reply(dump(value), make_context()).metered.terms == Terms("standard")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "message"),
     [
         (b"", "not a list of embeddings"),

@@ -19,13 +19,14 @@ from gateway.errors import UpstreamError
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import embeddings, round_trip, unpack
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 vectors = st.lists(st.lists(floats, max_size=5), min_size=1, max_size=5)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("indent", [None, 2])
+@each_row("packed", [False, True])
+@each_row("indent", [None, 2])
 def test_what_is_between_first_and_last_is_cut_out(indent: int | None, packed: bool) -> None:
     value = embeddings(packed=packed)
     text = json.dumps(value, indent=indent).encode()
@@ -38,7 +39,7 @@ def test_what_is_between_first_and_last_is_cut_out(indent: int | None, packed: b
     assert json.loads(frame.text) == value | {"data": [stands]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         b"",
@@ -77,7 +78,7 @@ def test_floats_become_base64_of_float32(wanted: list[list[float]]) -> None:
     assert [one["index"] for one in told["data"]] == list(range(len(wanted)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         b"[1,null]",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.dialects.messages import read_arguments, read_input, wrap_arguments
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "made"),
     [
         ('{"a":1}', {"a": 1}),

@@ -9,6 +9,7 @@ from gateway.dialects import COUNT_TOKENS, Target
 from gateway.errors import BadRequest
 from gateway.prices import Asked, PriceList, Terms
 from tests.dialects.billed import PRICES, SAID, SEARCHING, Json, check_refused, ruled, write
+from tests.support.rows import each_row
 
 MCP = {"type": "url", "url": "https://x", "name": "x"}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
@@ -29,14 +30,14 @@ REFUSED: list[tuple[Json, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "param", "name"), REFUSED)
+@each_row(("fields", "param", "name"), REFUSED)
 def test_what_costs_is_refused_by_name_and_opened_by_name(
     fields: Json, param: str, name: str
 ) -> None:
     check_refused("messages", fields, param, name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"speed": "standard", "inference_geo": "global", "mcp_servers": []},
@@ -52,7 +53,7 @@ def test_what_costs_nothing_more_passes(fields: Json) -> None:
     write("messages", fields, Target("up", prices=PRICES))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "prices", "asked"),
     [
         ({"speed": "fast"}, ruled(speed="fast"), Asked(Terms(speed="fast"), any_tier=True)),
@@ -71,7 +72,7 @@ def test_what_has_a_price_passes_and_is_reckoned_with(
     assert write("messages", fields, Target("up", prices=prices)) == asked
 
 
-@pytest.mark.parametrize("container", ["container_1", {"id": "container_1", "skills": []}])
+@each_row("container", ["container_1", {"id": "container_1", "skills": []}])
 def test_containers_of_the_operators_account_cannot_be_named(container: object) -> None:
     with pytest.raises(BadRequest, match="operator's own account"):
         write("messages", {"container": container}, Target("up", allow=frozenset({"container"})))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gateway.dialects import CALLERS, COUNT_TOKENS, EXCHANGES, Target
 from gateway.errors import BadRequest
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -44,7 +45,7 @@ VALID: dict[str, Json] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALID.values(), ids=VALID)
+@each_row("value", VALID.values())
 def test_what_is_valid_passes_but_for_the_model(value: Json) -> None:
     request = MESSAGES.parse_request(dump(value))
     assert request.body == value
@@ -52,7 +53,7 @@ def test_what_is_valid_passes_but_for_the_model(value: Json) -> None:
     assert json.loads(written) == {**value, "model": "theirs"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "param", "code"),
     [
         (body(model=None), "model", "missing_required_parameter"),
@@ -95,7 +96,7 @@ def test_what_is_wrong_is_named(value: Json, param: str, code: str | None) -> No
     assert param in caught.value.message
 
 
-@pytest.mark.parametrize("data", [b"", b" ", b"{", b"[]", b"7", b"\xff", b'{"a":"\\ud800"}'])
+@each_row("data", [b"", b" ", b"{", b"[]", b"7", b"\xff", b'{"a":"\\ud800"}'])
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
         MESSAGES.parse_request(data)
@@ -107,7 +108,7 @@ TEXT = {"type": "text", "media_type": "text/plain", "data": "A" * 80}
 IMAGE = {"type": "image", "source": PNG}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "base64_chars", "tokens"),
     [
         (body(), 0, 0),
@@ -128,7 +129,7 @@ def test_files_are_estimated_by_kind_and_size(value: Json, base64_chars: int, to
     assert (request.base64_chars, request.file_tokens) == (base64_chars, tokens)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         {"type": "document", "source": {"type": "file", "file_id": "file_1"}},

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from gateway.dialects import CALLERS, EXCHANGES, Target, tag_provider
 from gateway.dialects.messages import may_think, maybe_thinking
 from gateway.dialects.wire import seal
 from tests.dialects.billed import Json
+from tests.support.rows import each_row
 
 TAG = tag_provider("alpha", "https://alpha.example/v1")
 SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "sig"}
@@ -30,7 +29,7 @@ def write(content: list[Any], **fields: Any) -> Json:
     return written
 
 
-@pytest.mark.parametrize(
+@each_row(
     "foreign",
     [
         {"type": "thinking", "thinking": "Hm.", "signature": seal(None, TAG)},
@@ -92,7 +91,7 @@ def test_ids_of_other_providers_are_written_in_its_characters() -> None:
     ]
 
 
-@pytest.mark.parametrize("content", [[SIGNED, CALL], [REDACTED, CALL], []])
+@each_row("content", [[SIGNED, CALL], [REDACTED, CALL], []])
 def test_all_else_passes_as_it_came(content: list[Any]) -> None:
     written = write(content, thinking=ENABLED)
     assert (written["messages"][1]["content"], written["thinking"]) == (content, ENABLED)
@@ -110,7 +109,7 @@ def test_only_a_last_turn_with_calls_has_to_begin_with_thinking() -> None:
     assert not may_think(turns([SIGNED, CALL], [CALL]))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "kept"),
     [
         (SIGNED | {"extra": 1}, SIGNED),

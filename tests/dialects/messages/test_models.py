@@ -10,6 +10,7 @@ import pytest
 from gateway.dialects import ListedModel
 from gateway.dialects.messages.models import make_page, show_model
 from gateway.errors import BadRequest
+from tests.support.rows import each_row
 
 MODELS: Final = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(25)]
 
@@ -45,7 +46,7 @@ def test_a_page_has_at_most_1000_models() -> None:
     assert (len(made["data"]), made["has_more"], made["last_id"]) == (1000, True, "m999")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         {"limit": "0"},

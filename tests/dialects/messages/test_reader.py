@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.dialects import EXCHANGES, ReplyContext
 from gateway.money import Tokens
 from gateway.prices import Asked, Terms
@@ -17,6 +15,7 @@ from tests.dialects.chat_over_messages.events import STOP, close, finish, open_b
 from tests.dialects.chat_over_messages.kit import frame
 from tests.dialects.hearing import bound
 from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -77,7 +76,7 @@ def search(content: object) -> Json:
 FAILED = search({"type": "web_search_tool_result_error", "error_code": "unavailable"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "searches", "estimated"),
     [
         ({"server_tool_use": {"web_search_requests": 1}}, 1, False),
@@ -153,7 +152,7 @@ def test_iterations_are_summed() -> None:
     assert pipeline.measure().tokens == Tokens(203_000, output=4_500)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "tokens", "estimated"),
     [
         ({"cache_creation_input_tokens": 30}, Tokens(10, output=5, cache_write_1h=30), True),

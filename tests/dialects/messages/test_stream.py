@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from tests.dialects.chat_over_messages.events import (
 )
 from tests.dialects.chat_over_messages.kit import frame
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -76,7 +76,7 @@ def test_a_conforming_stream_passes_but_for_the_model() -> None:
     assert (played.tokens, played.estimated) == (Tokens(10, output=2), False)
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@each_row("end", [b"\n", b"\r", b"\r\n"])
 def test_every_line_end_at_every_split_point(end: bytes) -> None:
     body = WHOLE.replace(b"\n", end)
     expected = play(open_stream(), [body])
@@ -89,7 +89,7 @@ def without_name(event: Json) -> bytes:
     return b"data: " + json.dumps(event).encode() + b"\n\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         without_name(say("Hi")),
@@ -155,7 +155,7 @@ def test_nothing_behind_the_end_goes_out() -> None:
     assert send(WHOLE + WORDS + b": late\n\n").out == ours(WHOLE)
 
 
-@pytest.mark.parametrize("body", [STOP, frame(PING_EVENT) + STOP, END + STOP])
+@each_row("body", [STOP, frame(PING_EVENT) + STOP, END + STOP])
 def test_an_end_before_the_beginning_is_a_failure(body: bytes) -> None:
     played = send(body)
     assert not played.complete
@@ -179,7 +179,7 @@ def test_finished_is_known_before_the_end() -> None:
     assert (stream.finished, stream.complete) == (True, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "kind", "said"),
     [
         (b'event: error\ndata: {"message":"It broke."}\n\n', UpstreamError, "It broke."),
@@ -195,7 +195,7 @@ def test_finished_is_known_before_the_end() -> None:
         (b"event: x\ndata: [1]\n\n", UpstreamError, "not JSON"),
     ],
 )
-@pytest.mark.parametrize("before", [b"", BEGIN + WORDS])
+@each_row("before", [b"", BEGIN + WORDS])
 def test_errors_in_a_stream_end_it(
     body: bytes, kind: type[UpstreamError], said: str, before: bytes
 ) -> None:
@@ -206,7 +206,7 @@ def test_errors_in_a_stream_end_it(
     assert not stream.complete
 
 
-@pytest.mark.parametrize("size", [1000, 65_537])
+@each_row("size", [1000, 65_537])
 def test_an_oversized_event_passes_unedited_to_its_boundary(size: int) -> None:
     big = frame(say("x" * (MAX_EVENT_BYTES + 200_000)))
     body = BEGIN + big + WORDS + END + STOP
@@ -230,7 +230,7 @@ SPOKEN = BEGIN + frame(
 """4 + 5 + 8 bytes: 5 tokens."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "tokens", "estimated"),
     [
         (b"", Tokens(INPUT_ESTIMATE), True),

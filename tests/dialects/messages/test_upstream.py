@@ -11,6 +11,7 @@ from gateway.dialects import EXCHANGES, edit_count
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, make_context
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
@@ -35,13 +36,13 @@ def test_a_message_passes_byte_for_byte_but_for_the_model() -> None:
     assert (reply.metered.tokens, reply.metered.estimated) == (Tokens(9, output=3), False)
 
 
-@pytest.mark.parametrize("model", [None, 7, ""])
+@each_row("model", [None, 7, ""])
 def test_a_model_that_is_missing_is_given(model: object) -> None:
     reply = EXCHANGE.read_reply(json.dumps(message(model=model)).encode(), make_context())
     assert json.loads(reply.body) == message(model=MODEL)
 
 
-@pytest.mark.parametrize("usage", [None, {}, [], {"output_tokens": -1}])
+@each_row("usage", [None, {}, [], {"output_tokens": -1}])
 def test_a_reply_without_a_usage_that_can_be_is_estimated_and_passes(usage: Any) -> None:
     reply = EXCHANGE.read_reply(json.dumps(message(usage=usage)).encode(), make_context())
     assert (reply.metered.tokens, reply.metered.estimated) == (
@@ -51,7 +52,7 @@ def test_a_reply_without_a_usage_that_can_be_is_estimated_and_passes(usage: Any)
     assert json.loads(reply.body) == message(usage=usage, model=MODEL)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "kind"),
     [
         (b"", UpstreamError),
@@ -75,7 +76,7 @@ def test_a_count_passes_but_for_a_model_it_names() -> None:
     assert edited == {"input_tokens": 7, "model": "m"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body", [b"", b"[]", b"{}", b'{"input_tokens":-1}', b'{"input_tokens":true}', b'{"input_tokens":"7"}']
 )  # fmt: skip
 def test_what_is_no_count_is_the_upstreams_fault(body: bytes) -> None:

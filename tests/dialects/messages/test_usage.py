@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from gateway.dialects.messages.usage import count_message_text, read_messages_us
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 LIMITS = UsageLimits(10_000, 1_000, 1_000)
 EXPECTED = Expected(7, LIMITS)
@@ -25,7 +25,7 @@ def usage(tokens_in: Any = 10, tokens_out: Any = 5, **extra: Any) -> Json:
     return {"input_tokens": tokens_in, "output_tokens": tokens_out, **extra}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reported", "tokens"),
     [
         (usage(), Tokens(10, 0, 0, 5)),
@@ -55,14 +55,14 @@ def halves(reported: Any) -> tuple[bool, bool]:
     return read.has_input, read.has_output
 
 
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("value", [-1, 1.5, 5.0, True, "5", [1], {"a": 1}, 1e300], ids=repr)
+@each_row("field", FIELDS)
+@each_row("value", [-1, 1.5, 5.0, True, "5", [1], {"a": 1}, 1e300])
 def test_a_half_that_cannot_be_counts_as_not_told(field: str, value: Any) -> None:
     told = NO_OUTPUT if field == "output_tokens" else NO_INPUT
     assert halves(usage() | {field: value}) == told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reported", "told"),
     [
         (None, NOTHING),
@@ -79,13 +79,12 @@ def test_a_half_that_cannot_be_counts_as_not_told(field: str, value: Any) -> Non
         # Limits are those of `meter`.
         *((one, BOTH) for one in (usage(10_001), usage(10, 1_001))),
     ],
-    ids=repr,
 )
 def test_halves_that_are_missing_are_not_told(reported: Any, told: tuple[bool, bool]) -> None:
     assert halves(reported) == told
 
 
-@pytest.mark.parametrize("iterations", [None, [], [7, None], {}, "x"], ids=repr)
+@each_row("iterations", [None, [], [7, None], {}, "x"])
 def test_iterations_that_are_no_objects_are_none(iterations: Any) -> None:
     reported = usage(iterations=iterations)
     assert read_messages_usage(reported, EXPECTED).tokens == Tokens(10, output=5)

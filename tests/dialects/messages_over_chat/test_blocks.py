@@ -43,9 +43,10 @@ from tests.dialects.messages_over_chat.kit import (
     tools_of,
 )
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize("choices", [SEQUENTIAL, INTERLEAVED])
+@each_row("choices", [SEQUENTIAL, INTERLEAVED])
 def test_parallel_calls(choices: list[Json]) -> None:
     played = play_whole(stream(*choices, finish="tool_calls"))
     message = read_message(played)
@@ -73,13 +74,13 @@ def test_what_a_stream_holds_is_bounded() -> None:
         writer.add_text("text", "a")
 
 
-@pytest.mark.parametrize("arguments", [None, "", " \n", "{}"])
+@each_row("arguments", [None, "", " \n", "{}"])
 def test_call_without_arguments_has_an_empty_input(arguments: str | None) -> None:
     played = play_whole(stream(begin(0), fragment(0, arguments), begin(1), finish="tool_calls"))
     assert tools_of(read_message(played)) == [("c0", "f0", {}), ("c1", "f1", {})]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fragments", "tools"),
     [
         # Qwen repeats the id as an empty string.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.requests import (
     CACHED,
@@ -17,9 +15,10 @@ from tests.dialects.messages_over_chat.requests import (
     user,
     write_messages,
 )
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "parts"),
     [
         (text("a", citations=None, **CACHED), "a"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.dialects.chat.results import FILES_NOTE
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.requests import (
@@ -21,9 +19,10 @@ from tests.dialects.messages_over_chat.requests import (
     user,
     write_messages,
 )
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("system", "content"),
     [
         (None, None),
@@ -41,14 +40,14 @@ def test_system_becomes_one_message_in_front(system: Any, content: str | None) -
     assert write_messages(USER, system=system) == [*expected, USER]
 
 
-@pytest.mark.parametrize("content", ["now", [text("now")]])
+@each_row("content", ["now", [text("now")]])
 def test_system_within_the_conversation_keeps_its_place(content: Any) -> None:
     later = {"role": "system", "content": content}
     expected = [USER, {"role": "system", "content": "now"}, USER]
     assert write_messages(USER, later, USER) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("result", "content"),
     [
         ({}, ""),

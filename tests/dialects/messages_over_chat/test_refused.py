@@ -19,6 +19,7 @@ from tests.dialects.messages_over_chat.requests import (
     user,
     write,
 )
+from tests.support.rows import each_row
 
 DEEP: Any = {}
 for _ in range(300):
@@ -84,7 +85,7 @@ REFUSED: list[tuple[str, Json]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("param", "fields"), REFUSED)
+@each_row(("param", "fields"), REFUSED)
 def test_what_cannot_be_carried_over_is_refused_by_name(param: str, fields: Json) -> None:
     with pytest.raises(BadRequest) as caught:
         write(**fields)

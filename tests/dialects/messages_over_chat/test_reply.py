@@ -20,6 +20,7 @@ from tests.dialects.messages_over_chat.kit import (
     make_context,
     play_whole,
 )
+from tests.support.rows import each_row
 
 USAGE: Json = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 
@@ -84,7 +85,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "content"),
     [
         ({"content": "a"}, [text("a")]),
@@ -114,7 +115,7 @@ def test_content_blocks(message: Json, content: list[Json]) -> None:
 CALLS = {"tool_calls": [call()]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "finish", "reason"),
     [
         ({"content": "a"}, "stop", "end_turn"),
@@ -133,7 +134,7 @@ def test_stop_reasons(message: Json, finish: str, reason: str) -> None:
     assert (read_message["stop_reason"], read_message["stop_details"]) == (reason, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "reason", "sequence"),
     [("END", "stop_sequence", "END"), ("eos", "end_turn", None), (7, "end_turn", None)],
 )
@@ -154,7 +155,7 @@ def test_refusal_is_said_and_explained() -> None:
     assert message["stop_details"] == details
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "tokens", "thinking"),
     [
         (USAGE, Tokens(5, 0, 0, 3), None),
@@ -189,7 +190,7 @@ def test_usage_told_is_the_usage_charged(usage: Json, tokens: Tokens, thinking: 
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "prompt"),
     [
         (None, INPUT_ESTIMATE),
@@ -215,7 +216,7 @@ def test_call_cut_off_by_the_token_limit_does_not_lose_the_reply() -> None:
     assert message["stop_reason"] == "max_tokens"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"",
@@ -234,7 +235,7 @@ def test_what_is_no_completion_is_the_upstreams_fault(body: bytes) -> None:
         EXCHANGE.read_reply(body, make_context())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "wrapped"),
     [("{", "{"), ("no JSON", "no JSON"), ("[1]", [1]), ("7", 7), ([1], [1])],
 )
@@ -244,7 +245,7 @@ def test_arguments_that_are_no_object_are_put_into_one(arguments: Any, wrapped: 
     assert reply["content"] == [tool_use("c1", "f", {"arguments": wrapped})]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reply",
     [
         completion({"tool_calls": [call(name="")]}),
@@ -266,9 +267,7 @@ def test_upstreams_own_words_are_passed_on() -> None:
         read_reply({"error": {"message": "said upstream"}})
 
 
-@pytest.mark.parametrize(
-    "message", [{"content": "a", "reasoning_content": "hm"}, {"content": "b", **CALLS}]
-)
+@each_row("message", [{"content": "a", "reasoning_content": "hm"}, {"content": "b", **CALLS}])
 def test_reply_to_a_request_for_a_stream_is_replayed_as_one(message: Json) -> None:
     """The stream has the same blocks, stop reason and usage as the JSON reply."""
     given = completion(message, "stop")

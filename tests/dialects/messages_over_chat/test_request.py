@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 
-import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
 from gateway.dialects import Taken, Target
@@ -25,6 +24,7 @@ from tests.dialects.messages_over_chat.requests import (
     USER,
     write,
 )
+from tests.support.rows import each_row
 
 STRICT: Json = {
     "type": "object",
@@ -77,7 +77,7 @@ def test_least_request() -> None:
     assert write() == {"model": "theirs", "messages": [USER], "max_tokens": 9}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "expected"),
     [
         ({"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": 0.9}),
@@ -156,7 +156,7 @@ EFFORTS: list[tuple[Json, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "effort"), EFFORTS)
+@each_row(("fields", "effort"), EFFORTS)
 def test_reasoning_effort_is_sent_only_to_models_that_take_one(
     fields: Json, effort: str | None
 ) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.dialects.messages_over_chat.schema import is_strict
 from tests.dialects.chat.kit import Json
+from tests.support.rows import each_row
 
 TEXT: Json = {"type": "string"}
 
@@ -17,7 +16,7 @@ def closed(*required: str, **properties: Any) -> Json:
     return {"type": "object", **made}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "strict"),
     [
         (TEXT, True),

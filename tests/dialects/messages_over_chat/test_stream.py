@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.money import Tokens
 from gateway.usage import Metered
 from tests.dialects.chat.kit import (
@@ -36,6 +34,7 @@ from tests.dialects.messages_over_chat.kit import (
     text_of,
     thinking_of,
 )
+from tests.support.rows import each_row
 
 
 def test_plain_stream_event_by_event() -> None:
@@ -83,7 +82,7 @@ def test_kinds_never_overlap_and_indexes_are_contiguous() -> None:
     assert (text_of(message), thinking_of(message)) == ("abc", "hmhm")
 
 
-@pytest.mark.parametrize("key", ["reasoning", "reasoning_content"])
+@each_row("key", ["reasoning", "reasoning_content"])
 def test_reasoning_under_either_name_is_a_thinking_block(key: str) -> None:
     message = read_message(play_whole(stream(choice({key: "hm", "content": ""}), text("a"))))
     assert (thinking_of(message), text_of(message)) == ("hm", "a")
@@ -96,7 +95,7 @@ def test_parts_of_content_are_read() -> None:
     assert (thinking_of(message), text_of(message)) == ("hm", "a")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("finish", "reason"),
     [
         ("stop", "end_turn"),
@@ -133,7 +132,7 @@ LAST_USAGE = {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 20}
 CACHED = {**USAGE, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chunks", "tokens"),
     [
         # Its own chunk; with the finish reason; in every chunk (the last counts); output left out.
@@ -162,7 +161,7 @@ def test_usage_known_at_the_start_is_told_there() -> None:
     assert start["message"]["usage"]["input_tokens"] == 5
 
 
-@pytest.mark.parametrize("usage", [None, {"prompt_tokens": -1}, {**USAGE, "prompt_tokens": 10**9}])
+@each_row("usage", [None, {"prompt_tokens": -1}, {**USAGE, "prompt_tokens": 10**9}])
 def test_without_a_usage_that_can_be_it_is_estimated_and_told(usage: Json | None) -> None:
     choices = (choice({"reasoning": "ä"}), text("abc"), begin(0, '{"x":1}'))
     played = play_whole(stream(*choices, usage=usage))
@@ -186,7 +185,7 @@ def test_what_waits_for_another_call_is_counted() -> None:
     assert (pipeline.delivered, pipeline.measure()) == (True, waiting)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"\xef\xbb\xbf" + stream(text("a")),

@@ -10,9 +10,10 @@ from tests.dialects.messages_over_chat.requests import (
     TOOL,
     write,
 )
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "expected"),
     [
         ({"type": "auto"}, {"tool_choice": "auto"}),

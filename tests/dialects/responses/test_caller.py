@@ -25,6 +25,7 @@ from gateway.errors import (
 )
 from gateway.money import Tokens
 from tests.dialects.responses.kit import Json, read_events
+from tests.support.rows import each_row
 
 CALLER = ResponsesCaller()
 USER = {"role": "user", "content": "Hi"}
@@ -49,7 +50,7 @@ def test_what_the_gateway_has_to_know_is_read() -> None:
     assert parse(max_output_tokens=None).max_tokens is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"store": False, "previous_response_id": None, "conversation": None, "background": False},
@@ -69,7 +70,7 @@ def test_what_clients_send_is_taken(fields: Json) -> None:
     assert parse(**fields).body == {"model": "m", "input": "Hi", **fields}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "param"),
     [
         ({"store": True}, "store"),
@@ -85,7 +86,7 @@ def test_what_refers_to_state_is_refused_and_told_what_to_send(fields: Json, par
     assert STATE in refusal.message
 
 
-@pytest.mark.parametrize("kind", [{"type": "item_reference"}, {}])
+@each_row("kind", [{"type": "item_reference"}, {}])
 def test_a_reference_is_refused_and_the_setting_named_that_sends_items(kind: Json) -> None:
     refusal = refuse(input=[USER, {"id": "msg_1", **kind}])
     assert (refusal.param, refusal.code) == ("input[1]", "unsupported_parameter")
@@ -93,7 +94,7 @@ def test_a_reference_is_refused_and_the_setting_named_that_sends_items(kind: Jso
     assert refusal.message.startswith("Unsupported parameter: 'input[1]' refers to an item")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "param"),
     [
         ({"model": None}, "model"),
@@ -129,7 +130,7 @@ def test_what_is_malformed_is_refused_by_name(fields: Json, param: str) -> None:
     assert refuse(**fields).param == param
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "chars", "tokens"),
     [
         ({"type": "input_image", "image_url": PNG}, 4, 1600),
@@ -204,7 +205,7 @@ FAILURES: Final[list[tuple[GatewayError, str, str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "other", "before", "after"), FAILURES)
+@each_row(("error", "other", "before", "after"), FAILURES)
 def test_the_code_of_a_failure_steers_the_client(
     error: GatewayError, other: str, before: str, after: str
 ) -> None:

@@ -12,6 +12,7 @@ from gateway.dialects.wire import dumps_lenient
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.responses.kit import Json, make_context, make_response, message
+from tests.support.rows import each_row
 
 USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
 EXPECTED = make_context().expected
@@ -26,7 +27,7 @@ def test_a_response_is_read() -> None:
     assert read_response(dumps_lenient(reply)) == reply
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "said"),
     [
         (b"<html>", "not JSON"),
@@ -42,7 +43,7 @@ def test_what_is_no_response_is_the_providers_fault(body: bytes, said: str) -> N
         read_response(body)
 
 
-@pytest.mark.parametrize("kind", ["completed", "incomplete"])
+@each_row("kind", ["completed", "incomplete"])
 def test_the_terminal_event_is_read_and_has_the_usage(kind: str) -> None:
     reader = ResponsesReader()
     [created] = reader.read(event({"type": "response.created", "response": make_response()}))
@@ -65,7 +66,7 @@ def test_a_tier_that_was_told_before_is_kept() -> None:
     assert reader.read_report(EXPECTED).terms.service_tier == "priority"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "kind", "passed"),
     [
         ("server_error", UpstreamError, "upstream_error"),
@@ -74,7 +75,7 @@ def test_a_tier_that_was_told_before_is_kept() -> None:
         ("context_length_exceeded", UpstreamError, "context_length_exceeded"),
     ],
 )
-@pytest.mark.parametrize("end", ["failed", "cancelled"])
+@each_row("end", ["failed", "cancelled"])
 def test_a_failed_response_has_a_usage_and_raises(
     code: str, kind: type, passed: str, end: str
 ) -> None:
@@ -89,7 +90,7 @@ def test_a_failed_response_has_a_usage_and_raises(
     assert not reader.ended
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "name"),
     [
         ({"type": "error", "code": "x", "message": "Oh no"}, ""),

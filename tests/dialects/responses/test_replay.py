@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from gateway.dialects import EXCHANGES
 from gateway.dialects.responses.replay import replay_response
 from gateway.money import Tokens
 from tests.dialects.chat.kit import play
 from tests.dialects.responses.kit import call, make_context, make_response, message, read_events
+from tests.support.rows import each_row
 
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm"}]}
 CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "d", "name": "p", "input": "*** x"}
@@ -19,7 +18,7 @@ SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
 
 
-@pytest.mark.parametrize("status", ["completed", "incomplete"])
+@each_row("status", ["completed", "incomplete"])
 def test_every_item_is_begun_filled_and_done(status: str) -> None:
     items = [REASONING, message("Hi"), call('{"a":1}'), CUSTOM, REFUSAL, SEARCH]
     response = make_response(*items, status=status, usage=USAGE)

@@ -10,6 +10,7 @@ from gateway.dialects import tag_provider
 from gateway.dialects.responses.sealed import SUMMARIES, tag_sealed, untag_items
 from gateway.errors import BadRequest
 from tests.dialects.responses.kit import OTHER_TAG, TAG, Json
+from tests.support.rows import each_row
 
 
 def reason(sealed: str | None, kind: str = "reasoning") -> Json:
@@ -22,7 +23,7 @@ def test_a_tag_tells_providers_apart() -> None:
     assert len({tag_provider("a", "https://x"), *others}) == 3
 
 
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@each_row("separators", [(",", ":"), (", ", ": ")])
 def test_what_leaves_is_tagged_and_comes_back_as_it_was(separators: tuple[str, str]) -> None:
     output = [reason("gAAA+/="), {"type": "message", "content": []}, reason("gBBB")]
     text = json.dumps({"output": output}, separators=separators).encode()
@@ -53,7 +54,7 @@ def test_parts_of_another_provider_are_left_out() -> None:
     assert untag_items(items, TAG) == [say("x", "Do it."), say("Do it.")]
 
 
-@pytest.mark.parametrize("kind", sorted(SUMMARIES))
+@each_row("kind", sorted(SUMMARIES))
 def test_a_conversation_summed_up_by_another_provider_is_refused(kind: str) -> None:
     assert untag_items([reason(TAG + "x", kind)], TAG) == [reason("x", kind)]
     for sealed in ("x", OTHER_TAG + "x"):

@@ -6,7 +6,6 @@ import json
 import random
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,7 @@ from gateway.dialects.responses.stream import ResponsesStream
 from gateway.dialects.wire import MAX_TRANSLATED_EVENT_BYTES, render_event
 from gateway.money import Tokens
 from tests import streams
-from tests.dialects.chat.kit import Played, each_byte, make_dice, play, random_slices
+from tests.dialects.chat.kit import Played, each_byte, play, random_slices
 from tests.dialects.responses.kit import (
     MODEL,
     TAG,
@@ -29,6 +28,7 @@ from tests.dialects.responses.kit import (
 )
 from tests.streams import Stream, get_stream
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 CREATED = {"type": "response.created", "response": make_response(status="in_progress")}
 USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
@@ -69,17 +69,6 @@ def test_a_stream_passes_but_for_the_model_and_what_is_sealed(stream: Stream) ->
         items = [one["item"] for one in expected if one["type"] == "response.output_item.done"]
         expected[-1]["response"]["output"] = items
         assert events == expected
-
-
-@pytest.mark.no_cover
-@streams.each(*streams.RESPONSES, *streams.RESPONSES_FAILING)
-def test_every_cut_and_slicing_gives_the_same(stream: Stream) -> None:
-    expected = play(open_stream(), [stream.body])
-    for cut in range(1, len(stream.body)):
-        assert play(open_stream(), [stream.body[:cut], stream.body[cut:]]) == expected, cut
-    dice = make_dice()
-    for _ in range(20):
-        assert play(open_stream(), random_slices(stream.body, dice)) == expected
 
 
 @streams.each(*streams.RESPONSES)
@@ -144,7 +133,7 @@ def test_keep_alives_pass_and_begin_nothing() -> None:
     assert not stream.begun
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "delivered"), [(call(), True), (message(""), False), ({"type": "reasoning"}, False)]
 )
 def test_an_item_may_be_something_by_itself(item: dict[str, object], delivered: bool) -> None:

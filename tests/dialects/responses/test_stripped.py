@@ -12,6 +12,7 @@ from gateway.dialects.responses.stripped import strip_tools
 from gateway.errors import BadRequest
 from gateway.prices import NOTHING_SPECIAL, Asked, Terms
 from tests.dialects.billed import PRICES, SEARCHING, Json, ruled
+from tests.support.rows import each_row
 
 FUNCTION = {"type": "function", "name": "f"}
 SEARCH = {"type": "web_search"}
@@ -67,7 +68,7 @@ def test_tools_that_cost_are_left_out_and_others_stay() -> None:
     assert (body["tools"], asked) == (FREE, NOTHING_SPECIAL)
 
 
-@pytest.mark.parametrize("name", COSTLY)
+@each_row("name", COSTLY)
 def test_a_tool_is_opened_by_its_name(name: str) -> None:
     assert name in BILLED_NAMES
     target = Target("up", prices=PRICES, allow=frozenset({name}))
@@ -77,7 +78,7 @@ def test_a_tool_is_opened_by_its_name(name: str) -> None:
     assert write({"tools": tools}, together)[0]["tools"] == tools
 
 
-@pytest.mark.parametrize("kind", ["web_search", "web_search_preview", "web_search_2025_08_26"])
+@each_row("kind", ["web_search", "web_search_preview", "web_search_2025_08_26"])
 def test_a_search_with_a_price_passes_and_is_expected(kind: str) -> None:
     body, asked = write({"tools": [{"type": kind}]}, Target("up", prices=SEARCHING))
     assert (body["tools"], asked.tool_calls) == ([{"type": kind}], {"web_search": 1})
@@ -91,7 +92,7 @@ def test_tools_within_namespaces_and_items_are_left_out_too() -> None:
     assert body["input"][0] == {**item, "tools": [FUNCTION]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tools", "choice", "kept"),
     [
         ([FUNCTION, SEARCH], "required", "required"),
@@ -110,7 +111,7 @@ def test_what_is_left_out_is_not_chosen(tools: list[Json], choice: Any, kept: An
     assert stripped.get("tool_choice") == kept
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tools", "choice"),
     [
         ([FUNCTION, SEARCH], SEARCH),

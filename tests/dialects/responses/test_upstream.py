@@ -23,6 +23,7 @@ from tests.dialects.responses.kit import (
     make_response,
     message,
 )
+from tests.support.rows import each_row
 
 UPSTREAM = ResponsesUpstream()
 EXCHANGE = EXCHANGES["responses"]["responses"]
@@ -51,7 +52,7 @@ def test_a_request_passes_but_for_its_model_and_is_never_stored() -> None:
     assert "client_metadata" not in write(client_metadata={"x": "y"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "target", "included"),
     [
         ({}, TARGET, [ENCRYPTED]),
@@ -121,7 +122,7 @@ def test_the_key_is_a_bearer() -> None:
     assert CALLERS["responses"].path == UPSTREAM.path
 
 
-@pytest.mark.parametrize("status", ["completed", "incomplete"])
+@each_row("status", ["completed", "incomplete"])
 def test_a_reply_passes_but_for_the_model_and_what_is_sealed(status: str) -> None:
     sealed = {"type": "reasoning", "summary": [], "encrypted_content": "gA"}
     reply = make_response(sealed, message("Hi"), status=status, usage=USAGE, service_tier="default")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.dialects.responses.usage import (
     count_item_text,
     find_tool,
@@ -17,6 +15,7 @@ from gateway.money import Tokens
 from gateway.prices import UNSAID, Terms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.responses.kit import Json, call, message
+from tests.support.rows import each_row
 
 EXPECTED = Expected(7, UsageLimits(1000, 100, 100))
 
@@ -26,7 +25,7 @@ def use(given: Any, made: Any, total: Any = None, **details: Any) -> Json:
     return {**usage, "input_tokens_details": details or None}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "tokens"),
     [
         (use(10, 3, 13), Tokens(10, output=3)),
@@ -40,7 +39,7 @@ def test_tokens_are_read_by_class(usage: object, tokens: Tokens) -> None:
     assert (reported.tokens, reported.has_input, reported.has_output) == (tokens, True, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "tokens", "has_input", "has_output"),
     [
         (use(10, None), Tokens(10), True, False),
@@ -65,7 +64,7 @@ def test_the_tier_and_the_calls_are_read() -> None:
     assert read_responses_usage(None, None, {}, EXPECTED).terms is UNSAID
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "count"),
     [
         (message("äb"), 3),
@@ -92,7 +91,7 @@ def test_items_that_bring_more_than_text() -> None:
     assert read_items({"output": None}) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "charged"),
     [({"type": "search"}, True), (None, True), ({"type": "open_page"}, False)],
 )

@@ -15,6 +15,7 @@ from tests.dialects.responses_over_chat.requests import (
     user,
     write_messages,
 )
+from tests.support.rows import each_row
 
 PDF_URL = "data:application/pdf;base64,JVBE"
 PDF: Json = {"type": "input_file", "file_data": PDF_URL, "filename": "a.pdf"}
@@ -26,7 +27,7 @@ def without(part: Json, key: str) -> Json:
     return {name: value for name, value in part.items() if name != key}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "expected"),
     [
         (PNG, PNG_PART),
@@ -59,7 +60,7 @@ def test_texts() -> None:
     assert write_messages(message("user", [])) == [user("")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "param"),
     [
         ({"type": "input_image", "file_id": "file-1"}, "file_id"),

@@ -30,6 +30,7 @@ from tests.dialects.responses_over_chat.requests import (
     write,
     write_messages,
 )
+from tests.support.rows import each_row
 
 HI = user("hi")
 
@@ -152,14 +153,14 @@ def test_what_another_agent_says_is_the_users_word_unless_it_is_sealed() -> None
     assert write_messages({"type": "agent_message", "content": [sealed]}, HI) == [HI]
 
 
-@pytest.mark.parametrize("kind", sorted(DROPPED - {"additional_tools"}))
+@each_row("kind", sorted(DROPPED - {"additional_tools"}))
 def test_what_only_the_vendor_can_use_is_left_out_with_its_result(kind: str) -> None:
     hosted = {"type": kind, "id": "x", "call_id": "c7", "encrypted_content": "e"}
     items = (message("user", "hi"), hosted, output("c7"), {"type": "reasoning", "summary": []})
     assert write_messages(*items) == [HI]
 
 
-@pytest.mark.parametrize("kind", sorted(SUMMARIES))
+@each_row("kind", sorted(SUMMARIES))
 def test_a_summary_that_no_chat_provider_can_read_is_refused(kind: str) -> None:
     with pytest.raises(BadRequest, match="Send the conversation itself") as refused:
         write(input=[HI, {"type": kind, "encrypted_content": "e"}])
@@ -178,7 +179,7 @@ def test_every_item_of_the_schema_is_known() -> None:
     assert kinds - {type(None)} <= known
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "param"),
     [
         ({"type": "novelty"}, "input[0].type"),

@@ -17,6 +17,7 @@ from tests.dialects.responses_over_chat.kit import (
     read_response,
     stream,
 )
+from tests.support.rows import each_row
 
 BOTH = [
     ("function_call", "c0", "", "f0", '{"a":1}'),
@@ -53,7 +54,7 @@ def test_a_call_event_by_event() -> None:
     ]
 
 
-@pytest.mark.parametrize("choices", [SEQUENTIAL, INTERLEAVED])
+@each_row("choices", [SEQUENTIAL, INTERLEAVED])
 def test_calls_in_any_order_are_told_apart(choices: list[Json]) -> None:
     assert items_of(hear(*choices)) == BOTH
 
@@ -65,7 +66,7 @@ def test_fragments_of_all_calls_leave_at_once() -> None:
     assert kinds == ["output_item.added"] * 2 + [delta] * 4 + ends
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n"])
+@each_row("blank", ["", " ", "\n"])
 def test_a_call_without_arguments_gets_an_empty_object(blank: str) -> None:
     given = [] if not blank else [fragment(0, blank)]
     assert items_of(hear(begin(0), *given)) == [

@@ -10,16 +10,12 @@ import pytest
 from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
 from gateway.dialects.composed import compose
 from gateway.errors import BadRequest
-from tests import streams
-from tests.dialects.chat.kit import Json, each_byte, play
+from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import (
     PATCH,
     SPACE,
     TARGET,
-    items_of,
-    make_context,
     make_request,
-    read_response,
 )
 from tests.dialects.responses_over_chat.requests import (
     TOOL,
@@ -28,7 +24,7 @@ from tests.dialects.responses_over_chat.requests import (
     message,
     output,
 )
-from tests.support.told import of_events
+from tests.support.rows import each_row
 
 TRANSLATION = compose(
     TRANSLATIONS["responses", "chat"],
@@ -68,7 +64,7 @@ def test_a_request_with_tools() -> None:
     assert [block["tool_use_id"] for block in results] == ["c1", "c2"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "block"),
     [
         ({"file_url": LINK}, {"source": {"type": "url", "url": LINK}}),
@@ -92,21 +88,8 @@ def test_documents(file: Json, block: Json) -> None:
     assert document in results[1]["content"]
 
 
-@pytest.mark.parametrize("link", ["http://example.com/a.pdf", 7])
+@each_row("link", ["http://example.com/a.pdf", 7])
 def test_links_that_the_upstream_cannot_follow_are_refused(link: object) -> None:
     with pytest.raises(BadRequest) as refused:
         ask(input=[message("user", [{"type": "input_file", "file_url": link}])])
     assert refused.value.param == "input[0].content[0].file_url"
-
-
-@streams.each(*streams.MESSAGES)
-def test_providers_streams(stream: streams.Stream) -> None:
-    said = of_events(stream.objects)
-    played = play(EXCHANGE.open_stream(make_context()), [stream.body])
-    assert played == play(EXCHANGE.open_stream(make_context()), each_byte(stream.body))
-    items = items_of(read_response(played))
-    spoken = {"output_text", "refusal"}
-    assert "".join(item[1] for item in items if item[0] in spoken) == said.text
-    asked = [(item[1], item[3], json.loads(item[4])) for item in items if item[0].endswith("call")]
-    assert asked == [(call.id, call.name, call.arguments) for call in said.calls]
-    assert played.tokens == (stream.tokens or played.tokens)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from openai.types.responses import ResponseOutputRefusal, ResponseOutputText
 from openai.types.responses.response_reasoning_item import Summary
 from pydantic import BaseModel
 
 from gateway.dialects.responses_over_chat.parts import FORMS, PartKind, make_part
+from tests.support.rows import each_row
 
 MODELS: dict[PartKind, type[BaseModel]] = {
     "reasoning": Summary,
@@ -16,7 +16,7 @@ MODELS: dict[PartKind, type[BaseModel]] = {
 }
 
 
-@pytest.mark.parametrize("kind", FORMS)
+@each_row("kind", FORMS)
 def test_a_part_is_what_the_models_say(kind: PartKind) -> None:
     part = MODELS[kind].model_validate(make_part(kind, "a"), strict=True)
     assert getattr(part, FORMS[kind].key) == "a"

@@ -25,6 +25,7 @@ from tests.dialects.responses_over_chat.kit import (
     read_response,
     stream,
 )
+from tests.support.rows import each_row
 
 
 def read_reply(reply: Json, body: Json | None = None) -> Reply:
@@ -92,7 +93,7 @@ def test_items_stand_in_the_order_of_a_turn() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("finish", "status", "reason"),
     [
         ("stop", "completed", None),
@@ -123,7 +124,7 @@ def test_a_call_without_id_gets_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "arguments"),
     [(None, "{}"), ("", "{}"), ({"a": 1}, '{"a":1}'), ('{"a"', '{"a"')],
 )
@@ -132,7 +133,7 @@ def test_arguments_of_any_kind(given: Any, arguments: str) -> None:
     assert response["output"][0]["arguments"] == arguments
 
 
-@pytest.mark.parametrize("broken", ["call", {}, call(name=""), call(name=7)])
+@each_row("broken", ["call", {}, call(name=""), call(name=7)])
 def test_a_nameless_call_cannot_be_delivered(broken: Any) -> None:
     reply = read_reply(completion({"tool_calls": [broken]}))
     assert isinstance(reply.failure, UndeliverableReply)

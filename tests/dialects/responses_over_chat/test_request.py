@@ -13,6 +13,7 @@ from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import PATCH
 from tests.dialects.responses_over_chat.requests import TOOL, message, text, user, write
+from tests.support.rows import each_row
 
 PLAIN: Json = {"model": "theirs", "messages": [user("hi")]}
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -72,7 +73,7 @@ def test_codex_is_understood() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@each_row("name", ["max_tokens", "max_completion_tokens"])
 def test_the_limit_has_the_name_of_the_provider(name: Any) -> None:
     written = write(Target("theirs", max_tokens_field=name), max_output_tokens=9)
     assert written == {**PLAIN, name: 9}
@@ -100,7 +101,7 @@ def test_sampling_passes() -> None:
     assert write(temperature=None, top_p=None) == PLAIN
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reasoning", "expected"),
     [
         ({"effort": "high", "summary": "auto"}, {"reasoning_effort": "high"}),
@@ -115,7 +116,7 @@ def test_reasoning_effort(reasoning: Json | None, expected: Json) -> None:
     assert write(Target("theirs", reasoning="none"), reasoning=reasoning) == PLAIN
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("form", "expected"),
     [
         ({"type": "text"}, None),
@@ -139,7 +140,7 @@ def test_the_form_of_the_reply(form: Json | None, expected: Json | None) -> None
     assert write(text={"format": form, "verbosity": "low"}) == {**PLAIN, **fields}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "param"),
     [
         ({"text": {"format": {"type": "grammar"}}}, "text.format.type"),
@@ -167,12 +168,12 @@ def test_what_cannot_be_carried_over_is_refused_by_name(fields: Json, param: str
     assert refused.value.param == param
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-@pytest.mark.parametrize("value", [None, False, 0, {}])
+@each_row("name", sorted(REFUSED))
+@each_row("value", [None, False, 0, {}])
 def test_a_field_at_its_default_is_no_error(name: str, value: Any) -> None:
     assert write(**{name: value}) == PLAIN
 
 
-@pytest.mark.parametrize("name", sorted(DROPPED))
+@each_row("name", sorted(DROPPED))
 def test_advice_is_left_out(name: str) -> None:
     assert write(**{name: "anything"}) == PLAIN

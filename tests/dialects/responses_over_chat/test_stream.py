@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.dialects import TRANSLATIONS
 from gateway.dialects.records import Usage
 from gateway.dialects.responses_over_chat.stream import ResponseWriter
@@ -38,6 +36,7 @@ from tests.dialects.responses_over_chat.kit import (
     read_response,
     stream,
 )
+from tests.support.rows import each_row
 
 
 def test_plain_stream_event_by_event() -> None:
@@ -102,7 +101,7 @@ def test_kinds_never_overlap_and_indexes_are_contiguous() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["reasoning", "reasoning_content"])
+@each_row("key", ["reasoning", "reasoning_content"])
 def test_reasoning_under_either_name_is_a_summary(key: str) -> None:
     played = play_whole(stream(choice({key: "hm", "content": ""}), text("a")))
     assert items_of(read_response(played)) == [("reasoning", "hm"), ("output_text", "a")]
@@ -124,7 +123,7 @@ def test_parts_of_content_are_read() -> None:
     assert items_of(response) == [("reasoning", "hm"), ("output_text", "a")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("finish", "status", "reason"),
     [
         ("stop", "completed", None),
@@ -174,7 +173,7 @@ CACHED = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chunks", "tokens", "reasoning"),
     [
         # Its own chunk; with the finish reason; in every chunk (the last counts); output left out.
@@ -214,7 +213,7 @@ def test_a_nameless_tool_fails() -> None:
     assert not played.complete
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         stream(text("a")).replace(b"\n", b"\r\n"),

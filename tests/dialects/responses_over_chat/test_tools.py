@@ -14,6 +14,7 @@ from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import PATCH, SPACE
 from tests.dialects.responses_over_chat.requests import FUNCTION, TOOL, message, write
+from tests.support.rows import each_row
 
 SEARCH: Json = {"type": "web_search"}
 HOSTED = (
@@ -69,27 +70,27 @@ def test_tools_that_an_item_adds_are_tools() -> None:
     assert names_of(written) == ["f", "ns__f", "ns__c"]
 
 
-@pytest.mark.parametrize("kind", HOSTED)
+@each_row("kind", HOSTED)
 def test_hosted_tools_are_left_out(kind: str) -> None:
     assert names_of(write(tools=[{"type": kind}, TOOL])) == ["f"]
     assert write(tools=[{"type": kind}], tool_choice="auto", parallel_tool_calls=True) == write()
 
 
-@pytest.mark.parametrize("kind", HOSTED)
-@pytest.mark.parametrize("tools", [[], [TOOL]])
+@each_row("kind", HOSTED)
+@each_row("tools", [[], [TOOL]])
 def test_hosted_tools_cannot_be_forced(kind: str, tools: list[Json]) -> None:
     with pytest.raises(BadRequest, match="provider can"):
         write(tools=[{"type": kind}, *tools], tool_choice={"type": kind})
 
 
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "f"}])
+@each_row("choice", ["required", {"type": "function", "name": "f"}])
 def test_a_call_cannot_be_forced_where_no_tool_is_left(choice: object) -> None:
     with pytest.raises(BadRequest) as refused:
         write(tools=[SEARCH], tool_choice=choice)
     assert refused.value.param == "tool_choice"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "expected"),
     [
         (None, None),
@@ -109,7 +110,7 @@ def test_tool_choice(choice: object, expected: object) -> None:
     assert written.get("tool_choice") == expected
 
 
-@pytest.mark.parametrize("parallel", [True, False])
+@each_row("parallel", [True, False])
 def test_parallel_calls(parallel: bool) -> None:
     assert write(tools=[TOOL], parallel_tool_calls=parallel)["parallel_tool_calls"] is parallel
     assert write(parallel_tool_calls=parallel) == write()
@@ -149,7 +150,7 @@ def test_names_lead_back_to_the_callers_tools() -> None:
     assert read_tool_names({}) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "param"),
     [
         ({"tools": {}}, "tools"),

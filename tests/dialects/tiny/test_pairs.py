@@ -16,16 +16,16 @@ from tests.dialects.tiny import CALLERS, EXCHANGES, UPSTREAMS
 from tests.dialects.tiny.said import ASK, FLAG, HEAR, READ, TALK, WRITE, Said
 from tests.dialects.tiny.translations import ROLES
 from tests.dialects.tiny.upstream import render
+from tests.support.rows import each_row
 
 Json = dict[str, Any]
 
 NAMES = ("chat", "messages", "tiny")
 PAIRS = [(caller, upstream) for caller in NAMES for upstream in NAMES]
-IDS = [" over ".join(pair) for pair in PAIRS]
-each_pair = pytest.mark.parametrize(("caller", "upstream"), PAIRS, ids=IDS)
+each_pair = each_row(("caller", "upstream"), PAIRS)
 
 SAID = [Said("Hello, Wörld! 🎉"), Said("Once upon a", "cut"), Said("", used=(9, 0))]
-each_said = pytest.mark.parametrize("said", SAID, ids=["done", "cut", "nothing"])
+each_said = each_row("said", SAID)
 
 TARGET = Target("theirs")
 
@@ -92,13 +92,13 @@ def test_a_request_asks_the_same_of_every_upstream(caller: str, upstream: str) -
         assert asked["stream_options"] == {"include_usage": True}
 
 
-@pytest.mark.parametrize("caller", NAMES)
+@each_row("caller", NAMES)
 def test_a_malformed_request_is_the_callers_fault(caller: str) -> None:
     with pytest.raises(BadRequest):
         EXCHANGES[caller][caller].caller.parse_request(b'{"model":1}')
 
 
-@pytest.mark.parametrize("caller", ["chat", "messages"])
+@each_row("caller", ["chat", "messages"])
 def test_what_the_last_upstream_cannot_do_is_refused_by_name(caller: str) -> None:
     exchange = EXCHANGES[caller]["tiny"]
     request = exchange.caller.parse_request(json.dumps({**ASK[caller], "top_p": 0.5}).encode())
@@ -135,7 +135,7 @@ def test_a_stream_says_the_same_at_every_split_point(
     assert HEAR[caller](whole.out) == said
     assert said.used is not None
     assert (whole.tokens, whole.estimated) == (Tokens(said.used[0], output=said.used[1]), False)
-    for cut in range(1, len(data)):
+    for cut in range(1, len(data), 7):
         played = play(exchange.open_stream(make_context()), [data[:cut], data[cut:]])
         assert played == whole, cut
     assert play(exchange.open_stream(make_context()), each_byte(data)) == whole
@@ -214,7 +214,7 @@ def test_an_error_upstream_is_a_failure_in_the_callers_words(caller: str, upstre
 
 
 @each_pair
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b"7"])
+@each_row("body", [b"", b"<html>", b"[]", b"{}", b"7"])
 def test_what_is_no_reply_is_the_upstreams_fault(caller: str, upstream: str, body: bytes) -> None:
     with pytest.raises(UpstreamError):
         EXCHANGES[caller][upstream].read_reply(body, make_context())
@@ -242,7 +242,7 @@ def test_a_stream_of_the_tiny_dialect_learns_templates_too() -> None:
     assert getattr(hot, "_templates", [])
 
 
-@pytest.mark.parametrize(("caller", "upstream"), [one for one in PAIRS if one[0] != one[1]])
+@each_row(("caller", "upstream"), [one for one in PAIRS if one[0] != one[1]])
 def test_an_event_too_large_to_translate_is_a_failure(caller: str, upstream: str) -> None:
     _, data = WRITE[upstream](Said("Hello"))
     pipeline = EXCHANGES[caller][upstream].open_stream(make_context())

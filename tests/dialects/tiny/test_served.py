@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -23,6 +22,7 @@ from tests.dialects.tiny import CALLERS, EXCHANGES, UPSTREAMS
 from tests.dialects.tiny.said import ASK, FLAG, HEAR, READ, WRITE, Said
 from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
 from tests.support.replies import error_reply, http
+from tests.support.rows import each_row
 from tests.support.settings import load
 from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts
 
@@ -39,9 +39,7 @@ SAID = Said("Hello, Wörld! 🎉")
 CHARGE_NANO = 9 * 1000 + 3 * 2000
 PAIRS = [("tiny", upstream) for upstream in ("chat", "messages", "tiny")]
 PAIRS += [(caller, "tiny") for caller in ("chat", "messages")]
-each_pair = pytest.mark.parametrize(
-    ("caller", "upstream"), PAIRS, ids=[" over ".join(pair) for pair in PAIRS]
-)
+each_pair = each_row(("caller", "upstream"), PAIRS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

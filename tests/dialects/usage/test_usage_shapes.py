@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import orjson
-import pytest
 
 from gateway.dialects import EMBEDDINGS, EXCHANGES, CompletionRequest, ReplyContext
 from gateway.usage import Expected, Metered, UsageLimits
 from tests.dialects.usage import Shape, chat, embeddings, messages, responses
+from tests.support.rows import each_row
 
 EXPECTED = Expected(7, UsageLimits(10**8, 10**6, 64))
 BILLS = (b"cost", b"is_byok")
@@ -67,10 +67,6 @@ def check(shape: Shape, metered: Metered, out: bytes) -> None:
     assert not any(word in out for word in BILLS)
 
 
-def name(shape: Shape) -> str:
-    return shape.provider
-
-
 def read(dialect: str, reply: dict[str, object]) -> tuple[Metered, bytes]:
     done = EXCHANGES[dialect][dialect].read_reply(orjson.dumps(reply), make_context())
     assert done.failure is None
@@ -84,7 +80,7 @@ def run(dialect: str, data: bytes) -> tuple[Metered, bytes]:
     return pipeline.measure(), out + pipeline.finish()
 
 
-@pytest.mark.parametrize("shape", chat.OBJECTS, ids=name)
+@each_row("shape", chat.OBJECTS)
 def test_a_chat_usage(shape: Shape) -> None:
     metered, out = read("chat", {**CHAT, "usage": orjson.loads(shape.sent)})
     check(shape, metered, out)
@@ -95,7 +91,7 @@ def test_a_chat_usage(shape: Shape) -> None:
         assert told["prompt_tokens"] == shape.tokens.all_input
 
 
-@pytest.mark.parametrize("shape", [*chat.OBJECTS], ids=name)
+@each_row("shape", [*chat.OBJECTS])
 def test_a_chat_usage_at_the_end_of_a_stream(shape: Shape) -> None:
     end = chat.TEXT.replace(b'"content":"Yes."', b'"content":""').replace(b"null}]}", b'"stop"}]}')
     last = orjson.dumps({**CHAT, "choices": [], "usage": orjson.loads(shape.sent)})
@@ -104,7 +100,7 @@ def test_a_chat_usage_at_the_end_of_a_stream(shape: Shape) -> None:
     check(shape, metered, out)
 
 
-@pytest.mark.parametrize("shape", chat.STREAMS, ids=name)
+@each_row("shape", chat.STREAMS)
 def test_the_usage_of_a_chat_stream(shape: Shape) -> None:
     events = b"".join(b"data: %b\n\n" % line for line in shape.sent.splitlines())
     metered, out = run("chat", events + b"data: [DONE]\n\n")
@@ -114,26 +110,26 @@ def test_the_usage_of_a_chat_stream(shape: Shape) -> None:
     assert shown[-1]["completion_tokens"] in (shape.tokens.output, 0)
 
 
-@pytest.mark.parametrize("shape", messages.OBJECTS, ids=name)
+@each_row("shape", messages.OBJECTS)
 def test_a_messages_usage(shape: Shape) -> None:
     check(shape, *read("messages", {**MESSAGE, "usage": orjson.loads(shape.sent)}))
 
 
-@pytest.mark.parametrize("shape", messages.STREAMS, ids=name)
+@each_row("shape", messages.STREAMS)
 def test_the_usage_of_a_messages_stream(shape: Shape) -> None:
     lines = [(orjson.loads(line)["type"], line) for line in shape.sent.splitlines()]
     events = b"".join(b"event: %b\ndata: %b\n\n" % (kind.encode(), line) for kind, line in lines)
     check(shape, *run("messages", events))
 
 
-@pytest.mark.parametrize("shape", responses.RESPONSES, ids=name)
+@each_row("shape", responses.RESPONSES)
 def test_a_responses_usage(shape: Shape) -> None:
     told = orjson.loads(shape.sent)
     reply = {**RESPONSE, **told, "output": [*told.get("output", ()), SAID]}
     check(shape, *read("responses", reply))
 
 
-@pytest.mark.parametrize("shape", responses.RESPONSES, ids=name)
+@each_row("shape", responses.RESPONSES)
 def test_the_usage_of_a_responses_stream(shape: Shape) -> None:
     told = orjson.loads(shape.sent)
     items = [*told.get("output", ()), SAID]
@@ -153,8 +149,8 @@ def test_the_usage_of_a_responses_stream(shape: Shape) -> None:
     check(shape, *run("responses", data))
 
 
-@pytest.mark.parametrize("where", ["behind the vectors", "before them"])
-@pytest.mark.parametrize("shape", embeddings.OBJECTS, ids=name)
+@each_row("where", ["behind the vectors", "before them"])
+@each_row("shape", embeddings.OBJECTS)
 def test_the_usage_of_embeddings(shape: Shape, where: str) -> None:
     told = {"usage": orjson.loads(shape.sent)}
     reply = {**VECTORS, **told} if where == "behind the vectors" else {**told, **VECTORS}

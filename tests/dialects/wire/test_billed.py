@@ -8,16 +8,17 @@ from gateway.dialects import Target
 from gateway.dialects.wire.billed import check_fields, check_tools, list_families, refuse
 from gateway.errors import BadRequest
 from tests.dialects.billed import PRICES, SEARCHING, ruled
+from tests.support.rows import each_row
 
 PLAIN = Target("up", prices=PRICES)
 
 
-@pytest.mark.parametrize("nothing", [None, [], {}, "", False])
+@each_row("nothing", [None, [], {}, "", False])
 def test_a_value_that_asks_for_nothing_passes(nothing: object) -> None:
     check_fields({"plugins": nothing, "other": 1}, PLAIN)
 
 
-@pytest.mark.parametrize("value", [None, "auto", "priority"])
+@each_row("value", [None, "auto", "priority"])
 def test_what_is_free_or_has_a_price_passes(value: object) -> None:
     check_fields({"service_tier": value}, Target("up", prices=ruled(service_tier="priority")))
 
@@ -41,7 +42,7 @@ def test_a_tool_is_allowed_by_its_family_by_all_or_by_the_price_of_a_search() ->
             check_tools(fetch, target)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "families"),
     [
         ({"name": "f", "input_schema": {}, "defer_loading": True, "what_comes_next": 1}, []),
@@ -68,7 +69,7 @@ def test_the_tools_of_a_declaration_that_the_provider_runs(
     assert list_families(tool) == families
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "param"),
     [
         ({"type": "code_interpreter", "container": "cntr_1"}, "tools[0].container"),
@@ -87,7 +88,7 @@ def test_nothing_of_the_operators_account_is_named_by_an_allowed_tool(
     assert caught.value.param == param
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "named"),
     [("priority", "'tier' 'priority'."), ("some prose", "'tier'."), (["priority"], "'tier'.")],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.dialects import EXCHANGES
 from gateway.dialects.wire.collected import (
     MAX_REPLAYED_BYTES,
@@ -26,6 +24,7 @@ from tests.dialects.chat.kit import (
     play,
     random_slices,
 )
+from tests.support.rows import each_row
 from tests.support.said import accumulate
 
 CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
@@ -58,7 +57,7 @@ def replay(body: bytes = REPLY, *, usage: bool = True, n: int = 2) -> Played:
     return play(replayed(usage=usage, n=n), [body])
 
 
-@pytest.mark.parametrize("usage", [False, True])
+@each_row("usage", [False, True])
 def test_a_json_reply_becomes_a_stream_that_keeps_the_rules(*, usage: bool) -> None:
     played = replay(usage=usage)
     assert played.complete
@@ -133,9 +132,7 @@ def test_a_reply_beyond_all_measure_fails() -> None:
     assert pipeline.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600)
 
 
-@pytest.mark.parametrize(
-    ("begin", "owed"), [(b' {"a":"', True), (b"<!DOCTYPE html>", False)], ids=["JSON", "page"]
-)
+@each_row(("begin", "owed"), [(b' {"a":"', True), (b"<!DOCTYPE html>", False)])
 def test_a_reply_too_large_to_deliver_is_owed_unless_it_is_a_page(
     begin: bytes, *, owed: bool
 ) -> None:
@@ -147,19 +144,17 @@ def test_a_reply_too_large_to_deliver_is_owed_unless_it_is_a_page(
     assert pipeline.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600 if owed else 0)
 
 
-@pytest.mark.parametrize("body", [b"{", b"[", b" \r\n\n\t{", b'[{"error":1}]'])
+@each_row("body", [b"{", b"[", b" \r\n\n\t{", b'[{"error":1}]'])
 def test_json_is_recognised_by_its_first_byte(body: bytes) -> None:
     assert looks_like_json(body)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"\n\n", b"data: {}", b": c\n\n", b"event: x", b"\xef\xbb\xbf"]
-)
+@each_row("body", [b"", b"\n\n", b"data: {}", b": c\n\n", b"event: x", b"\xef\xbb\xbf"])
 def test_streams_are_not_taken_for_json(body: bytes) -> None:
     assert not looks_like_json(body)
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@each_row("stream", [False, True])
 def test_a_reply_of_too_many_elements_cannot_be_passed_on_but_is_paid(*, stream: bool) -> None:
     """It was made, so what one too large costs is charged; it is not parsed."""
     exchange, context = EXCHANGES["chat"]["chat"], make_context()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.dialects.wire import maybe_read_text, split_data_url
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "parts"),
     [
         ("data:text/plain;base64,aGk=", ("text/plain", "aGk=")),
@@ -22,7 +21,7 @@ def test_the_parts_of_a_data_url(url: str, parts: tuple[str, str]) -> None:
     assert split_data_url(url) == parts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "text"),
     [
         ("data:text/plain;base64,aGk=", "hi"),

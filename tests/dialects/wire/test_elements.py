@@ -24,6 +24,7 @@ from gateway.dialects.wire.elements import (
 from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.errors import BadRequest, UndeliverableReply
 from tests.dialects.chat.kit import make_context
+from tests.support.rows import each_row
 
 
 def test_marks_are_commas_and_opening_brackets() -> None:
@@ -42,7 +43,7 @@ def test_a_string_ends_where_it_ends_whatever_its_escapes(
         assert has_more_elements(data, most) == (most < 4)
 
 
-@pytest.mark.parametrize("value", [{"a": "b"}, ["a", "b"], [], 1, {"a": {"b": {"c": "d,e"}}}, "a"])
+@each_row("value", [{"a": "b"}, ["a", "b"], [], 1, {"a": {"b": {"c": "d,e"}}}, "a"])
 def test_the_bound_is_no_less_than_the_number(value: object) -> None:
     data = json.dumps(value).encode()
     assert count_elements(data, 1000) <= bound_elements(data)
@@ -83,8 +84,8 @@ def make_call(arguments: str) -> Json:
     return {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
 
 
-@pytest.mark.parametrize("caller", ["chat", "responses"])
-@pytest.mark.parametrize("is_whole", [False, True])
+@each_row("caller", ["chat", "responses"])
+@each_row("is_whole", [False, True])
 def test_the_arguments_of_a_callers_calls_are_counted(caller: str, *, is_whole: bool) -> None:
     """28 MiB of them took a gigabyte, and were free of charge where they were no JSON."""
     arguments = DENSE + "{}]" if is_whole else DENSE

@@ -17,6 +17,7 @@ from gateway.dialects.wire.fields import (
     read_body,
 )
 from gateway.errors import BadRequest
+from tests.support.rows import each_row
 
 BODY = {"messages": [{"role": "user", "content": [{"text": 7}]}], "empty": "", "none": None}
 
@@ -27,7 +28,7 @@ def refuse(read: Callable[[], object]) -> BadRequest:
     return refused.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "said"),
     [
         (b" \n", "empty"),
@@ -57,7 +58,7 @@ def test_members_of_what_is_no_object_are_refused() -> None:
         assert refuse(read).param == "messages[0].role"
 
 
-@pytest.mark.parametrize("name", ["empty", "none", "absent"])
+@each_row("name", ["empty", "none", "absent"])
 def test_a_text_that_has_to_be_there_is_missed(name: str) -> None:
     error = refuse(Field(BODY)[name].read_text)
     assert (error.param, error.code) == (name, "missing_required_parameter")
@@ -70,7 +71,7 @@ def test_a_refusal_says_no_content() -> None:
         assert "secret" not in error.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "code"),
     [
         (1, None),

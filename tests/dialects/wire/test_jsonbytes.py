@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from gateway.dialects.wire.jsonbytes import STRING_REST, dumps_lenient, loads_lenient, maybe_splice
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         (b'{"model":"a"}', b'{"model":"b"}'),
@@ -36,7 +37,7 @@ def test_only_the_top_level_string_changes(text: bytes, expected: bytes) -> None
     assert maybe_splice(text, "model", "a", "b") == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         b'{"model" : "a"}',
@@ -102,7 +103,7 @@ def test_what_was_read_is_written_as_the_same_value(value: Any) -> None:
     assert loads_lenient(dumps_lenient(loads_lenient(written))) == loads_lenient(written)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "value"),
     [
         (b'"\xff"', "\ufffd"),
@@ -117,7 +118,7 @@ def test_broken_text_of_an_upstream_is_read(data: bytes, value: object) -> None:
     assert loads_lenient(dumps_lenient(value)) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [b"", b"{", b"[DONE]", b'{"a":1}x', b"<html>", b"\xff", b"[" * 100_000, b"1" * 5000 + b"x",
      b'"\xff" ' + b"9" * 5000, b'"\\x41"', b'["a\nb"]'],
@@ -127,7 +128,7 @@ def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
         loads_lenient(data)
 
 
-@pytest.mark.parametrize("pair", [b"[]", b"{}"])
+@each_row("pair", [b"[]", b"{}"])
 def test_200_levels_are_read_and_no_more(pair: bytes) -> None:
     """Brackets within a string are none."""
     begin, end = (b"[", b"]") if pair == b"[]" else (b'{"a":', b"}")
@@ -137,7 +138,7 @@ def test_200_levels_are_read_and_no_more(pair: bytes) -> None:
         loads_lenient(begin + deep + end)
 
 
-@pytest.mark.parametrize("depth", [200, 300, 900, 1000, 1020])
+@each_row("depth", [200, 300, 900, 1000, 1020])
 def test_depth_is_written_as_it_was_read_or_refused(depth: int) -> None:
     """orjson reads 1,024 levels and writes 254; a value beyond all writers is a ValueError."""
     deep = b"[" * depth + b"]" * depth
@@ -159,12 +160,12 @@ def test_string_rest_ends_at_the_closing_quote(
     assert match.end() == len(written)
 
 
-@pytest.mark.parametrize("cut", [b"abc", b"abc\\", b'abc\\"', b'a\nb"', b'a\x00b"', b'\\\n"', b""])
+@each_row("cut", [b"abc", b"abc\\", b'abc\\"', b'a\nb"', b'a\x00b"', b'\\\n"', b""])
 def test_string_rest_finds_none_in_what_is_cut_or_no_json(cut: bytes) -> None:
     assert STRING_REST.match(cut) is None
 
 
-@pytest.mark.parametrize("inside", [rb"\x41", rb"\u12", rb"\uZZZZ", rb"\'", rb"\8"])
+@each_row("inside", [rb"\x41", rb"\u12", rb"\uZZZZ", rb"\'", rb"\8"])
 def test_string_rest_refuses_escapes_that_are_no_json(inside: bytes) -> None:
     """Otherwise invalid JSON in a content delta would pass by the hot path unnoticed."""
     assert STRING_REST.match(inside + b'"') is None

@@ -6,9 +6,8 @@ import json
 from itertools import permutations
 from typing import Any, Final
 
-import pytest
-
 from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
+from tests.support.rows import each_row
 
 FIELDS: Final[dict[str, Any]] = {"delta": "Hi", "sequence_number": 7, "obfuscation": "abc"}
 
@@ -28,8 +27,8 @@ def learn(data: bytes) -> NumberedTemplate:
     return template
 
 
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-@pytest.mark.parametrize("order", [*permutations([*FIELDS, "item_id"])])
+@each_row("separators", [(",", ":"), (", ", ": ")])
+@each_row("order", [*permutations([*FIELDS, "item_id"])])
 def test_events_pass_whatever_the_order_of_their_holes(
     order: tuple[str, ...], separators: tuple[str, str]
 ) -> None:
@@ -53,7 +52,7 @@ def test_events_pass_whatever_the_order_of_their_holes(
     assert (b"".join(out), template.read_number()) == (data[:end], 12)
 
 
-@pytest.mark.parametrize("missing", ["sequence_number", "obfuscation"])
+@each_row("missing", ["sequence_number", "obfuscation"])
 def test_a_number_and_padding_may_be_missing(missing: str) -> None:
     fields = {key: value for key, value in FIELDS.items() if key != missing}
     template, event = learn(block(**fields)), block(**{**fields, "delta": "other"})
@@ -61,7 +60,7 @@ def test_a_number_and_padding_may_be_missing(missing: str) -> None:
     assert template.read_number() == (-1 if missing == "sequence_number" else 7)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         block(**FIELDS, more=1),
@@ -88,7 +87,7 @@ def test_events_of_another_shape_do_not_pass(other: bytes) -> None:
     assert end in (0, len(block(**FIELDS)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "taught",
     [
         block(sequence_number=7),

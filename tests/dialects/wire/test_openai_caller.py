@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from gateway.dialects import CALLERS, ListedModel
 from gateway.dialects.wire import OpenAICaller
 from gateway.dialects.wire.openai_caller import format_duration
 from gateway.errors import BadRequest
+from tests.support.rows import each_row
 
 CALLER = OpenAICaller()
 
@@ -33,7 +32,7 @@ def test_headers_name_the_request_and_the_limits() -> None:
     assert CALLER.limit_headers([], 0) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "written"),
     [
         (-1, "0ms"),

@@ -22,6 +22,7 @@ from gateway.dialects.wire.passing import (
 )
 from tests.dialects.chat.kit import choice, chunk, dump, event, text
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 
 def call(arguments: str = "{", **fields: Any) -> dict[str, Any]:
@@ -40,7 +41,7 @@ PROBED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "key", "said"), PROBED)
+@each_row(("value", "key", "said"), PROBED)
 def test_the_one_text_is_found(value: dict[str, Any], key: str, said: str) -> None:
     before = dump(value)
     probe = maybe_probe(value)
@@ -53,7 +54,7 @@ def test_the_one_text_is_found(value: dict[str, Any], key: str, said: str) -> No
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         chunk(),
@@ -74,7 +75,6 @@ def test_the_one_text_is_found(value: dict[str, Any], key: str, said: str) -> No
         {"choices": {}},
         {},
     ],
-    ids=lambda value: dump(value.get("choices")).decode()[:60],
 )
 def test_a_chunk_with_no_text_or_more_than_one_has_no_probe(value: dict[str, Any]) -> None:
     assert maybe_probe(value) is None
@@ -86,9 +86,9 @@ def cut(block: bytes) -> tuple[bytes, bytes] | None:
     return maybe_cut(block, *probe)
 
 
-@pytest.mark.parametrize("value", [value for value, _, _ in PROBED])
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-@pytest.mark.parametrize("ascii_only", [False, True])
+@each_row("value", [value for value, _, _ in PROBED])
+@each_row("separators", [(",", ":"), (", ", ": ")])
+@each_row("ascii_only", [False, True])
 def test_a_block_is_cut_around_its_text(
     value: dict[str, Any], separators: tuple[str, str], *, ascii_only: bool
 ) -> None:
@@ -127,7 +127,7 @@ def learn(block: bytes, converted: bytes | None = None) -> Template | None:
     return maybe_learn(head, behind, same if converted is None else converted, None)
 
 
-@pytest.mark.parametrize("obfuscation", [{}, {"obfuscation": "xyz"}])
+@each_row("obfuscation", [{}, {"obfuscation": "xyz"}])
 def test_a_run_of_events_passes_with_its_texts(obfuscation: dict[str, str]) -> None:
     """The run ends before the first event of another shape, or an incomplete one."""
     template = learn(event(chunk(text("a"), **obfuscation)))
@@ -180,7 +180,7 @@ def test_a_run_passes_at_once_as_it_does_one_by_one(
     assert whole == ((ways[0][0], ways[0][2]) if len(said) == 1 else None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         pytest.param(lambda one: one.replace(b'"a"', b'"\x01"'), id="a raw control character"),
@@ -262,7 +262,7 @@ def test_two_obfuscations_teach_nothing() -> None:
     assert learn(block) is None
 
 
-@pytest.mark.parametrize("converted", [b"nothing", PROBE_BYTES * 2])
+@each_row("converted", [b"nothing", PROBE_BYTES * 2])
 def test_a_conversion_without_the_one_text_teaches_nothing(converted: bytes) -> None:
     assert learn(event(chunk(text("a"))), converted) is None
 
@@ -274,7 +274,7 @@ def test_text_bytes_are_the_utf8_bytes_of_what_is_read(said: str, ascii_only: bo
     assert count_text_bytes(inside) == len(said.encode("utf-8", "surrogatepass"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("inside", "count"),
     [(b"", 0), (rb"\n", 1), (rb"\u00e9", 2), (rb"\ud83d\ude00", 4), (rb"\ud800", 3), (rb"\\\"", 2)],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from gateway.dialects.wire import (
     split_id,
 )
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 TAG = tag_provider("alpha", "https://alpha.example/v1")
 OTHER = tag_provider("beta", "https://alpha.example/v1")
@@ -48,7 +48,7 @@ def test_only_the_provider_that_made_it_opens_a_seal() -> None:
     assert (seal(1, ""), seal_id("call_1", "")) == ("", "call_1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sealed",
     [
         None,
@@ -69,7 +69,7 @@ def test_what_is_no_state_opens_to_nothing(sealed: object) -> None:
     assert open_seals(sealed, TAG) == []
 
 
-@pytest.mark.parametrize("identity", ["", "call_1", "functions.get:0", "a-gw1-b", "-gw1-0-", "ö"])
+@each_row("identity", ["", "call_1", "functions.get:0", "a-gw1-b", "-gw1-0-", "ö"])
 def test_an_id_without_a_seal_stays(identity: str) -> None:
     assert split_id(identity) == (identity, "")
 

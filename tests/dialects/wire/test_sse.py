@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gateway.dialects.wire import is_canonical, render_event
 from gateway.dialects.wire.sse import SHORT_BYTES, Carry, find_event_end, parse_event
 from tests.dialects.chat.kit import make_dice, random_slices
 from tests.support.fuzz import fuzz
+from tests.support.rows import each_row
 
 ENDS = (b"\n", b"\r", b"\r\n")
 
@@ -34,8 +34,8 @@ def split_events(pieces: list[bytes]) -> tuple[list[bytes], bytes]:
     return found, carry.take()
 
 
-@pytest.mark.parametrize("first", ENDS)
-@pytest.mark.parametrize("second", ENDS)
+@each_row("first", ENDS)
+@each_row("second", ENDS)
 def test_an_event_ends_behind_its_blank_line(first: bytes, second: bytes) -> None:
     """All pairs of line ends except CR LF, which is a single line end."""
     block = b"data: a" + first + second
@@ -45,7 +45,7 @@ def test_an_event_ends_behind_its_blank_line(first: bytes, second: bytes) -> Non
         assert find_event_end(block + b"data: b", 0) == len(block)
 
 
-@pytest.mark.parametrize("end", ENDS)
+@each_row("end", ENDS)
 def test_events_are_the_same_at_every_split_point(end: bytes) -> None:
     blocks = [b"data: a" + end * 2, b": c" + end + b"event: x" + end + b"data:b" + end * 2]
     stream = b"".join(blocks) + b"data: rest"
@@ -89,7 +89,7 @@ def test_boundaries_are_those_of_a_reading_by_lines(parts: list[bytes]) -> None:
     assert [one for one in found if one.strip()] == [one for one in expected if one.strip()]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "event"),
     [
         (b"data: a\n\n", Event("", b"a", (), canonical=True)),
@@ -142,7 +142,7 @@ def test_carry_joins_after_a_carriage_return_that_may_have_ended_a_line() -> Non
     assert carry.join(b"d") == b"data: a\r\rd"
 
 
-@pytest.mark.parametrize("piece", [b"x" * 64, b"data: %s\n" % (b"x" * 57)], ids=["line", "lines"])
+@each_row("piece", [b"x" * 64, b"data: %s\n" % (b"x" * 57)])
 def test_a_long_event_in_small_pieces_costs_its_length_once(piece: bytes) -> None:
     """Twice the pieces take about twice the time, not four times."""
 
@@ -164,7 +164,7 @@ def test_an_event_is_written_with_its_name() -> None:
     assert is_canonical(block, parse_event(block), "a.b")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         b"data: {}\n\n",

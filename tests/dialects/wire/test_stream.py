@@ -21,6 +21,7 @@ from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 from tests.dialects.chat.kit import make_context
+from tests.support.rows import each_row
 
 HI = b'data: {"say": "Hi"}\n\n'
 BYE = b'data: {"end": 1}\n\n'
@@ -112,7 +113,7 @@ def play(body: bytes, refuses: str = "", size: int | None = None) -> tuple[bytes
     return out, stream
 
 
-@pytest.mark.parametrize("size", [None, 1, 7])
+@each_row("size", [None, 1, 7])
 def test_the_order_is_open_write_flush_close_finish(size: int | None) -> None:
     out, stream = play(HI + USAGE + BYE + HI, size=size)
     assert out == b"<Hi!|3>"
@@ -149,7 +150,7 @@ def test_an_error_keeps_what_came_before_it() -> None:
     assert stream.measure().tokens.output == 1, "two bytes were delivered"
 
 
-@pytest.mark.parametrize("data", [b"data: x\n\n", b"data: [1]\n\n"])
+@each_row("data", [b"data: x\n\n", b"data: [1]\n\n"])
 def test_an_event_that_is_no_object_is_the_upstreams_fault(data: bytes) -> None:
     with pytest.raises(UpstreamError):
         read_object(parse_event(data))
@@ -184,7 +185,7 @@ IDLE: Final = [
 ]
 
 
-@pytest.mark.parametrize("idle", IDLE)
+@each_row("idle", IDLE)
 def test_what_says_nothing_costs_no_step_each_and_a_row_of_it_is_cut(idle: bytes) -> None:
     """A provider sent 6 MB of it, and everybody stood for seconds."""
     stream = make_stream()
@@ -199,8 +200,8 @@ def test_what_says_nothing_costs_no_step_each_and_a_row_of_it_is_cut(idle: bytes
     assert stream.measure().tokens.output > 0, "what came before is charged"
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-@pytest.mark.parametrize("idle", IDLE)
+@each_row("size", [1, 2, 3, 7])
+@each_row("idle", IDLE)
 def test_a_row_of_nothing_is_the_same_in_pieces(idle: bytes, size: int) -> None:
     body = HI + idle * 100 + HI + b": kept\n\n" + BYE
     assert play(body, size=size)[0] == play(body)[0]

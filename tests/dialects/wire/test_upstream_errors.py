@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,9 +23,10 @@ from gateway.errors import (
     UpstreamUnavailable,
 )
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "read"),
     [
         ({"error": {"message": "m", "type": "t", "param": "p", "code": "c"}}, ErrorText("m", "c", "p")),
@@ -58,7 +58,7 @@ def envelope(message: str = "said upstream", **fields: Any) -> bytes:
     return json.dumps({"error": {"message": message, **fields}}).encode()
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
+@each_row("status", [400, 413, 422])
 def test_a_rejection_is_the_callers_with_the_upstreams_words(status: int) -> None:
     error = map_status(status, envelope(code="context_length_exceeded", param="messages"), None)
     assert isinstance(error, BadRequest)
@@ -70,14 +70,14 @@ def test_a_rejection_is_the_callers_with_the_upstreams_words(status: int) -> Non
     )
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>413</html>", b"\xff", b"{}"])
+@each_row("body", [b"", b"<html>413</html>", b"\xff", b"{}"])
 def test_a_rejection_without_words_gets_some(body: bytes) -> None:
     error = map_status(400, body, None)
     assert error.message
     assert b"<html>" not in error.message.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "ours", "code", "next_route", "alarm"),
     [
         (401, 502, "upstream_error", False, True),
@@ -111,7 +111,7 @@ def test_every_other_status_is_the_upstreams_fault(
     assert "sk-secret" not in (error.alarm or "")
 
 
-@pytest.mark.parametrize("code", ["insufficient_quota", "credit_balance_exhausted"])
+@each_row("code", ["insufficient_quota", "credit_balance_exhausted"])
 def test_our_own_quota_spent_there_is_an_alarm(code: str) -> None:
     error = map_status(429, envelope(code=code), 1000.0)
     assert isinstance(error, UpstreamUnavailable)
@@ -119,8 +119,8 @@ def test_our_own_quota_spent_there_is_an_alarm(code: str) -> None:
     assert error.next_route
 
 
-@pytest.mark.parametrize(("told", "ours"), [(None, 1.0), (7.0, 7.0), (3600.0, 60.0)])
-@pytest.mark.parametrize("status", [429, 503, 529])
+@each_row(("told", "ours"), [(None, 1.0), (7.0, 7.0), (3600.0, 60.0)])
+@each_row("status", [429, 503, 529])
 def test_the_wait_told_upstream_is_handed_on_up_to_a_minute(
     status: int, told: float | None, ours: float
 ) -> None:
@@ -139,20 +139,19 @@ def test_no_body_breaks_the_mapping(status: int, body: bytes) -> None:
     assert 0 < len(error.message) <= MAX_MESSAGE_CHARS
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"[" * 1000 + b"]" * 1000,
         b'{"detail":' * 1000 + b'"x"' + b"}" * 1000,
         b'{"message":' + b"[" * 1000 + b"]" * 1000 + b"}",
     ],
-    ids=["arrays", "details", "findings"],
 )
 def test_a_deeply_nested_body_is_no_fault_of_ours(body: bytes) -> None:
     assert map_status(500, body, None).status == 502
 
 
-@pytest.mark.parametrize("status", [404, 409])
+@each_row("status", [404, 409])
 def test_a_conversation_that_is_not_held_is_the_callers_to_send(status: int) -> None:
     """Anthropic's tool runners replay it when they see the code; nobody is alarmed."""
     body = b'{"type":"error","error":{"type":"not_found_error","message":"no such thread",'
@@ -162,7 +161,7 @@ def test_a_conversation_that_is_not_held_is_the_callers_to_send(status: int) -> 
     assert (error.message, error.detail_code) == ("no such thread", "thread_not_found")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "kind", "told"),
     [
         ("rate_limit_exceeded", UpstreamUnavailable, "rate_limit_exceeded"),

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gateway.dialects.wire import hide_bill, maybe_find_end_usage, read_openai_u
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
 
 EXPECTED = Expected(7, UsageLimits(10_000, 1_000, 1_000))
 ROOMY = Expected(7, UsageLimits(10**6, 10**6, 10**6))
@@ -28,7 +28,7 @@ def details(**counts: Any) -> dict[str, Any]:
     return {"prompt_tokens_details": counts}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reported", "tokens"),
     [
         (usage(), Tokens(10, 0, 0, 5)),
@@ -71,10 +71,8 @@ def halves(reported: dict[str, Any] | None) -> tuple[bool, bool]:
     return read.has_input, read.has_output
 
 
-@pytest.mark.parametrize(
-    ("field", "told"), list(zip(FIELDS, (NO_INPUT, NO_OUTPUT, BOTH), strict=True))
-)
-@pytest.mark.parametrize("value", ABSURD, ids=repr)
+@each_row(("field", "told"), list(zip(FIELDS, (NO_INPUT, NO_OUTPUT, BOTH), strict=True)))
+@each_row("value", ABSURD)
 def test_a_half_that_cannot_be_counts_as_not_told(
     field: str, told: tuple[bool, bool], value: Any
 ) -> None:
@@ -82,13 +80,13 @@ def test_a_half_that_cannot_be_counts_as_not_told(
     assert halves(usage() | {field: value}) == told
 
 
-@pytest.mark.parametrize("field", ["cached_tokens", "cache_write_tokens"])
-@pytest.mark.parametrize("value", [-1, 1.5, True, "5", [1], {"a": 1}], ids=repr)
+@each_row("field", ["cached_tokens", "cache_write_tokens"])
+@each_row("value", [-1, 1.5, True, "5", [1], {"a": 1}])
 def test_absurd_details_make_the_input_none(field: str, value: Any) -> None:
     assert halves(usage(**details(**{field: value}))) == NO_INPUT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reported", "told"),
     [
         (None, (False, False)),
@@ -100,7 +98,6 @@ def test_absurd_details_make_the_input_none(field: str, value: Any) -> None:
         # Limits are those of `meter`.
         (usage(10_001, 1_001, 11_002), BOTH),
     ],
-    ids=repr,
 )
 def test_halves_that_are_missing_are_not_told(
     reported: dict[str, Any] | None, told: tuple[bool, bool]
@@ -150,7 +147,7 @@ def test_no_json_breaks_the_reader(reported: dict[str, Any]) -> None:
     halves(reported)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "searches"),
     [
         ({}, None),
@@ -173,7 +170,7 @@ def test_web_searches_are_read_under_either_name(
     assert read == (None if searches is None else {"web_search": searches})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "nano"),
     [
         ({}, None),
@@ -189,7 +186,7 @@ def test_the_providers_bill_is_read_if_it_can_be(told: dict[str, Any], nano: int
     assert read_openai_usage(usage(**told), None, EXPECTED).cost_nano == nano
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "shown"),
     [
         ({"usage": {"cost": 1, "prompt_tokens": 2}}, {"usage": {"prompt_tokens": 2}}),
@@ -207,26 +204,24 @@ def test_the_providers_bill_is_read_if_it_can_be(told: dict[str, Any], nano: int
             {"provider_metadata": {"gateway": {"routing": 1}}},
         ),
     ],
-    ids=str,
 )
 def test_the_providers_bill_is_shown_to_nobody(told: dict[str, Any], shown: object) -> None:
     assert hide_bill(told, json.dumps(told).encode()) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "told",
     [
         {"usage": {"prompt_tokens": 1}},
         {"choices": [{"message": {"content": '"cost": 1', "tool_calls": [{"cost": 2}]}}]},
         {"output": [{"type": "message", "content": [{"cost": 1}]}]},
     ],
-    ids=str,
 )
 def test_what_is_no_bill_stays_the_same_object(told: dict[str, Any]) -> None:
     assert hide_bill(told, json.dumps(told).encode()) is told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("end", "found"),
     [
         (b'x"}],"usage": {"a":{"b":1}},"z":1}\n\n', {"a": {"b": 1}}),

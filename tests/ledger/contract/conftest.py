@@ -1,4 +1,7 @@
-"""Every test of the suite runs once for each implementation that has what the test needs."""
+"""Every test of the suite runs once for each implementation that has what the test needs.
+
+On PostgreSQL it is slow, unless nothing else can play it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,12 @@ from tests.ledger.contract.kit import Place
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
         able = find_able(metafunc.function)
-        metafunc.parametrize("place", able, indirect=True, ids=[one.name for one in able])
+        slow = {"postgres"} if len(able) > 1 else set()
+        cases = [
+            pytest.param(one, id=one.name, marks=pytest.mark.slow if one.name in slow else ())
+            for one in able
+        ]
+        metafunc.parametrize("place", cases, indirect=True)
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.ledger.postgres.dialect import translate
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "said"),
     [
         ("a = ? AND b = ?", "a = %s AND b = %s"),

@@ -14,6 +14,7 @@ from gateway.ledger.postgres.session import Session, connect, describe, explain,
 from gateway.ledger.sql.connection import Values
 from tests.ledger.databases import ask
 from tests.support.process import free_port
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_text_is_utf_8_whatever_the_url_says(postgres_url: str) -> None:
         assert ask(session, "SHOW client_encoding") == "UTF8"
 
 
-@pytest.mark.parametrize("parameters", ["", "?password=hush2"])
+@each_row("parameters", ["", "?password=hush2"])
 def test_no_error_has_the_password(parameters: str) -> None:
     url = f"postgresql://ann:hush1@127.0.0.1:{free_port()}/books{parameters}"
     with pytest.raises(LedgerError, match=r"postgresql://ann@127\.0\.0\.1:\d+/books: ") as found:

@@ -16,6 +16,7 @@ from gateway.ledger.serving.memory import (
     take_hold,
 )
 from tests.ledger.contract.kit import admission
+from tests.support.rows import each_row
 
 DIGEST = b"d" * 32
 
@@ -52,7 +53,7 @@ def test_an_unknown_digest_is_no_key() -> None:
     assert Memory(lambda: 0).find_key(DIGEST) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("balance_nano", "spent_nano", "held_nano", "refusal"),
     [
         (0, 0, 0, InsufficientBalance),

@@ -14,6 +14,7 @@ from gateway.ledger.serving.memory import QueuedHold, take_hold
 from gateway.ledger.serving.queue import Queue
 from gateway.ledger.serving.rounds import MAX_ITEMS
 from tests.ledger.contract.kit import admission, settlement, void
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ async def test_what_lingers_is_committed_once(key: Key) -> None:
     assert len(queue) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("end", "outcome", "cost_nano"),
     [
         (settlement(5, withdraw_if_late=True), "ledger_error", 0),

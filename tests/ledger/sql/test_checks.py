@@ -22,6 +22,7 @@ from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement,
 from tests.ledger.sql.books.places import AnyBooks
 from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.postgres import Cluster
+from tests.support.rows import each_row
 
 KEPT_FROM_MS = (NOW_MS // DAY_MS + 2) * DAY_MS
 LATER_MS = KEPT_FROM_MS + DAY_MS
@@ -191,7 +192,7 @@ def test_requests_of_months_that_are_not_kept_may_be_gone(ledger: Ledger) -> Non
     assert ledger.find_problems(kept_from_ms=KEPT_FROM_MS) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sql", "problem"),
     {
         "UPDATE entries SET balance_after_nano = 0 WHERE id = 3": "entry 3: balance after",

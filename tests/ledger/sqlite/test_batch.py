@@ -22,6 +22,7 @@ from tests.ledger.kit import (
     settlement,
     void,
 )
+from tests.support.rows import each_row
 
 
 async def test_request_row_has_all_that_a_receipt_tells(tmp_path: Path) -> None:
@@ -50,8 +51,8 @@ async def test_request_row_has_all_that_a_receipt_tells(tmp_path: Path) -> None:
     assert rows == [expected, expected]
 
 
-@pytest.mark.parametrize("first", [settlement(100), void()])
-@pytest.mark.parametrize("second", [settlement(900), void()])
+@each_row("first", [settlement(100), void()])
+@each_row("second", [settlement(900), void()])
 async def test_a_request_is_settled_once_in_the_books(
     tmp_path: Path, first: Settlement, second: Settlement
 ) -> None:

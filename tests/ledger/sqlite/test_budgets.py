@@ -28,6 +28,7 @@ from gateway.ledger.sqlite.batch import Committed, commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS
 from tests.ledger.kit import admission, query, settlement
+from tests.support.rows import each_row
 
 NOW_MS = 1_700_000_000_000
 PERIODS: Final = get_args(Period)
@@ -120,7 +121,7 @@ def test_without_budgets_a_batch_takes_no_statement_more(ledger: Ledger) -> None
     assert not any("budgets" in statement for statement in told)
 
 
-@pytest.mark.parametrize("budgets_used", [1, 3])
+@each_row("budgets_used", [1, 3])
 def test_with_budgets_it_takes_two_more_however_many_there_are(
     ledger: Ledger, budgets_used: int
 ) -> None:

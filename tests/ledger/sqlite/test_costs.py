@@ -6,13 +6,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from gateway.admin import accounts
 from gateway.ledger.sqlite.costs import count_costs
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.usage_records import ProviderCosts
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query, settlement
+from tests.support.rows import each_row
 
 
 async def make_costs(folder: Path) -> Place:
@@ -28,7 +27,7 @@ async def make_costs(folder: Path) -> Place:
     return place
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sql",
     [
         "UPDATE daily_costs SET cost_nano = cost_nano + 1",

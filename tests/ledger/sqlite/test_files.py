@@ -22,6 +22,7 @@ from gateway.ledger.sqlite.files import FileWatch, find_server, is_served, marke
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import NANO
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
+from tests.support.rows import each_row
 
 CREDIT = 10**12
 CONFIG = '[providers.demo]\ndialect = "demo"\n[models."m"]\nroutes = ["demo/m"]\nprice = "free"\n'
@@ -53,7 +54,7 @@ async def test_nothing_is_spent_while_a_file_is_missing_or_another(
     assert_sound(place.path)
 
 
-@pytest.mark.parametrize("lost", [("",), ("-wal",), ("-shm",), ("-wal", "-shm")])
+@each_row("lost", [("",), ("-wal",), ("-shm",), ("-wal", "-shm")])
 async def test_a_command_writes_nothing_while_files_that_are_served_are_missing(
     lost: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -116,7 +117,7 @@ def test_a_file_that_was_replaced_is_noticed_again_and_again(tmp_path: Path) -> 
     os.close(lock)
 
 
-@pytest.mark.parametrize("served", [False, True])
+@each_row("served", [False, True])
 async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
     served: bool, tmp_path: Path
 ) -> None:
@@ -195,7 +196,7 @@ def test_a_program_that_looks_whether_somebody_serves_keeps_no_gateway_from_star
     os.close(take_lock(tmp_path / "gateway.db"))
 
 
-@pytest.mark.parametrize("suffix", ["-wal", ".lock"])
+@each_row("suffix", ["-wal", ".lock"])
 async def test_no_new_database_is_made_where_there_was_one(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     if suffix == "-wal":

@@ -13,6 +13,7 @@ from gateway.ledger.sqlite.moving import read_records
 from gateway.ledger.sqlite.schema import VERSION
 from tests.ledger.kit import query
 from tests.long.million import History, fill
+from tests.support.rows import each_row
 
 HISTORY = History(requests=60, days=2, models=2, keys=2, models_per_key=2)
 
@@ -28,7 +29,7 @@ def test_records_of_the_present_version_make_a_ledger_of_it(tmp_path: Path) -> N
     ]
 
 
-@pytest.mark.parametrize("version", [0, -1, VERSION - 1, VERSION + 1])
+@each_row("version", [0, -1, VERSION - 1, VERSION + 1])
 def test_another_version_is_refused(tmp_path: Path, version: int) -> None:
     with pytest.raises(
         BadRecord, match=f"version {version} is not {VERSION}; export it with the gateway"

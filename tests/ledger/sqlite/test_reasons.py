@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from gateway.ledger.sqlite.reasons import explain
+from tests.support.rows import each_row
 
 PATH: Final = Path("/srv/gateway.db")
 
@@ -21,7 +22,7 @@ def sqlite_error(code: int) -> sqlite3.Error:
     return error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "expected"),
     [
         (sqlite_error(sqlite3.SQLITE_FULL), "the disk is full; free some space (its words)"),

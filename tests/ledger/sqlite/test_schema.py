@@ -19,6 +19,7 @@ from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests import ROOT
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query
+from tests.support.rows import each_row
 
 PRAGMAS = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
 
@@ -88,7 +89,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         connect(text)
 
 
-@pytest.mark.parametrize("create", [False, True])
+@each_row("create", [False, True])
 def test_unusable_path_is_named(tmp_path: Path, create: bool) -> None:
     with pytest.raises(LedgerError, match=r"nowhere/gateway\.db"):
         connect(tmp_path / "nowhere" / "gateway.db", create=create)

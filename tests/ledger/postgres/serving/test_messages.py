@@ -32,6 +32,7 @@ from gateway.ledger.postgres.serving.messages import (
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, PRICE, TOKENS, admission, settlement, void
+from tests.support.rows import each_row
 
 TODAY = NOW_MS // DAY_MS
 SPENDING = Spending(find_span("day", NOW_MS), 5)
@@ -110,13 +111,13 @@ def test_an_answer_is_read() -> None:
     assert spendings == {3: Spending(find_span("day", NOW_MS), 6)}
 
 
-@pytest.mark.parametrize("text", ['{"done": null, "admitted": null, "budgets": []}'])
+@each_row("text", ['{"done": null, "admitted": null, "budgets": []}'])
 def test_an_answer_may_say_nothing(text: str) -> None:
     answer = read_answer(text)
     assert not any((answer.settled, answer.others, answer.admitted, answer.declined))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "kind", "words"),
     [
         (["balance"], InsufficientBalance, "balance is used up"),

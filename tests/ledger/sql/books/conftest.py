@@ -34,7 +34,7 @@ def database(postgres: Cluster) -> str:
     return url
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> BooksPlace:
     if request.param == "sqlite":
         return BooksPlace(tmp_path / "gateway.db")

@@ -12,6 +12,7 @@ from gateway.ledger.sqlite.schema import connect
 from tests.console.calls import check_plan
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 from tests.ledger.sql.books.places import AnyBooks
+from tests.support.rows import each_row
 
 
 def test_a_new_account_begins_with_an_entry_of_its_credit(books: AnyBooks) -> None:
@@ -68,7 +69,7 @@ def test_unknown_accounts_are_not_found(books: AnyBooks) -> None:
             ask()
 
 
-@pytest.mark.parametrize("by", RANKS)
+@each_row("by", RANKS)
 def test_accounts_are_ranked_by_a_search_of_each_ones_rows(
     tmp_path: Path, by: AccountOrder
 ) -> None:

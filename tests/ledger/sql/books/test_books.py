@@ -13,6 +13,7 @@ from tests.ledger.sql.books.life import Life
 from tests.ledger.sql.books.places import BooksPlace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_life_has_the_same_answers(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

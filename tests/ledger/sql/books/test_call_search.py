@@ -12,6 +12,7 @@ from gateway.ledger.sqlite.schema import connect
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS
 from tests.console.calls import check_plan, explain
+from tests.support.rows import each_row
 
 STATEMENTS = {
     "one": call_search.ONE,
@@ -53,7 +54,7 @@ def test_each_index_is_used(path: Path, index: call_search.Index) -> None:
         assert INDEXES[index] in steps[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chosen", "index"),
     [
         (CallFilter(), "id"),

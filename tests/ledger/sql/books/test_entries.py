@@ -10,6 +10,7 @@ from gateway.ledger import MAX_INTEGER, Conflict, EntryFilter, NotFound, Refused
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks
+from tests.support.rows import each_row
 
 
 def test_a_balance_stays_what_the_ledger_can_keep(books: AnyBooks) -> None:
@@ -24,9 +25,7 @@ def test_a_balance_stays_what_the_ledger_can_keep(books: AnyBooks) -> None:
         books.entries.post("a", "correction", -1, note="n")
 
 
-@pytest.mark.parametrize(
-    "changed", [{"kind": "correction"}, {"amount_nano": 6}, {"note": "other"}], ids=str
-)
+@each_row("changed", [{"kind": "correction"}, {"amount_nano": 6}, {"note": "other"}])
 def test_a_repeated_post_must_be_the_same(books: AnyBooks, changed: dict[str, object]) -> None:
     post: dict[str, Any] = {
         "account": "a",

@@ -10,6 +10,7 @@ from gateway.ledger import Conflict, KeyChanges, KeyTerms, StoredSecret
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks
+from tests.support.rows import each_row
 
 NEW = StoredSecret("key_new", b"n" * 32, "last")
 
@@ -35,7 +36,7 @@ def test_a_grace_is_no_longer_than_the_key_had(books: AnyBooks) -> None:
     assert books.keys.read(old).terms.expires_ms == NOW_MS + 10
 
 
-@pytest.mark.parametrize("ended", ["revoked", "expired"])
+@each_row("ended", ["revoked", "expired"])
 def test_a_key_that_ended_stays_as_it_is(books: AnyBooks, clock: Clock, ended: str) -> None:
     key_id = key_id_of(create_key(books, "a", KeyTerms(expires_ms=NOW_MS + 1)))
     if ended == "revoked":

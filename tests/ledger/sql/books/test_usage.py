@@ -27,6 +27,7 @@ from tests.console.calls import check_plan
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.sql.books.places import AnyBooks
 from tests.ledger.sql.requests import add_requests
+from tests.support.rows import each_row
 
 DAY = NOW_MS // DAY_MS
 
@@ -111,7 +112,7 @@ def test_nothing_was_used_where_nothing_is(books: AnyBooks) -> None:
         books.usage.sum_by("day", account="nobody", since_ms=None, until_ms=None)
 
 
-@pytest.mark.parametrize("unit", POINTS)
+@each_row("unit", POINTS)
 def test_the_sums_of_a_chart_are_not_sorted(tmp_path: Path, unit: ChartUnit) -> None:
     path = tmp_path / "gateway.db"
     connect(path, create=True).close()

@@ -25,6 +25,7 @@ from tests.ledger.kit import (
     query,
     settlement,
 )
+from tests.support.rows import each_row
 
 CREDIT = 10**12
 HOLD = 1000
@@ -125,7 +126,7 @@ async def test_kill_at_any_moment_of_recovery_changes_nothing(tmp_path: Path) ->
         assert read_books(one) == expected, statement
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sql",
     [
         "UPDATE requests SET state = 'posted', outcome = 'interrupted', ended_ms = 1",

@@ -9,14 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from gateway.ledger import Account, Hold, Key, KeyTerms
 from gateway.ledger.base import Line
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.sqlite.serving.store import SqliteStore, is_busy
 from tests.ledger.faults import make_error
 from tests.ledger.kit import Place, admission, assert_sound, make_place, query, settlement
+from tests.support.rows import each_row
 
 CREDIT = 10**12
 
@@ -69,7 +68,7 @@ def test_failure_at_any_statement_commits_all_or_nothing(tmp_path: Path) -> None
         assert_sound(place.path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "expected"),
     [
         (sqlite3.SQLITE_BUSY, True),

@@ -1,0 +1,154 @@
+"""Every stream of `tests/streams` to callers of every dialect: nothing is lost, in any slicing or cut."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from gateway.dialects import EXCHANGES, Pipeline
+from gateway.money import Tokens
+from tests import streams
+from tests.dialects.chat.kit import (
+    DONE,
+    Played,
+    check_stream,
+    copy_pipeline,
+    each_byte,
+    make_context,
+    make_dice,
+    play,
+    random_slices,
+    read_chunks,
+)
+from tests.dialects.messages_over_chat import kit as messages_kit
+from tests.dialects.responses_over_chat import kit as responses_kit
+from tests.streams import Stream, drop_comments
+from tests.support.chat import Used
+from tests.support.messages import read_events
+from tests.support.rows import each_row
+from tests.support.said import accumulate
+from tests.support.told import Told, of_chat, of_events, of_response
+
+PLAYS: Final = [
+    (caller, stream)
+    for stream in (*streams.CHAT, *streams.MESSAGES, *streams.RESPONSES)
+    for caller in EXCHANGES
+    if stream.dialect in EXCHANGES[caller]
+]
+SAYING: Final = [
+    (caller, stream)
+    for caller, stream in PLAYS
+    if caller == "responses" or stream.name != "responses-custom-tool"
+]
+"""Others know no custom tools, or read their input in another way."""
+FEW: Final = 2
+"""Random slicings of a stream in a plain run."""
+SHORT_BYTES: Final = 2000
+"""Up to this length a stream goes byte by byte in a plain run too."""
+
+
+def open_stream(caller: str, stream: Stream) -> Pipeline:
+    choices = len(accumulate(stream.objects).choices) if stream.dialect == caller == "chat" else 1
+    return EXCHANGES[caller][stream.dialect].open_stream(make_context(usage=True, n=choices))
+
+
+def play_in(caller: str, stream: Stream, *pieces: bytes) -> Played:
+    return play(open_stream(caller, stream), pieces or [stream.body])
+
+
+def read_sent(stream: Stream) -> Told:
+    match stream.dialect:
+        case "chat":
+            return of_chat(accumulate(stream.objects))
+        case "messages":
+            return of_events(stream.objects)
+        case _:
+            items = [one["item"] for one in stream.objects if one["type"].endswith("item.done")]
+            return of_response(stream.objects[-1]["response"] | {"output": items})
+
+
+def read_heard(caller: str, stream: Stream, out: bytes) -> Told:
+    """Read what a caller heard, and check its dialect's rules where the gateway wrote the events."""
+    out = drop_comments(out)
+    if caller == "chat":
+        assert out.endswith(DONE)
+        chunks = read_chunks(out.removesuffix(DONE))
+        check_stream(chunks, usage=True)
+        return of_chat(accumulate(chunks))
+    events: list[Any] = read_events(out)
+    if caller == "messages":
+        if stream.dialect != caller:
+            messages_kit.check_events(events)
+        return of_events(events)
+    if stream.dialect != caller:
+        responses_kit.check_events(events)
+    return of_response(events[-1]["response"])
+
+
+def count(used: Used | None) -> Tokens:
+    assert used is not None
+    fresh = used.prompt - used.cached - used.written
+    return Tokens(fresh, used.cached, used.written, used.completion)
+
+
+@each_row(("caller", "stream"), SAYING)
+def test_it_says_the_same_and_is_charged_as_reported(caller: str, stream: Stream) -> None:
+    played = play_in(caller, stream)
+    assert (played.complete, played.failure, played.estimated) == (True, None, False)
+    sent, heard = read_sent(stream), read_heard(caller, stream, played.out)
+    if "responses" in {caller, stream.dialect}:  # a response only says that it was cut short
+        sent, heard = (replace(one, finish=str(one.finish == "length")) for one in (sent, heard))
+    assert heard == sent
+    assert played.tokens == (stream.tokens or played.tokens)
+    if stream.tokens is None or not (stream.tokens.cache_write_1h or stream.tokens.media):
+        assert played.tokens == count(sent.used)
+
+
+@each_row(("caller", "stream"), PLAYS)
+def test_some_slicings_give_the_same(caller: str, stream: Stream) -> None:
+    check_slicings(caller, stream, make_dice(), FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("caller", "stream"), PLAYS)
+def test_every_slicing_gives_the_same(caller: str, stream: Stream) -> None:
+    body = stream.body
+    whole = play_in(caller, stream)
+    for cut in range(1, len(body)):
+        assert play_in(caller, stream, body[:cut], body[cut:]) == whole, cut
+    check_slicings(caller, stream, make_dice(), 50)
+
+
+def check_slicings(caller: str, stream: Stream, dice: random.Random, number: int) -> None:
+    body = stream.body
+    whole = play_in(caller, stream)
+    if number > FEW or len(body) <= SHORT_BYTES:
+        assert play_in(caller, stream, *each_byte(body)) == whole
+    for _ in range(number):
+        pieces = list(random_slices(body, dice))
+        assert play_in(caller, stream, *pieces) == whole, pieces[:3]
+
+
+@each_row(("caller", "stream"), PLAYS)
+def test_cut_before_its_finish_it_is_not_complete(caller: str, stream: Stream) -> None:
+    """Before the finish a clean end is a cut; a broken connection always is."""
+    pipeline = open_stream(caller, stream)
+    for block in stream.blocks:
+        if not pipeline.finished:
+            assert not pipeline.complete
+            ended = copy_pipeline(pipeline)
+            ended.end()
+            assert not ended.complete
+        if not pipeline.complete:
+            pipeline.feed(block)
+
+
+@each_row("stream", [*streams.CHAT, *streams.MESSAGES])
+def test_what_went_out_needs_no_repair(stream: Stream) -> None:
+    """Fed in again under the same name, every byte passes."""
+    out = play_in(stream.dialect, stream).out
+    assert play(open_stream(stream.dialect, stream), [out]).out == out
