@@ -40,6 +40,8 @@ STEPS: Final = 60
 class MemoryLedger:
     """Settles at once; the holds and their checks are the ledger's own."""
 
+    clock = staticmethod(unix_ms)
+
     def __init__(self) -> None:
         self.account = Account(1, "a", suspended=False, balance_nano=0)
         self.clock = unix_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,8 @@ from gateway.dialects import CALLERS, Caller
 from tests.support.rows import each_row
 
 NOTHING = cast("Any", None)
-SHARED = Gateway(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+TIMELESS = cast("Any", SimpleNamespace(clock=lambda: 0))
+SHARED = Gateway(NOTHING, TIMELESS, NOTHING, NOTHING, NOTHING)
 
 
 async def resolve(method: str, path: str) -> web.UrlMappingMatchInfo:

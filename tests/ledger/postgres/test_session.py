@@ -10,8 +10,17 @@ import psycopg
 import pytest
 
 from gateway.ledger import LedgerError
-from gateway.ledger.postgres.session import Session, connect, describe, explain, transaction
+from gateway.ledger.postgres.session import (
+    NOW,
+    DatabaseClock,
+    Session,
+    connect,
+    describe,
+    explain,
+    transaction,
+)
 from gateway.ledger.sql.connection import Values
+from gateway.times import unix_ms
 from tests.ledger.databases import ask
 from tests.support.process import free_port
 from tests.support.rows import each_row
@@ -153,3 +162,46 @@ def test_a_server_that_does_not_run_is_told_by_the_reason() -> None:
     with pytest.raises(LedgerError, match=r"127\.0\.0\.1.* failed: Connection refused$") as caught:
         connect(url)
     assert "secret" not in str(caught.value)
+
+
+def test_a_clock_goes_by_what_the_database_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within what each answer allows: it was told after it was sent, and before it came."""
+    here_us, there_us = 0, 5_000_000_000
+    monkeypatch.setattr("time.monotonic_ns", lambda: here_us * 1000)
+    clock = DatabaseClock()
+
+    def ask_for(there_us: int, up_us: int, down_us: int) -> None:
+        nonlocal here_us
+        with clock.listening() as told_us:
+            here_us += up_us
+            told_us.append(there_us + here_us)
+            here_us += down_us
+
+    ask_for(there_us, 4000, 4000)
+    assert clock() == (there_us + here_us) // 1000
+    ask_for(there_us, 90_000, 0)
+    assert clock() == (there_us + here_us) // 1000, "a slow answer that allows it changes nothing"
+    ask_for(there_us + 60_000_000, 0, 1000)
+    assert clock() == (there_us + 60_000_000 + here_us - 1000) // 1000, "somebody set it"
+
+
+def test_clocks_of_one_process_agree(postgres_url: str) -> None:
+    with closing(connect(postgres_url)) as one, closing(connect(postgres_url)) as other:
+        one.execute_timed(f"SELECT 1, {NOW}")
+        assert abs(other.clock() - unix_ms()) < 1000
+
+
+@pytest.mark.parametrize(
+    ("told", "plain"),
+    [
+        ("FATAL:  sorry, too many clients already", "max_connections"),
+        ("FATAL:  remaining connection slots are reserved for superusers", "max_connections"),
+        ('FATAL:  too many connections for role "gateway"', "this role or database"),
+        ("FATAL:  no more connections allowed (max_client_conn)", "max_client_conn"),
+    ],
+)
+def test_a_server_that_is_full_is_told_in_plain_words(told: str, plain: str) -> None:
+    said = describe(psycopg.OperationalError(f"connection failed: {told}"))
+    assert said.startswith("all connections")
+    assert plain in said
+    assert "FATAL" not in said

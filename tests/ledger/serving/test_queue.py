@@ -147,3 +147,34 @@ async def test_everybody_is_told_when_the_ledger_closes(
     assert is_done(hold.settled)
     for one in (hold, lingering):
         assert f"request {one.admission.request_id}: the ledger closed before it" in caplog.text
+
+
+async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(key: Key) -> None:
+    queue, other = Queue(), Account(2, "b", suspended=False, balance_nano=10**9)
+    locked = [add(queue, key, since=1) for _ in range(2)]
+    free = add(queue, Key("l", other, KeyTerms(), Line("l")))
+    queue.set_aside({key.account})
+    locked.append(add(queue, key, since=9))
+    assert [item.hold for item in queue.make_batch()] == [free]
+    assert (len(queue), queue.has_aside) == (1, True)
+    assert queue.find(locked[2].admission.request_id) is not None
+    queue.expire(5)
+    assert [is_done(hold.admitted) for hold in locked] == [True, True, False]
+    queue.take_back()
+    assert [item.hold for item in queue.make_batch()] == [free, *locked]
+    assert not queue.has_aside
+
+
+async def test_a_charge_that_was_withdrawn_while_it_was_committed_is_not_over(key: Key) -> None:
+    """Its void is queued, which takes it back."""
+    queue = Queue()
+    hold = add(queue, key, settlement(5, withdraw_if_late=True), since=1)
+    (item,) = queue.make_batch()
+    queue.expire(5)
+    queue.finish(item)
+    assert (hold.resolved, len(queue)) == (False, 1)
+    (void_,) = queue.make_batch()
+    assert void_.settlement is not None
+    assert not void_.settlement.is_posted
+    queue.finish(void_)
+    assert (hold.resolved, len(queue)) == (True, 0)

@@ -151,3 +151,11 @@ def test_what_is_spent_is_reported() -> None:
     assert report.spendings == {}
     note_spent(make_item(budget=make_budget()), Declined(["budget"], 0, 0, (TODAY, 9)), report)
     assert report.spendings == {3: Spending(find_span("day", NOW_MS), 9)}
+
+
+def test_the_answer_of_a_round_account_by_account_is_one() -> None:
+    part = {"done": {"settled": ["req_1"], "balances": [[1, 5]]}, "admitted": None}
+    other = {"done": {"settled": ["req_2"]}, "admitted": {"admitted": ["req_3"], "declined": []}}
+    answer = read_answer(orjson.dumps({"parts": [part, other], "locked": [7]}))
+    assert (answer.settled, answer.admitted) == ({"req_1", "req_2"}, {"req_3"})
+    assert (answer.balances_nano, answer.locked) == ({1: 5}, {7})
