@@ -22,7 +22,7 @@ from gateway.api.other_paths import explain_path
 from gateway.api.reading import PacedConnection, Wire
 from gateway.api.state import Call, Gateway, make_headers
 from gateway.dialects import CALLERS, Caller
-from gateway.errors import BadRequest, GatewayError, InternalError, NotFound
+from gateway.errors import BadRequest, GatewayError, InternalError, NotFound, drop_frames
 from gateway.request_ids import make_request_id
 from gateway.times import unix_ms
 
@@ -105,6 +105,7 @@ class CallerConnection(PacedConnection):
         if request.writer.output_size > 0:
             raise ConnectionError("a reply is under way")
         if isinstance(exc, HttpProcessingError):
+            drop_frames(exc)  # the parser's frame names it: a cycle
             return self._refuse(BadRequest(_find_problem(message or "")))
         log.error("internal error (status %d)", status, exc_info=exc)
         return self._refuse(InternalError())
