@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from itertools import count, product
 from pathlib import Path
 from typing import Final
@@ -148,6 +149,7 @@ OF_TRANSPORTS: Final = frozenset(
 )
 """Each of asyncio's own transports is in a cycle with a method of its own. Nothing else is in it: its
 protocol and its buffer are dropped when the connection is lost."""
+OF_DEFAULT: Final[frozenset[str]] = frozenset() if find_spec("uvloop") else OF_TRANSPORTS
 UNLOGGED: Final = ("page",)
 Play = tuple[str, Script, bytes, int | None]
 """Name, what the provider plays, what the caller sends, and the status; None: the caller leaves."""
@@ -301,9 +303,7 @@ def open_uncollected(
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(
-    ("loop", "allowed"), [("asyncio", OF_TRANSPORTS), ("default", frozenset())]
-)
+@pytest.mark.parametrize(("loop", "allowed"), [("asyncio", OF_TRANSPORTS), ("default", OF_DEFAULT)])
 async def test_a_request_leaves_nothing_to_the_collector(
     tmp_path: Path, places: Places, alpha: ScriptedUpstream, loop: str, allowed: frozenset[str]
 ) -> None:
