@@ -62,6 +62,7 @@ async def ask(
 
 @each_provider
 async def test_a_text(stage: Stage, tmp_path: Path, provider: Provider) -> None:
+    stage.alpha.exchanges.clear()
     stage.alpha.play(provider.stream(Told("Hello from afar!")))
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
     assert told.code == 0, told.out
@@ -91,6 +92,7 @@ async def test_a_stream_that_fails_is_not_replayed(
     stage: Stage, tmp_path: Path, provider: Provider
 ) -> None:
     """A delivered part is charged; Codex would send the whole turn again up to five times."""
+    stage.alpha.exchanges.clear()
     events = provider.events(Told("Hello from afar!"))
     stage.alpha.play([stream_head(), *map(chunked, events[:-3]), End.FIN])
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))

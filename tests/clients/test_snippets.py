@@ -17,7 +17,11 @@ from tests.support.process import GatewayProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-DOCUMENTS: Final = (ROOT / "README.md", ROOT / "gateway/docs/clients.md")
+DOCUMENTS: Final = (
+    ROOT / "README.md",
+    ROOT / "gateway/docs/clients.md",
+    ROOT / "gateway/docs/accounts.md",
+)
 BLOCK: Final = re.compile(r"^```(python|js|ini|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCKS: Final[dict[tuple[str, str], None]] = {
     block: None for path in DOCUMENTS for block in BLOCK.findall(path.read_text(encoding="utf-8"))
