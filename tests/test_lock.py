@@ -15,7 +15,7 @@ from tests import ROOT
 LOCK: Final = (ROOT / ".ci" / "lock.txt").read_text(encoding="utf-8")
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 ENTRY: Final = re.compile(
-    r"([a-z0-9-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)"
+    r"([a-z0-9-]+)(?:\[[a-z,]+\])?==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)"
 )
 COMMENT: Final = re.compile(r"(?m)^ *#.*\n")
 
