@@ -10,14 +10,13 @@ from tests.bench import calls
 from tests.bench.wire import Mode
 
 CEILINGS: Final[dict[Mode, float]] = {
-    "json": 850,
-    "messages": 770,
-    "paced": 56,
-    "responses": 53,
+    "json": 950,
+    "messages": 860,
+    "paced": 58,
+    "responses": 54,
 }
 """Calls on the event loop per request, or per event of a paced stream: the count when this was
-written, and a third of it for what depends on time: on a busy machine a request's row is committed
-before its charge, not with it, and a request takes more turns of the loop. Lower a ceiling when its
+written, on asyncio's own loop, and a fiftieth of it. uvloop takes fewer. Lower a ceiling when its
 count has fallen.
 """
 

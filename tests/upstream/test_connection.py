@@ -15,8 +15,7 @@ from yarl import URL
 from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tasks import TURN_SECONDS, find_turns
 from gateway.upstream.connection import PIECE_BYTES, SMALL_BYTES, Broken, Connection
-from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
-from gateway.upstream.pool import IDLE_SECONDS, Pool
+from gateway.upstream.dial import IDLE_SECONDS, KEEPALIVE_SECONDS, Dialer, Pool, Unreachable
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
@@ -385,7 +384,7 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
         class Slow(Taker):
             def receive(self, data: bytes) -> bool:
                 turns.append(len(data))
-                time.sleep(TURN_SECONDS)
+                time.sleep(2 * TURN_SECONDS)  # uvloop tells time in whole milliseconds
                 return super().receive(data)
 
         body = bytes(range(256)) * 1024
