@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 from typing import Final
 
+from gateway import ledger
 from gateway.ledger import Refused, Terms
 from gateway.money import MAX_AMOUNT_NANO
 
@@ -77,3 +80,13 @@ def require_expiry(what: str, expires_ms: int, now_ms: int) -> None:
         raise Refused(f"{what} must be in the future", field="expires")
     if expires_ms > MAX_MOMENT_MS:
         raise Refused(f"{what} must be within the year 9999", field="expires")
+
+
+def name_process(pid: int, host: str | None = None) -> str:
+    """Name a process, by default one of this machine."""
+    return f"process {pid} on {host or socket.gethostname()}"
+
+
+def name_node(location: ledger.Location) -> str | None:
+    """Name this process if others can serve from the ledger, too."""
+    return name_process(os.getpid()) if isinstance(location, ledger.DatabaseUrl) else None

@@ -5,12 +5,13 @@ If `account_id` is given, the key must belong to that account; keys of others ar
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import replace
 from typing import Final
 
 from gateway import apikeys
-from gateway.admin.budgets import require_allowance
+from gateway.admin.accounts import require_allowance
 from gateway.admin.checks import (
     MAX_NAME_CHARS,
     name_once,
@@ -19,7 +20,9 @@ from gateway.admin.checks import (
     require_terms,
     require_text,
 )
+from gateway.apikeys import digest, find_last4
 from gateway.ledger import (
+    SCRIPT_PREFIX,
     Allowance,
     Books,
     KeyChanges,
@@ -27,9 +30,12 @@ from gateway.ledger import (
     KeyTerms,
     KeyView,
     NewKey,
+    NewToken,
     NotFound,
     Refused,
     StoredSecret,
+    TokenTerms,
+    TokenView,
 )
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
@@ -142,3 +148,29 @@ def _require_terms(terms: KeyTerms, now_ms: int) -> None:
         require_amount(terms.cap_nano, "cap")
         if terms.cap_nano <= 0:
             raise Refused("the key's cap must be above 0", field="cap")
+
+
+_TOKEN_BYTES: Final = 32
+"""Random bytes of a token, 43 characters: 256 bits cannot be guessed."""
+_TOKEN_ID_BYTES: Final = 8
+"""Random bytes of a token's id: 64 bits, so that two ids do not collide."""
+_TOKEN: Final = re.compile(rf"{SCRIPT_PREFIX}[A-Za-z0-9_-]{{43}}")
+
+
+def add_token(books: Books, terms: TokenTerms) -> NewToken:
+    """Create a token. Only the returned record contains the secret."""
+    require_text("the token's name", terms.name, MAX_NAME_CHARS, "name")
+    if terms.expires_ms is not None:
+        require_expiry("the token's expiry", terms.expires_ms, books.clock())
+    secret = SCRIPT_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+    last4 = find_last4(secret)
+    assert last4 is not None
+    token_id = "tok_" + secrets.token_hex(_TOKEN_ID_BYTES)
+    return NewToken(
+        books.tokens.create(terms, StoredSecret(token_id, digest(secret), last4)), secret
+    )
+
+
+def find_token(books: Books, secret: str) -> TokenView | None:
+    """Return the token of a secret, also if it has ended; None if there is none."""
+    return books.tokens.find(digest(secret)) if _TOKEN.fullmatch(secret) else None

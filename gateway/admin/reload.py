@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway import ledger
-from gateway.admin.nodes import name_process
+from gateway.admin.checks import name_process
 from gateway.config import Reload
 from gateway.times import unix_ms
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway.admin import nodes
+from gateway.admin import checks
 from gateway.alerts import findings
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api import Gateway
@@ -49,7 +49,7 @@ class Watch:
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
-        self._node = nodes.name_node(self._location)
+        self._node = checks.name_node(self._location)
         """This process, if others may serve from the same ledger: each tells of its own outage."""
         self._outage_alerts: Alerts | None = None
         """The channels that are told of it."""

@@ -13,8 +13,8 @@ from multidict import MultiMapping
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.large_bodies import PARSE_RATE, Place, choose_place
 from gateway.api.middleware import catch_up, check_balance, check_standing
+from gateway.api.models import find_problem
 from gateway.api.state import Call
-from gateway.api.unknown_models import find_problem
 from gateway.config import Model
 from gateway.dialects import (
     EMBEDDINGS,

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import HttpVersion10, web
+from aiohttp.helpers import rfc822_formatted_time
+from aiohttp.web_request import BaseRequest
 
 from gateway.api.admission import Completion
 from gateway.api.large_bodies import Place, place_elements
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.memory import SMALL_BYTES, hold_reply, may_read
-from gateway.api.sink import Sink
+from gateway.api.memory import SMALL_BYTES, hold_reply, may_read, release
+from gateway.api.sink import Sink, drain
+from gateway.api.state import Call
 from gateway.dialects import Pipeline, ReplyContext, looks_like_json
 from gateway.errors import UpstreamError
 from gateway.upstream import Answer, Candidate
@@ -159,3 +165,61 @@ class Delivery:
             raise pipeline.failure
         if not pipeline.complete:
             raise UpstreamError("The upstream provider's stream broke off.")
+
+
+SERVER: Final = "gateway"
+"""The `Server` header: no version, which would tell attackers what to try."""
+
+
+class JsonReply(web.StreamResponse):
+    """A 200 with a JSON body.
+
+    aiohttp's own response takes three times the calls, and forgets a reply as soon as it is in the
+    transport's buffer, which has no bound.
+    """
+
+    def __init__(self, call: Call, body: bytes, headers: dict[str, str]) -> None:
+        super().__init__(headers=headers)
+        self._call = call
+        self._json = body
+
+    async def prepare(self, request: BaseRequest) -> None:
+        """Send it all, and wait for the caller if it reads slowly. Raises ConnectionError."""
+        call, transport = self._call, request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError
+        if self._keep_alive is None:
+            self._keep_alive = request.keep_alive and not call.gateway.draining
+        head, size = self._write_head(request), len(self._json)
+        if size > SMALL_BYTES:
+            transport.write(head)
+            transport.write(self._json)
+        else:
+            transport.write(head + self._json)
+        self._json = b""  # aiohttp keeps a reply until the connection's next request
+        if transport.get_write_buffer_size() > SMALL_BYTES:
+            hold_reply(call, size)
+            try:
+                await drain(request)
+            finally:
+                release(call)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing: the body has its length."""
+
+    def _write_head(self, request: BaseRequest) -> bytes:
+        is_old = request.version == HttpVersion10
+        headers = {
+            **self.headers,
+            "Content-Type": "application/json",
+            "Content-Length": len(self._json),
+            "Date": rfc822_formatted_time(),
+            "Server": SERVER,
+        }
+        if is_old and self._keep_alive:
+            headers["Connection"] = "keep-alive"
+        elif not is_old and not self._keep_alive:
+            headers["Connection"] = "close"
+        lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+        version = "1.0" if is_old else "1.1"
+        return f"HTTP/{version} 200 OK\r\n{''.join(lines)}\r\n".encode("ascii")

@@ -1,4 +1,4 @@
-"""`GET /v1/key`: the limits and the spending of the key that asks, and its account's balance."""
+"""What a key tells of itself: `GET /v1/key`, and `GET /v1/receipts/{request_id}` of its requests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from aiohttp import web
 
 from gateway.api.state import Call, find_limits
 from gateway.config import Config, Limits
-from gateway.ledger import BudgetStanding, Key, Spent, Terms
+from gateway.dialects import dumps_lenient
+from gateway.errors import NotFound
+from gateway.ledger import BudgetStanding, Key, Spent, Terms, describe_receipt
 from gateway.money import describe_amount
+from gateway.request_ids import is_request_id
 from gateway.times import DAY_MS, format_iso
 
 
@@ -64,3 +67,19 @@ def _describe_terms(terms: Terms, defaults: Limits) -> dict[str, Any]:
         "tokens_per_minute": limits.tokens_per_minute or None,
         "concurrency": limits.concurrency or None,
     }
+
+
+async def show_receipt(http: web.Request, call: Call) -> web.Response:
+    gateway, key = call.gateway, call.key
+    assert key is not None
+    request_id = http.match_info["request_id"]
+    is_id = is_request_id(request_id)
+    receipt = await gateway.ledger.read_receipt(request_id) if is_id else None
+    if receipt is None or receipt.key_id != key.id:
+        raise NotFound(
+            "There is no receipt of that request id for this key. The id is in the reply's "
+            "x-request-id; only the key that made a request gets its receipt, and a request "
+            "that was refused before it was admitted has none."
+        )
+    body = describe_receipt(receipt, gateway.config.billing.currency)
+    return web.Response(body=dumps_lenient(body), content_type="application/json")

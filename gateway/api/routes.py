@@ -20,14 +20,12 @@ from typing import Final, Literal
 from aiohttp import hdrs, web
 
 from gateway.api.body import defer_continue
-from gateway.api.completions import serve_completion
-from gateway.api.count_tokens import make_counting
+from gateway.api.completions import make_counting, serve_completion
 from gateway.api.error_replies import refuse_method, refuse_path
 from gateway.api.health import report_health, report_readiness
 from gateway.api.middleware import Handler, make_front, require_key
 from gateway.api.models import list_models, retrieve_model
-from gateway.api.own_key import show_key
-from gateway.api.receipts import show_receipt
+from gateway.api.own_key import show_key, show_receipt
 from gateway.api.state import Gateway
 from gateway.dialects import CALLERS, COUNTERS, EMBEDDINGS, Caller
 

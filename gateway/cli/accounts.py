@@ -10,9 +10,9 @@ from typing import Final, Literal, Unpack, get_args
 from gateway.addresses import make_tunnel_command
 from gateway.admin import accounts, signin, views
 from gateway.cli import arguments as read
+from gateway.cli.arguments import Columns, render, render_fields
 from gateway.cli.command import Command
 from gateway.cli.keys import KEYS, limits_of, models_of, warn_of_unknown_models
-from gateway.cli.output import Columns, render, render_fields
 from gateway.cli.verbs import JSON, arg, choice, edit, flag, make_limits, verb
 from gateway.ledger import AccountDetail, AccountView, EntryView, Refused, TermChanges, Terms
 from gateway.money import align_points, format_amount

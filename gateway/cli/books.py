@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import accounts, alerts, moves, views
+from gateway.admin import accounts, moves, observations, views
 from gateway.cli import arguments as read
+from gateway.cli.arguments import Columns, render
 from gateway.cli.command import Command
-from gateway.cli.output import Columns, render
 from gateway.cli.verbs import JSON, LIMIT, SINCE, arg, verb
 from gateway.exit_codes import ExitCode
 from gateway.ledger import AuditReport, DatabaseUrl, EventView, InterruptedView, Refused
@@ -40,7 +40,7 @@ _NEW_FILE: Final = arg("file", "FILE", read.new_file, "the new file; must not ex
 @verb("audit", "audit", "audit --json", arguments=(JSON,))
 def audit(command: Command) -> int:
     with command.open_books() as books:
-        report = alerts.run_audit(books, command.config)
+        report = observations.run_audit(books, command.config)
     text = (
         f"accounts {report.accounts}, entries {report.entries}, "
         f"requests pending {report.pending}, interrupted {report.interrupted}"

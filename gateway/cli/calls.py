@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, get_args
 
-from gateway.admin import accounts, csv_text, views
+from gateway.admin import accounts, codes, views
 from gateway.cli import arguments as read
+from gateway.cli.alerts import describe_failure
+from gateway.cli.arguments import Column, Columns, render_fields, render_table
 from gateway.cli.command import Command
-from gateway.cli.observations import describe_failure
-from gateway.cli.output import Column, Columns, render_fields, render_table
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.ledger import (
     ENDINGS,
@@ -294,7 +294,7 @@ def csv_usage(rows: Sequence[UsageLine], by: UsageGroup) -> str:
         (names, views.describe_usage(sums) | views.describe_costs(costs))
         for names, sums, costs in rows
     ]
-    return csv_text.render_csv(
+    return codes.render_csv(
         (*names, *empty),
         [
             (*names.values(), *("" if one is None else str(one) for one in members.values()))

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Final
 
 from gateway.apikeys import find_last4
+from gateway.cli.arguments import Column, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.keys import limits_of
-from gateway.cli.output import Column, render_fields, render_table
 from gateway.cli.verbs import JSON, flag, verb
 from gateway.config import (
     Config,

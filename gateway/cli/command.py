@@ -1,16 +1,21 @@
-"""One command as its verb sees it: the configuration, the books, and where the output goes."""
+"""One command as its verb sees it: the configuration, the books, who asks; and the verbs for the process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import pwd
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from gateway.admin import accounts
-from gateway.cli.output import Columns, Json, Output, render
-from gateway.config import Config
-from gateway.ledger import CLI, Actor, Books
+from gateway.admin import accounts, views
+from gateway.admin import reload as asking
+from gateway.cli.arguments import Columns, Json, Output, render
+from gateway.cli.verbs import JSON, verb
+from gateway.config import Config, load_config, load_storage
+from gateway.exit_codes import ExitCode
+from gateway.ledger import CLI, Actor, Books, find_server
 from gateway.money import format_amount
 
 Row = TypeVar("Row")
@@ -79,3 +84,66 @@ class Command:
         self.show_list(shown, describe, columns)
         if len(rows) > len(shown):
             self.say(f"These are the latest {len(shown)} {what}; --limit N shows more.")
+
+
+MAX_USER_CHARS: Final = 64
+"""Characters of a user's name: twice what Linux allows. SUDO_USER may hold anything."""
+
+
+def find_actor(environ: Mapping[str, str], find_user_id: Callable[[], int] = os.getuid) -> Actor:
+    """Return `cli (alice)`, or `cli (alice via sudo)` if sudo says who called it.
+
+    It helps people to ask each other. It proves nothing: who may write the database may set
+    SUDO_USER too.
+    """
+    caller = environ.get("SUDO_USER", "")
+    if caller.isprintable() and 0 < len(caller) <= MAX_USER_CHARS:
+        return Actor(f"cli ({caller} via sudo)")
+    return Actor(f"cli ({_find_user_name(find_user_id())})")
+
+
+def _find_user_name(user_id: int) -> str:
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:  # as in a container that runs under a number
+        return f"user {user_id}"
+
+
+@verb("serve", "serve", "serve --config /etc/gateway.toml", load=load_config)
+def serve(command: Command) -> int:
+    from gateway.server import run_server
+
+    return run_server(command.config)
+
+
+@verb(
+    "reload",
+    "reload",
+    "reload --config /etc/gateway.toml --json",
+    arguments=(JSON,),
+    load=load_storage,
+)
+def reload(command: Command) -> int:
+    location = command.config.storage.location
+    with command.open_books() as books:  # first: it says so if the files belong to another user
+        pid = find_server(location)
+        if pid is None:
+            command.say(
+                f"No gateway serves from {location} on this machine. If [storage] has changed,"
+                " restart the gateway: it goes on with the old one."
+            )
+            return ExitCode.UNAVAILABLE
+        try:
+            answer = asking.ask(books, pid)
+        except PermissionError:
+            command.say(f"The gateway (process {pid}) belongs to another user. Use sudo.")
+            return ExitCode.UNAVAILABLE
+    if answer is None:
+        command.say(
+            f"The gateway (process {pid}) was asked, but did not answer within"
+            f" {asking.WAIT_SECONDS:.0f} s. Its log and the console's page Health say more."
+        )
+        return ExitCode.UNAVAILABLE
+    command.show(views.describe(answer, "ok", "at_ms", "words"))
+    command.say(answer.words if answer.ok else f"Refused, nothing changed: {answer.words}")
+    return ExitCode.OK if answer.ok else ExitCode.CONFIG

@@ -1,16 +1,28 @@
-"""The verbs for keys."""
+"""The verbs for keys and tokens."""
 
 from __future__ import annotations
 
 from argparse import SUPPRESS
-from typing import Final, Unpack
+from functools import partial
+from typing import Final, Unpack, get_args
 
-from gateway.admin import budgets, keys, views
+from gateway.admin import accounts, keys, views
 from gateway.cli import arguments as read
+from gateway.cli.arguments import Columns
 from gateway.cli.command import Command
-from gateway.cli.output import Columns
-from gateway.cli.verbs import JSON, arg, edit, make_limits, verb
-from gateway.ledger import Allowance, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges, Terms
+from gateway.cli.verbs import JSON, arg, choice, edit, make_limits, verb
+from gateway.ledger import (
+    Allowance,
+    KeyChanges,
+    KeyTerms,
+    KeyView,
+    NewKey,
+    TermChanges,
+    Terms,
+    TokenRole,
+    TokenTerms,
+    TokenView,
+)
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
 
@@ -122,7 +134,7 @@ def key_add(
     with command.open_books() as books:
         terms["expires_ms"] = read.resolve_expiry(expires, books.clock())
         if isinstance(budget, str):
-            terms["budget_id"] = budgets.find_budget(books, budget, account).id
+            terms["budget_id"] = accounts.find_budget(books, budget, account).id
         own = budget if isinstance(budget, Allowance) else None
         _hand_out(command, keys.add_key(books, account, KeyTerms(**terms), own=own))
 
@@ -166,7 +178,7 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
             changes["expires_ms"] = read.resolve_expiry(expires, books.clock())
         if isinstance(budget, str):
             account = books.keys.read(key_id).account
-            changes["budget_id"] = budgets.find_budget(books, budget, account).id
+            changes["budget_id"] = accounts.find_budget(books, budget, account).id
         elif has_budget and budget is None:
             changes["budget_id"] = None
         own = budget if isinstance(budget, Allowance) else None
@@ -238,3 +250,87 @@ def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
     for model in terms.get("models") or ():
         if model not in command.config.models:
             command.say(f"Note: {command.config.path} has no model {model}. Check the spelling.")
+
+
+def state_of_token(token: TokenView) -> str:
+    """Describe whether a token works, and since or until when."""
+    expires_ms = token.terms.expires_ms
+    match token.status(unix_ms()):
+        case "revoked":
+            return f"revoked {format_moment(token.revoked_ms or 0)}"
+        case "expired":
+            return f"expired {format_moment(expires_ms or 0)}"
+        case "active":
+            return "active" if expires_ms is None else f"until {format_moment(expires_ms)}"
+
+
+TOKENS: Final[Columns[TokenView]] = (
+    ("ID", lambda token: token.id),
+    ("NAME", lambda token: token.terms.name),
+    ("ROLE", lambda token: token.terms.role),
+    ("TOKEN", lambda token: token.display),
+    ("STATE", state_of_token),
+    (
+        "LAST USED UTC",
+        lambda token: format_moment(token.last_used_ms) if token.last_used_ms else "-",
+    ),
+    ("BY", lambda token: token.created_by),
+)
+
+
+@verb(
+    "token add",
+    "token add shop --role accounts",
+    "token add monitor --role read --expires 90d",
+    "TOKEN=$(python -m gateway token add shop --role accounts)",
+    arguments=(
+        arg("name", "NAME", read.word, "a name that no other live token has"),
+        choice(
+            "--role",
+            get_args(TokenRole),
+            "operator: all but passwords, sign-in links, sessions, roles and tokens; accounts:"
+            " accounts, their keys, credits and codes; read: look at everything, change nothing",
+            required=True,
+        ),
+        arg(
+            "--expires",
+            "TIME",
+            read.expiry,
+            "when it expires: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
+        ),
+        JSON,
+    ),
+)
+def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
+    """Make a token for scripts that use the console's API, and print it. It is shown only once."""
+    with command.open_books() as books:
+        expires_ms = read.resolve_expiry(expires, books.clock())
+        made = keys.add_token(books, TokenTerms(name, role, expires_ms))
+    command.say(f"Token {name} ({made.token.id}), role {role}, shown this once:")
+    described = views.describe_token(made.token, unix_ms())
+    command.show({"secret": made.secret, **described}, made.secret)
+
+
+@verb("token list", "token list", "token list --json", arguments=(JSON,))
+def token_list(command: Command) -> None:
+    """List tokens, without their secrets."""
+    with command.open_books() as books:
+        found = books.tokens.read_all()
+    command.show_list(found, partial(views.describe_token, now_ms=unix_ms()), TOKENS)
+
+
+@verb(
+    "token revoke",
+    "token revoke shop",
+    "token revoke ID",
+    arguments=(
+        arg("token", "NAME|ID", read.word, "its name or id, as shown by `token list`"),
+        JSON,
+    ),
+)
+def token_revoke(command: Command, token: str) -> None:
+    """Revoke a token for good."""
+    with command.open_books() as books:
+        revoked = books.tokens.revoke(token)
+    command.show(views.describe_token(revoked, unix_ms()))
+    command.say(f"Token {revoked.terms.name} ({revoked.id}) is revoked.")

@@ -13,9 +13,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, TextIO
 
-from gateway.cli.actor import find_actor
-from gateway.cli.command import Command
-from gateway.cli.output import Output
+from gateway.cli.arguments import Output
+from gateway.cli.command import Command, find_actor
 from gateway.cli.verbs import PROGRAM, parse
 from gateway.config import ConfigError
 from gateway.exit_codes import ExitCode

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from gateway.cli import arguments as read
+from gateway.cli.arguments import Column, render_table
 from gateway.cli.command import Command
-from gateway.cli.output import Column, render_table
 from gateway.cli.verbs import JSON, arg, verb
 from gateway.exit_codes import ExitCode
 from gateway.ledger import NotFound

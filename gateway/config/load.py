@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.config.alerts import NO_ALERTS, check_backups, read_alerts
 from gateway.config.prices import NO_OUTPUT, read_costs, read_price_list
-from gateway.config.problems import ConfigError, Place, Problems
 from gateway.config.providers import Resolved, read_provider
-from gateway.config.reader import parse_table, parse_toml, quote_key, read_table, show, suggest
+from gateway.config.reader import (
+    ConfigError,
+    Place,
+    Problems,
+    parse_table,
+    parse_toml,
+    quote_key,
+    read_table,
+    show,
+    suggest,
+)
 from gateway.config.records import (
     Billing,
     Config,
@@ -28,7 +36,7 @@ from gateway.config.records import (
 )
 from gateway.config.secrets import find_literals, resolve_secret
 from gateway.config.settings import SETTINGS
-from gateway.config.storage import read_storage
+from gateway.config.storage import NO_ALERTS, check_backups, read_alerts, read_storage
 from gateway.config.values import check_model_id
 from gateway.dialects import EMBEDDERS, UPSTREAMS
 from gateway.prices import PriceList
@@ -289,3 +297,78 @@ def _check_quoting(place: Place, model_id: str, raw: object) -> None:
                 "unknown table; put a model id with a dot in quotes: "
                 f"[models.{quote_key(f'{model_id}.{key}', always=True)}]",
             )
+
+
+MAX_NAMED: Final = 5
+"""Models or providers that a description names; it is a line of the log, and an event for ever."""
+
+
+def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
+    """Return `read` with what cannot change at run time as it is, and the keys that wait for a restart.
+
+    The addresses and the database are open. The currency is the label of all that is stored as numbers:
+    an amount must not change its meaning between two pages.
+    """
+    pairs = {
+        "server.host": (running.server.host, read.server.host),
+        "server.port": (running.server.port, read.server.port),
+        "storage.path": (running.storage.path, read.storage.path),
+        "storage.url": (running.storage.url, read.storage.url),
+        "storage.retention_months": (
+            running.storage.retention_months,
+            read.storage.retention_months,
+        ),
+        "billing.currency": (running.billing.currency, read.billing.currency),
+        "metrics.listen": (running.metrics.listen, read.metrics.listen),
+    }
+    server = dataclasses.replace(read.server, host=running.server.host, port=running.server.port)
+    billing = dataclasses.replace(read.billing, currency=running.billing.currency)
+    kept = dataclasses.replace(
+        read, server=server, billing=billing, storage=running.storage, metrics=running.metrics
+    )
+    return kept, tuple(key for key, (old, new) in pairs.items() if old != new)
+
+
+def describe_changes(before: Config, after: Config) -> str:
+    """Say what is different, in one line, by the names of tables alone: values may be secrets."""
+    parts = [
+        _compare("models", before.models, after.models),
+        _compare("providers", before.providers, after.providers),
+        *(
+            f"[{table}] changed"
+            for table, old, new in (
+                ("server", before.server, after.server),
+                ("billing", before.billing, after.billing),
+                ("console", before.console, after.console),
+                ("alerts", before.alerts, after.alerts),
+                ("limits", _list_limits(before), _list_limits(after)),
+            )
+            if old != new
+        ),
+        *(
+            f"provider {one.name} is off: {one.off}"
+            for one in after.providers.values()
+            if one.off is not None and before.providers.get(one.name) != one
+        ),
+    ]
+    return "; ".join(filter(None, parts)) or "nothing changed"
+
+
+def _compare(what: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    both = before.keys() & after.keys()
+    groups = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "changed": [name for name in after if name in both and before[name] != after[name]],
+    }
+    told = [f"{len(names)} {how} ({_name(names)})" for how, names in groups.items() if names]
+    return f"{what}: {', '.join(told)}" if told else ""
+
+
+def _name(names: Collection[str]) -> str:
+    more = ["…"] if len(names) > MAX_NAMED else []
+    return ", ".join([*list(names)[:MAX_NAMED], *more])
+
+
+def _list_limits(config: Config) -> object:
+    return config.limits, config.account_limits

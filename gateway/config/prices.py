@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gateway.config.model_settings import read_tool_price
-from gateway.config.problems import Place, Problems
-from gateway.config.reader import quote_key, read_table, show, suggest
+from gateway.config.reader import Place, Problems, quote_key, read_table, show, suggest
 from gateway.config.records import Route
 from gateway.config.settings import SETTINGS
 from gateway.money import FREE, MEDIA, NONE, PRICES, TOOL_NAME, WEB_SEARCH, Price, name_tool

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway.config.problems import Place, Problems
-from gateway.config.reader import quote_key, read_table
+from gateway.config.reader import Place, Problems, quote_key, read_table
 from gateway.config.records import Provider
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy

@@ -10,14 +10,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.config.reader import show, suggest, text
 from gateway.prices import name_tier
-
-if TYPE_CHECKING:
-    pass
 
 MAX_MODEL_ID_CHARS: Final = 200
 """Characters of a model's id, which stands in each log line and in each row of the ledger."""

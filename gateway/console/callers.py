@@ -13,11 +13,16 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.admin import checks, signin, tokens
+from gateway.admin import checks, keys, signin
 from gateway.api import Call
 from gateway.config import Config
-from gateway.console.browser import read_session_token
-from gateway.console.origin import describe_device, find_own_origins, is_own_host, is_trusted
+from gateway.console.origin import (
+    describe_device,
+    find_own_origins,
+    is_own_host,
+    is_trusted,
+    read_session_token,
+)
 from gateway.console.refusals import ConsoleError, invalid_token, too_many_changes
 from gateway.console.state import Caller, ConsoleState, find_local
 from gateway.console.throttle import network_of
@@ -98,7 +103,7 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
 async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenView:
     """Return a token that works. A right one is let in however many wrong ones came before it."""
     token, now_ms = await console.books_thread.run(
-        _nobody(call), lambda books: (tokens.find_token(books, secret), books.clock())
+        _nobody(call), lambda books: (keys.find_token(books, secret), books.clock())
     )
     if token is None:
         await _note_failure(call, console, "token")

@@ -1,18 +1,16 @@
 """The process that serves: sockets, signals, drain.
 
     serve        starts and stops the ledger, the application and the socket
-    listener     listens on the configured address, or on sockets that systemd passed
+    listener     listens on the configured address or passed sockets; accepts while it has descriptors
     loop         the event loop: uvloop where it is installed, else asyncio's with fewer calls
     log          writes the log by a thread, so that its reader delays nothing
     memory       collects garbage, and gives memory back
-    acceptor     accepts connections while there are descriptors for them
     connections  aborts callers' connections that make no progress, or idle ones if they are too many
     drain        catches signals and lets requests in flight end
     metrics      serves `GET /metrics` on an address of its own
     reload       reads gateway.toml again while serving
-    systemd      takes sockets from systemd, tells it states and pings its watchdog
+    systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link
-    units        the text of the systemd units, from three templates
 
 Other folders import from here. May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`,
 `app`, `metrics`.
@@ -23,15 +21,15 @@ from __future__ import annotations
 import signal
 
 from gateway.config import Config, Server
-from gateway.server.units import CONTAINER_CONFIG as CONTAINER_CONFIG
-from gateway.server.units import CONTAINER_STATE as CONTAINER_STATE
-from gateway.server.units import IMAGE as IMAGE
-from gateway.server.units import NAME as NAME
-from gateway.server.units import Installation as Installation
-from gateway.server.units import find_variables as find_variables
-from gateway.server.units import make_container as make_container
-from gateway.server.units import make_service as make_service
-from gateway.server.units import make_socket as make_socket
+from gateway.server.systemd import CONTAINER_CONFIG as CONTAINER_CONFIG
+from gateway.server.systemd import CONTAINER_STATE as CONTAINER_STATE
+from gateway.server.systemd import IMAGE as IMAGE
+from gateway.server.systemd import NAME as NAME
+from gateway.server.systemd import Installation as Installation
+from gateway.server.systemd import find_variables as find_variables
+from gateway.server.systemd import make_container as make_container
+from gateway.server.systemd import make_service as make_service
+from gateway.server.systemd import make_socket as make_socket
 
 
 def find_listen_problem(settings: Server) -> str | None:

@@ -42,7 +42,7 @@ from gateway.server.loop import find_loop_factory
 from gateway.server.memory import collect, tune_gc
 from gateway.server.metrics import MetricsSite
 from gateway.server.reload import Reloader
-from gateway.server.units import GRACE_SECONDS
+from gateway.server.systemd import GRACE_SECONDS
 from gateway.tasks import spawn
 from gateway.times import unix_ms
 

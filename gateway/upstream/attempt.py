@@ -1,14 +1,20 @@
-"""One try at one route: its deadlines, and the way to end it early."""
+"""One try at one route: its deadlines by one timer for all, the answer's body, and the ways to end early."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from gateway.config import Provider
-from gateway.errors import GatewayError, UpstreamTimeout
-from gateway.upstream.connection import Connection
+from gateway.errors import Blame, GatewayError, InternalError, UpstreamError, UpstreamTimeout
+from gateway.tasks import STALL_SECONDS
+from gateway.upstream.bodies import CheckedBody, Receiver, is_reply_type
+from gateway.upstream.connection import Broken, Connection
+from gateway.upstream.http1 import Head
+from gateway.upstream.keyring import ProviderKey
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -96,3 +102,140 @@ class Attempt:
             return
         message = "The upstream provider did not answer in time."
         self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))
+
+
+log = logging.getLogger("gateway.ticker")
+
+TICK_SECONDS: Final = 0.1
+"""How often deadlines and callers are looked at; the deadlines themselves are seconds."""
+
+
+class Timed(Protocol):
+    """Something in flight that has deadlines."""
+
+    def tick(self, now: float) -> None:
+        """Check the deadlines against `loop.time()`."""
+
+    def stop(self, error: GatewayError) -> None:
+        """End with `error`: the gateway is shutting down, or `tick` failed."""
+
+
+class Ticker:
+    """The timer. It runs only while something is in flight."""
+
+    __slots__ = ("_due", "_handle", "_skipped", "_timed")
+
+    def __init__(self) -> None:
+        self._timed: set[Timed] = set()
+        self._handle: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._skipped = False
+
+    def add(self, timed: Timed) -> None:
+        self._timed.add(timed)
+        if self._handle is None:
+            self._schedule()
+
+    def remove(self, timed: Timed) -> None:
+        self._timed.discard(timed)
+
+    def stop_all(self, error: GatewayError) -> None:
+        """End everything in flight with `error`."""
+        for timed in tuple(self._timed):
+            timed.stop(error)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + TICK_SECONDS
+        self._handle = loop.call_at(self._due, self._tick)
+
+    def _tick(self) -> None:
+        self._handle = None
+        now = asyncio.get_running_loop().time()
+        if now - self._due > STALL_SECONDS and not self._skipped:
+            # The loop stood: what others did meanwhile is read first, before a deadline blames them.
+            self._skipped = True
+            self._schedule()
+            return
+        self._skipped = False
+        for timed in tuple(self._timed):
+            try:
+                timed.tick(now)
+            except Exception:
+                log.exception("a request's deadlines could not be checked; it is ended")
+                self.remove(timed)
+                timed.stop(InternalError())
+        if self._timed:
+            self._schedule()
+
+
+class Answer(Protocol):
+    """A 200 from a provider whose body has not been read yet."""
+
+    async def deliver(self, receiver: Receiver) -> None:
+        """Hand over the body until its clean end or until `stop`. Raises UpstreamError."""
+
+    def stop(self) -> None:
+        """End `deliver`: the receiver has all it needs."""
+
+    def close(self) -> None:
+        """Return the connection to its pool, or cut it where the body was not read to its end."""
+
+
+def accept(connection: Connection, head: Head, key: ProviderKey) -> Answer:
+    """Return the answer of a head with status 200. Raises UpstreamError for one in a strange encoding."""
+    if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
+        connection.close()
+        raise UpstreamError(
+            "The upstream provider sent an encoding nobody asked for.",
+            cause="200, but encoded",
+        )
+    is_typed = is_reply_type(head.headers.get(b"content-type", b""))
+    return _HttpAnswer(connection, key) if is_typed else _UntypedAnswer(connection, key)
+
+
+class _HttpAnswer:
+    """An `Answer` on its connection; its end is that of a request in flight by its key."""
+
+    __slots__ = ("_connection", "_key", "stop")
+
+    def __init__(self, connection: Connection, key: ProviderKey) -> None:
+        self._connection = connection
+        self._key: ProviderKey | None = key
+        self.stop = connection.stop
+
+    def close(self) -> None:
+        if self._key is not None:
+            self._key.in_flight -= 1
+            self._key = None
+        self._connection.close()
+
+    async def deliver(self, receiver: Receiver) -> None:
+        try:
+            await self._connection.deliver(receiver)
+        except Broken as error:
+            raise break_off(error, "reply") from error
+
+
+class _UntypedAnswer(_HttpAnswer):
+    """An `Answer` whose Content-Type says nothing: some local servers send another, or none."""
+
+    __slots__ = ()
+
+    async def deliver(self, receiver: Receiver) -> None:
+        checked = CheckedBody(receiver)
+        await super().deliver(checked)
+        checked.end()
+
+
+def break_off(error: Broken, blame: Blame) -> UpstreamError:
+    return UpstreamError(
+        f"The upstream provider's answer broke off: {error}.",
+        blame=blame,
+        cause=f"broke off: {error}",
+    )

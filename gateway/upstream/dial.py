@@ -1,16 +1,15 @@
-"""New connections: the addresses of a host raced, through a proxy where there is one, then TLS.
-
-What goes wrong on the way becomes one of three exceptions here, which say whose fault it is.
-"""
+"""The connections to one provider: dialled, if need be through an HTTP proxy, kept while idle, closed in time."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
 import logging
 import os
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -20,7 +19,8 @@ from typing import Final, TypeVar
 from yarl import URL
 
 from gateway.tasks import limit_seconds
-from gateway.upstream.proxy import ProxyRefused, open_tunnel
+from gateway.upstream.connection import Connection
+from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 from gateway.upstream.resolver import Address, LookUp, Resolver, look_up
 
 log = logging.getLogger("gateway.dial")
@@ -227,3 +227,109 @@ def _describe(error: Exception) -> str:
     if isinstance(error, socket.gaierror):
         return str(error.strerror)
     return os.strerror(number) if number else type(error).__name__
+
+
+_READ_BYTES: Final = 8192
+"""An answer has some hundred bytes; more only take another read."""
+_ALARMS: Final = {407: "the proxy refuses the user and password in `proxy`, or wants some"}
+
+
+class ProxyRefused(Exception):
+    """The proxy opened no tunnel."""
+
+    alarm: str | None = None
+    """A problem for the operator to fix."""
+
+
+async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
+    """Have the proxy connect `peer` to the host and port of `authority`. Raises ProxyRefused, OSError."""
+    loop = asyncio.get_running_loop()
+    lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
+    if proxy.user is not None:
+        pair = f"{proxy.user}:{proxy.password or ''}"
+        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(pair.encode()).decode()}")
+    await loop.sock_sendall(peer, "\r\n".join([*lines, "", ""]).encode())
+    try:
+        head, rest = await _read_head(peer)
+    except BadResponse as error:
+        raise ProxyRefused(f"the proxy's answer is malformed: {error}") from error
+    if not 200 <= head.status < 300:  # noqa: PLR2004 - any 2xx opens the tunnel
+        refusal = ProxyRefused(f"the proxy answers with status {head.status}")
+        refusal.alarm = _ALARMS.get(head.status)
+        raise refusal
+    if rest:
+        raise ProxyRefused("the proxy sent bytes that nobody asked for")
+
+
+async def _read_head(peer: socket.socket) -> tuple[Head, bytes]:
+    """Return the head of the answer and what came behind it: nothing, in a tunnel."""
+    loop, reader, rest = asyncio.get_running_loop(), ResponseReader(), b""
+    while reader.head is None:
+        data = await loop.sock_recv(peer, _READ_BYTES)
+        if not data:
+            reader.feed_eof()
+        rest = reader.feed(data)
+    return reader.head, rest
+
+
+IDLE_SECONDS: Final = 15.0
+"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
+
+
+class Pool:
+    """The connections to one origin. Limits on requests in flight are the router's."""
+
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
+        self._idle: dict[Connection, float] = {}
+        """Each with the time until which it is kept, the oldest first."""
+        self._expiry: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def get(self, *, fresh: bool = False) -> Connection:
+        """Return the connection that was used last, or a new one (always if `fresh`).
+
+        Raises what `Dialer.dial` raises.
+        """
+        connection = None if fresh else self.take()
+        return connection or await self._dialer.dial(lambda: Connection(self.put, self.discard))
+
+    def take(self) -> Connection | None:
+        """Return the connection that was used last; None if none is idle."""
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.usable:
+                return connection
+        return None
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection that may serve again."""
+        if self._closed:
+            connection.close()
+            return
+        self._idle[connection] = time.monotonic() + IDLE_SECONDS
+        if self._expiry is None:
+            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that is lost."""
+        self._idle.pop(connection, None)
+
+    def close(self) -> None:
+        """Close idle connections at once, and the others after their response."""
+        self._closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for connection in tuple(self._idle):
+            connection.close()
+
+    def _expire(self) -> None:
+        self._expiry = None
+        now = time.monotonic()
+        for connection, until in tuple(self._idle.items()):
+            if until <= now:
+                del self._idle[connection]
+                connection.close()
+        if self._idle:
+            seconds = next(iter(self._idle.values())) - now
+            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)

@@ -7,8 +7,9 @@ the provider for what the caller did.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
@@ -16,22 +17,13 @@ from yarl import URL
 
 from gateway.config import Provider
 from gateway.dialects import Exchange, map_status
-from gateway.errors import (
-    GatewayError,
-    OutOfResources,
-    UpstreamError,
-    UpstreamUnavailable,
-)
-from gateway.upstream.answers import Answer, accept, break_off
-from gateway.upstream.attempt import Attempt
+from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
+from gateway.upstream.attempt import Answer, Attempt, Ticker, accept, break_off
 from gateway.upstream.bodies import CollectedBody
 from gateway.upstream.connection import Broken, Connection
-from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
+from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.keyring import KeyRing, ProviderKey
-from gateway.upstream.pool import Pool
-from gateway.upstream.redaction import redact
-from gateway.upstream.ticker import Ticker
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
@@ -273,3 +265,40 @@ def format_headers(*sources: Mapping[str, str]) -> list[str]:
     """Write header lines. Of names that differ only in case the last one counts."""
     by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
     return [f"{name}: {value}" for name, value in by_name.values()]
+
+
+_REDACTED: Final = "[redacted]"
+
+
+def redact(error: GatewayError, secrets: Iterable[str]) -> None:
+    """Take secrets out of an error, whatever the provider echoed."""
+    for secret in _list_longest_first(secrets):
+        _replace(error, re.escape(secret), _REDACTED)
+
+
+def take_out(text: str, secrets: Iterable[str]) -> str:
+    """Take secrets out of a text."""
+    for secret in _list_longest_first(secrets):
+        text = text.replace(secret, _REDACTED)
+    return text
+
+
+def _list_longest_first(secrets: Iterable[str]) -> list[str]:
+    """Return those that are not empty. One may begin another, of which it would leave the rest."""
+    return sorted(filter(None, secrets), key=len, reverse=True)
+
+
+def rename(error: GatewayError, old: str, new: str) -> None:
+    """Replace the provider's name of a model by the gateway's, but not inside a longer word."""
+    _replace(error, rf"(?<![\w/.-]){re.escape(old)}(?![\w/-])", new)
+
+
+def _replace(error: GatewayError, pattern: str, new: str) -> None:
+    def edit(text: str) -> str:
+        return re.sub(pattern, lambda _: new, text)
+
+    error.message = edit(error.message)
+    error.cause = edit(error.cause)
+    error.param = error.param and edit(error.param)
+    error.code = error.code and edit(error.code)
+    error.provider_code = error.provider_code and edit(error.provider_code)

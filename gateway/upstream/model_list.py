@@ -17,10 +17,8 @@ from gateway.dialects import UPSTREAMS, looks_like_json, map_status
 from gateway.errors import UpstreamError
 from gateway.upstream.bodies import CollectedBody
 from gateway.upstream.connection import Broken
-from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
-from gateway.upstream.forwarder import format_headers, make_own_headers
-from gateway.upstream.pool import Pool
-from gateway.upstream.redaction import take_out
+from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
+from gateway.upstream.forwarder import format_headers, make_own_headers, take_out
 
 LOOK_SECONDS: Final = 10.0
 """The time for an answer: a list takes a provider a second."""

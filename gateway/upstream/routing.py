@@ -10,8 +10,8 @@ from typing import TypeVar
 from gateway.config import Model, Provider, Route
 from gateway.dialects import Exchange, Exchanges, Target, tag_provider
 from gateway.errors import GatewayError
+from gateway.upstream.forwarder import rename
 from gateway.upstream.provider_state import ProviderState
-from gateway.upstream.redaction import rename
 
 log = logging.getLogger("gateway.routing")
 

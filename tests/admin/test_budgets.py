@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts, budgets, keys
+from gateway.admin import accounts, keys
 from gateway.ledger import Allowance, Books, KeyTerms, NotFound, Refused
 from gateway.money import MAX_AMOUNT_NANO
 
@@ -25,21 +25,21 @@ def books(tmp_path: Path) -> Iterator[Books]:
 @pytest.mark.parametrize("name", ["", " team", "x" * 101, "a\nb", "12", "10/day", "none", "-"])
 def test_a_name_cannot_be_taken_for_something_else(books: Books, name: str) -> None:
     with pytest.raises(Refused) as refused:
-        budgets.add_budget(books, "a", name, A_DAY)
+        accounts.add_budget(books, "a", name, A_DAY)
     assert refused.value.field == "name"
-    team = budgets.add_budget(books, "a", "team", A_DAY)
+    team = accounts.add_budget(books, "a", "team", A_DAY)
     with pytest.raises(Refused):
-        budgets.edit_budget(books, team.id, {"name": name})
+        accounts.edit_budget(books, team.id, {"name": name})
 
 
 @pytest.mark.parametrize("amount_nano", [0, -1, MAX_AMOUNT_NANO + 1])
 def test_an_amount_is_above_zero_and_within_reason(books: Books, amount_nano: int) -> None:
     wrong = Allowance(amount_nano, "day")
-    team = budgets.add_budget(books, "a", "team", A_DAY)
+    team = accounts.add_budget(books, "a", "team", A_DAY)
     with pytest.raises(Refused):
-        budgets.add_budget(books, "a", "crew", wrong)
+        accounts.add_budget(books, "a", "crew", wrong)
     with pytest.raises(Refused):
-        budgets.edit_budget(books, team.id, {"allowance": wrong})
+        accounts.edit_budget(books, team.id, {"allowance": wrong})
     with pytest.raises(Refused) as refused:
         keys.add_key(books, "a", own=wrong)
     assert refused.value.field == "budget_amount"
@@ -49,26 +49,26 @@ def test_an_amount_is_above_zero_and_within_reason(books: Books, amount_nano: in
 
 
 def test_an_edit_of_nothing_is_refused(books: Books) -> None:
-    team = budgets.add_budget(books, "a", "team", A_DAY)
+    team = accounts.add_budget(books, "a", "team", A_DAY)
     with pytest.raises(Refused, match="nothing to change"):
-        budgets.edit_budget(books, team.id, {})
+        accounts.edit_budget(books, team.id, {})
 
 
 def test_a_budget_is_found_by_id_and_by_name(books: Books) -> None:
-    mine = budgets.add_budget(books, "a", "team", A_DAY)
-    assert budgets.find_budget(books, "team") == mine
-    assert budgets.find_budget(books, str(mine.id)) == mine
-    theirs = budgets.add_budget(books, "b", "team", A_DAY)
+    mine = accounts.add_budget(books, "a", "team", A_DAY)
+    assert accounts.find_budget(books, "team") == mine
+    assert accounts.find_budget(books, str(mine.id)) == mine
+    theirs = accounts.add_budget(books, "b", "team", A_DAY)
     with pytest.raises(Refused, match=rf"give its id: {mine.id} of 'a', {theirs.id} of 'b'"):
-        budgets.find_budget(books, "team")
-    assert budgets.find_budget(books, "team", "b") == theirs
+        accounts.find_budget(books, "team")
+    assert accounts.find_budget(books, "team", "b") == theirs
     with pytest.raises(NotFound):
-        budgets.find_budget(books, str(mine.id), "b")
+        accounts.find_budget(books, str(mine.id), "b")
 
 
 def test_a_key_has_one_budget(books: Books) -> None:
     """Its own takes the place of a shared one, and the other way round."""
-    team = budgets.add_budget(books, "a", "team", A_DAY)
+    team = accounts.add_budget(books, "a", "team", A_DAY)
     key = keys.add_key(books, "a", KeyTerms(budget_id=team.id)).key
     assert key.budget is not None
     assert key.budget.name == "team"

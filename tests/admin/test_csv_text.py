@@ -6,7 +6,7 @@ import csv
 import io
 import re
 
-from gateway.admin.csv_text import Figure, render_csv
+from gateway.admin.codes import Figure, render_csv
 from tests.support.rows import each_row
 
 STARTS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u3000=1"]

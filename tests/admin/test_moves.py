@@ -13,7 +13,7 @@ from typing import cast
 import orjson
 import pytest
 
-from gateway.admin import accounts, budgets, codes, keys, moves, signin, tokens
+from gateway.admin import accounts, codes, keys, moves, signin
 from gateway.apikeys import digest
 from gateway.ledger import (
     Allowance,
@@ -71,7 +71,7 @@ async def make_history(folder: Path) -> Path:
     """
     place = make_place(folder)
     with accounts.open_books(place.path) as books:
-        team = budgets.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
+        team = accounts.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
         keys.edit_key(books, place.key_id, {"budget_id": team.id})
     async with open_ledger(place.path) as ledger:
         key = find_key(ledger, place)
@@ -92,7 +92,7 @@ async def make_history(folder: Path) -> Path:
         accounts.correct(books, "a", -5, note="a correction")
         signin.set_password(books, "a", PASSWORD)
         set_up_totp(books, "a")
-        token = tokens.add_token(books, TokenTerms("shop", "accounts", None)).secret
+        token = keys.add_token(books, TokenTerms("shop", "accounts", None)).secret
         account_id = books.accounts.find_id("a")
         books.alerts.set_hook(account_id, Hook("https://hooks.example.com/", "whsec_a", NANO))
         books.alerts.raise_test(account_id, ())
@@ -141,7 +141,7 @@ async def test_the_gateway_serves_from_it(exported: Path, tmp_path: Path) -> Non
     secret, token = (tmp_path / "secrets").read_text(encoding="utf-8").split()
     with accounts.open_books(tmp_path / "new.db") as books:
         held = books.accounts.read("a").balance_nano
-        assert tokens.find_token(books, token)
+        assert keys.find_token(books, token)
         assert {one.channel for one in books.alerts.read_due(9)} == {"webhook", "holder"}
     async with open_ledger(tmp_path / "new.db") as ledger:
         assert [one.balance_nano for one in ledger.accounts() if one.name == "a"] == [held]

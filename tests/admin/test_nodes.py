@@ -6,15 +6,15 @@ import os
 import socket
 from pathlib import Path
 
-from gateway.admin import nodes
+from gateway.admin import checks
 from gateway.ledger import DatabaseUrl
 
 
 def test_a_process_is_named_by_its_number_and_host() -> None:
-    assert nodes.name_process(7, "host-a") == "process 7 on host-a"
-    assert nodes.name_process(7) == f"process 7 on {socket.gethostname()}"
+    assert checks.name_process(7, "host-a") == "process 7 on host-a"
+    assert checks.name_process(7) == f"process 7 on {socket.gethostname()}"
 
 
 def test_this_process_is_a_node_on_postgresql_alone() -> None:
-    assert nodes.name_node(Path("gateway.db")) is None
-    assert nodes.name_node(DatabaseUrl("postgresql:///g")) == nodes.name_process(os.getpid())
+    assert checks.name_node(Path("gateway.db")) is None
+    assert checks.name_node(DatabaseUrl("postgresql:///g")) == checks.name_process(os.getpid())

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from gateway.admin import reload
-from gateway.admin.nodes import name_process
+from gateway.admin.checks import name_process
 from gateway.config import Reload
 from gateway.ledger import Books, open_books
 from gateway.times import unix_ms

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts, tokens
+from gateway.admin import accounts, keys
 from gateway.ledger import Books, Refused, TokenTerms
 from tests.support.rows import each_row
 
@@ -25,20 +25,20 @@ def books(path: Path) -> Iterator[Books]:
 
 
 def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
-    made = tokens.add_token(books, TokenTerms("shop", "accounts"))
+    made = keys.add_token(books, TokenTerms("shop", "accounts"))
     assert re.fullmatch(r"gwt_[\w-]{43}", made.secret)
     assert made.token.display == f"gwt_…{made.secret[-4:]}"
     assert made.secret not in repr(made)
     for file in path.parent.iterdir():
         assert made.secret.encode() not in file.read_bytes()
-    found = tokens.find_token(books, made.secret)
+    found = keys.find_token(books, made.secret)
     assert found is not None
     assert found.id == made.token.id
 
 
 @each_row("secret", ["", "gwt_", f"gwt_{'A' * 43}", f"gws_{'A' * 43}", "\udc80", "'--"])
 def test_what_is_no_token_is_none(books: Books, secret: str) -> None:
-    assert tokens.find_token(books, secret) is None
+    assert keys.find_token(books, secret) is None
 
 
 @each_row(
@@ -53,7 +53,7 @@ def test_what_is_no_token_is_none(books: Books, secret: str) -> None:
 )
 def test_names_are_printed_and_times_to_come(books: Books, terms: TokenTerms, field: str) -> None:
     with pytest.raises(Refused) as caught:
-        tokens.add_token(books, terms)
+        keys.add_token(books, terms)
     assert caught.value.field == field
     assert books.tokens.read_all() == []
 

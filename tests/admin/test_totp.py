@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from gateway.admin import totp
+from gateway.admin import signin
 from gateway.ledger import Books, Conflict, NotFound, open_books
 from tests.admin.visits import NAME, OPERATOR, Clock, read, read_events
 from tests.support.rows import each_row
@@ -21,19 +21,19 @@ RFC_SECRET = b"12345678901234567890"
 def set_up(books: Books, name: str = OPERATOR) -> tuple[bytes, tuple[str, ...]]:
     """Return the key of the app and the recovery codes; the present code is used up."""
     account = books.accounts.read(name)
-    key = base64.b32decode(totp.begin(books, account, "llm.example.com").secret)
-    codes = totp.finish(books, account, show(books, key))
+    key = base64.b32decode(signin.begin(books, account, "llm.example.com").secret)
+    codes = signin.finish(books, account, show(books, key))
     assert codes is not None
     return key, codes
 
 
 def show(books: Books, key: bytes, steps: int = 0) -> str:
     """Return what the app shows, so many steps from now."""
-    return totp.compute_code(key, books.clock() // STEP_MS + steps)
+    return signin.compute_code(key, books.clock() // STEP_MS + steps)
 
 
 def check(books: Books, code: str | None, name: str = OPERATOR) -> str:
-    return totp.check(books, books.accounts.read(name), code)
+    return signin.check(books, books.accounts.read(name), code)
 
 
 @each_row(
@@ -49,12 +49,12 @@ def check(books: Books, code: str | None, name: str = OPERATOR) -> str:
 )
 def test_the_codes_are_those_of_rfc_6238(seconds: int, code: str) -> None:
     """Appendix B has eight digits; the last six are those of six."""
-    assert totp.compute_code(RFC_SECRET, seconds // 30) == code
+    assert signin.compute_code(RFC_SECRET, seconds // 30) == code
 
 
 def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:
     books.accounts.create("ann & co@x.com", credit_nano=0, operator=False)
-    made = totp.begin(books, books.accounts.read("ann & co@x.com"), "llm.example.com")
+    made = signin.begin(books, books.accounts.read("ann & co@x.com"), "llm.example.com")
     assert len(base64.b32decode(made.secret)) == 20
     url = urlsplit(made.url)
     assert (url.scheme, url.netloc) == ("otpauth", "totp")
@@ -65,20 +65,20 @@ def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:
 
 def test_nothing_is_asked_for_until_a_code_was_shown(books: Books, path: Path) -> None:
     account = books.accounts.read(OPERATOR)
-    first = base64.b32decode(totp.begin(books, account, "x").secret)
-    key = base64.b32decode(totp.begin(books, account, "x").secret)
+    first = base64.b32decode(signin.begin(books, account, "x").secret)
+    key = base64.b32decode(signin.begin(books, account, "x").secret)
     assert check(books, None) == "right"
     for wrong in (show(books, first), show(books, key, 2), "", "x", "٣" * 6, "é" * 6, "\udc80"):
-        assert totp.finish(books, account, wrong) is None
-    codes = totp.finish(books, account, f" {show(books, key)} ")
+        assert signin.finish(books, account, wrong) is None
+    codes = signin.finish(books, account, f" {show(books, key)} ")
     assert codes is not None
     assert len(set(codes)) == 10
     assert check(books, None) == check(books, " ") == "missing"
     assert check(books, None, NAME) == "right", "of another account none is asked"
     with pytest.raises(Conflict):
-        totp.begin(books, account, "x")
+        signin.begin(books, account, "x")
     with pytest.raises(Conflict):
-        totp.finish(books, account, show(books, key, 1))
+        signin.finish(books, account, show(books, key, 1))
     assert read_events(path) == [("cli", "account.totp", OPERATOR, "set up")]
 
 

@@ -17,11 +17,11 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.admin.nodes import name_process
+from gateway.admin.checks import name_process
 from gateway.alerts import Watch
 from gateway.api import Gateway
 from gateway.config import Alerts
-from gateway.config.alerts import NO_ALERTS
+from gateway.config.storage import NO_ALERTS
 from gateway.ledger import Alert, Hook
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks

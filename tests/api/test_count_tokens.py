@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from gateway.api.count_tokens import MAX_COUNT_BYTES, _count
+from gateway.api.completions import MAX_COUNT_BYTES, _count
 from gateway.api.limits import MAX_OWN_COUNTS
 from gateway.dialects import COUNTERS, MAX_ELEMENTS
 from gateway.errors import BodyTooLarge

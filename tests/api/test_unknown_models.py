@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.api.unknown_models import MAX_NAME_CHARS, find_problem, find_similar
+from gateway.api.models import MAX_NAME_CHARS, find_problem, find_similar
 from gateway.errors import ModelNotFound, UnknownModel
 from gateway.ledger import Account, Key, KeyTerms
 from gateway.ledger.base import Line

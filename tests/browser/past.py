@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway import apikeys
-from gateway.admin import accounts, budgets, codes, keys, signin, tokens
+from gateway.admin import accounts, codes, keys, signin
 from gateway.ledger import (
     Admission,
     Allowance,
@@ -162,7 +162,7 @@ def seed_past(books: SqliteBooks) -> None:
     seed_alerts(books)
     chance = random.Random(SEED)
     now_ms = time.time_ns() // 1_000_000
-    team = budgets.add_budget(books, HOLDER, "research", Allowance(250 * NANO, "month"))
+    team = accounts.add_budget(books, HOLDER, "research", Allowance(250 * NANO, "month"))
     ci = KeyTerms(name="CI", cap_nano=20 * NANO, budget_id=team.id)
     secrets = [
         keys.add_key(books, HOLDER, KeyTerms(name="notebook")).secret,
@@ -181,8 +181,8 @@ def seed_past(books: SqliteBooks) -> None:
     calls.sort(key=lambda call: call.ended_ms)
     write_calls(books, calls)
     accounts.credit(books, HOLDER, 20 * NANO, note="Invoice 2026-114")
-    tokens.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
-    tokens.add_token(books, TokenTerms("monitor", "read"))
+    keys.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
+    keys.add_token(books, TokenTerms("monitor", "read"))
     made = codes.make_codes(books, 10 * NANO, 4, note="Workshop")
     codes.redeem(books, OTHER, made.codes[0])
     open_ones = codes.list_codes(books, "open")

@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Page
 
-from gateway.admin import accounts, keys, tokens
+from gateway.admin import accounts, keys
 from gateway.ledger import Books, KeyTerms, TokenTerms
 from gateway.money import NANO
 from tests.browser.kit import Site, go, read_title
@@ -43,7 +43,7 @@ def seed(books: Books) -> None:
         accounts.add_account(books, name, credit_nano=NANO, note=name)
         keys.add_key(books, HOLDER, KeyTerms(name=name))
         keys.add_key(books, name, KeyTerms(name=name))
-        tokens.add_token(books, TokenTerms(name, "read"))
+        keys.add_token(books, TokenTerms(name, "read"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

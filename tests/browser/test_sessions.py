@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import Page
 
-from gateway.admin import signin, totp
+from gateway.admin import signin
 from gateway.times import unix_ms
 from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, settle, wait_for_title
 from tests.browser.test_accessible import inspect
@@ -157,7 +157,7 @@ async def test_a_used_link_is_refused(site: Site, console: Console) -> None:
 
 
 def show_code(secret: str, steps: int = 0) -> str:
-    return totp.compute_code(base64.b32decode(secret), unix_ms() // totp.STEP_MS + steps)
+    return signin.compute_code(base64.b32decode(secret), unix_ms() // signin.STEP_MS + steps)
 
 
 async def test_one_time_codes_are_set_up_asked_for_and_removed(

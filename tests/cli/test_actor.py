@@ -7,7 +7,7 @@ import pwd
 from collections.abc import Mapping
 
 from gateway.admin import accounts
-from gateway.cli.actor import find_actor
+from gateway.cli.command import find_actor
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.cli.actor import find_actor
+from gateway.cli.command import find_actor
 from gateway.exit_codes import ExitCode
 from gateway.ledger import open_ledger
 from tests.ledger.kit import admission, find_key, make_place

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gateway.admin import accounts, codes
-from gateway.cli.actor import find_actor
+from gateway.cli.command import find_actor
 from tests.support.cli import Cli
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.arguments import Output
 from gateway.cli.codes import CODES
 from gateway.cli.command import Command
-from gateway.cli.output import Output
 from gateway.ledger import CodeView, NotFound
 from tests.support.settings import load
 

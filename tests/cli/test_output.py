@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from gateway.cli.output import Column, Output, render_fields, render_table
+from gateway.cli.arguments import Column, Output, render_fields, render_table
 
 
 def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway.cli import unit as unit_verb
 from gateway.cli.unit import note
 from gateway.exit_codes import ExitCode
-from gateway.server.units import make_service
+from gateway.server.systemd import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli
 from tests.support.rows import each_row

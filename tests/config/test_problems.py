@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.problems import MAX_TOLD, ConfigError, Problems
+from gateway.config.reader import MAX_TOLD, ConfigError, Problems
 from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, refusal
 

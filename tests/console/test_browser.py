@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.config import Config
-from gateway.console.browser import (
+from gateway.console.origin import (
     API_HEADERS,
     MAX_AGE_SECONDS,
     NAME,

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from gateway.admin import accounts, keys, tokens
+from gateway.admin import accounts, keys
 from gateway.console.state import Route
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.ledger import TokenRole, TokenTerms
@@ -42,7 +42,7 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 @pytest.fixture(scope="module")
 def secrets(console: Console) -> dict[TokenRole, str]:
     with console.open_books() as books:
-        return {role: tokens.add_token(books, TokenTerms(role, role)).secret for role in ROLES}
+        return {role: keys.add_token(books, TokenTerms(role, role)).secret for role in ROLES}
 
 
 def bearing(secret: str, **more: str) -> dict[str, str]:
@@ -129,8 +129,8 @@ async def test_other_credentials_are_no_tokens(console: Console) -> None:
 @on_one_loop
 async def test_an_ended_token_is_told_so(console: Console) -> None:
     with console.open_books() as books:
-        old = tokens.add_token(books, TokenTerms("old", "read", books.clock() + 100_000))
-        revoked = tokens.add_token(books, TokenTerms("revoked", "read"))
+        old = keys.add_token(books, TokenTerms("old", "read", books.clock() + 100_000))
+        revoked = keys.add_token(books, TokenTerms("revoked", "read"))
         books.tokens.revoke("revoked")
         with books.changing() as connection:
             connection.execute("UPDATE tokens SET expires_ms = 1 WHERE name = 'old'")
@@ -154,7 +154,7 @@ async def test_a_repeated_request_of_a_token_has_one_effect(
     )
     with console.open_books() as books:
         books.tokens.revoke("accounts")
-        secrets["accounts"] = tokens.add_token(books, TokenTerms("accounts", "accounts")).secret
+        secrets["accounts"] = keys.add_token(books, TokenTerms("accounts", "accounts")).secret
     headers = bearing(secrets["accounts"])
     replies.append(await console.post(path, body, as_=None, key="cs_17", headers=headers))
     assert {reply.body for reply in replies} == {replies[0].body}
@@ -176,7 +176,7 @@ async def test_wrong_tokens_are_counted_and_right_ones_let_in(tmp_path: Path) ->
         assert reply.refusal == (429, "too_many_tries", None)
         assert int(reply.headers["Retry-After"]) > 0
         with console.open_books() as books:
-            right = bearing(tokens.add_token(books, TokenTerms("right", "read")).secret)
+            right = bearing(keys.add_token(books, TokenTerms("right", "read")).secret)
         assert (await console.get(f"{API}/accounts", as_=None, headers=right)).status == 200
         noted = "SELECT count(*) FROM events WHERE action = 'session.fail' AND detail = 'by token'"
         assert execute(console, noted) == [(50,)], "as many as one address may fill the log with"
@@ -188,7 +188,7 @@ async def test_a_token_makes_so_many_changes_an_hour(
     monkeypatch.setattr("gateway.console.state.MAX_TOKEN_CHANGES", 2)
     async with open_console(tmp_path) as console:
         with console.open_books() as books:
-            made = [tokens.add_token(books, TokenTerms(name, "operator")) for name in "ab"]
+            made = [keys.add_token(books, TokenTerms(name, "operator")) for name in "ab"]
         first, second = (bearing(one.secret) for one in made)
         path = f"{API}/codes/void-batch"
         for expected in (404, 404, 429):

@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 
 from gateway.admin import accounts, keys
-from gateway.admin.csv_text import Figure, csv_lines
+from gateway.admin.codes import Figure, csv_lines
 from gateway.console.api import activity as activity_api
 from gateway.console.api import billing as billing_api
-from gateway.console.browser import API_HEADERS
 from gateway.console.csv_stream import Chunk, stream_csv
+from gateway.console.origin import API_HEADERS
 from gateway.ledger import Books, KeyTerms, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS

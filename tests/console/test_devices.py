@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.console.devices import find_device, make_cookie, name_cookie
-from gateway.console.throttle import ADDRESS_TRIES
+from gateway.console.throttle import ADDRESS_TRIES, find_device, make_cookie, name_cookie
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
 from tests.console.session import (
     PASSWORD,

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 
 from gateway.console import pages
-from gateway.console.browser import SECURITY_HEADERS
+from gateway.console.origin import SECURITY_HEADERS
 from tests.support.rows import each_row
 from tests.support.stage import Stage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from gateway.console.process_state import MAX_ERRORS, ProcessState
+from gateway.console.state import MAX_ERRORS, ProcessState
 from gateway.tasks import spawn
 from tests.support.records import make_call
 

@@ -16,7 +16,7 @@ import pytest
 
 from gateway.cli.unit import explain
 from gateway.config import Server
-from gateway.server.units import (
+from gateway.server.systemd import (
     GRACE_SECONDS,
     MIN_STOP_SECONDS,
     Installation,

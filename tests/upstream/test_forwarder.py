@@ -23,9 +23,8 @@ from gateway.errors import (
 from gateway.upstream import Attempt, Ticker
 from gateway.upstream.bodies import CollectedBody
 from gateway.upstream.connection import STALE_SECONDS, Connection
-from gateway.upstream.dial import Dialer
+from gateway.upstream.dial import Dialer, Pool
 from gateway.upstream.forwarder import HttpForwarder, fetch, read_retry_after
-from gateway.upstream.pool import Pool
 from gateway.upstream.resolver import Address
 from tests.support.config import Places
 from tests.support.records import make_provider

@@ -10,8 +10,7 @@ import pytest
 from yarl import URL
 
 from gateway.upstream.connection import Connection
-from gateway.upstream.dial import Dialer, InsecureConnection, Unreachable
-from gateway.upstream.pool import Pool
+from gateway.upstream.dial import Dialer, InsecureConnection, Pool, Unreachable
 from tests.support.config import Places
 from tests.support.rows import each_row
 
@@ -76,9 +75,9 @@ async def test_the_oldest_are_closed_when_their_time_has_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool, old, young = Pool(Dialer(URL_, 5)), Kept(), Kept()
-    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 0)
+    monkeypatch.setattr("gateway.upstream.dial.IDLE_SECONDS", 0)
     put(pool, old)
-    monkeypatch.setattr("gateway.upstream.pool.IDLE_SECONDS", 600)
+    monkeypatch.setattr("gateway.upstream.dial.IDLE_SECONDS", 600)
     put(pool, young)
     while not old.closed:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from yarl import URL
 
-from gateway.upstream.proxy import ProxyRefused, open_tunnel
+from gateway.upstream.dial import ProxyRefused, open_tunnel
 
 PROXY = URL("http://proxy.test:3128")
 

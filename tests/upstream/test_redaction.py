@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.errors import BadRequest
-from gateway.upstream.redaction import redact, rename, take_out
+from gateway.upstream.forwarder import redact, rename, take_out
 from tests.support.rows import each_row
 
 

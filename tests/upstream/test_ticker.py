@@ -11,7 +11,7 @@ import pytest
 from gateway.errors import GatewayError, InternalError, Overloaded
 from gateway.tasks import STALL_SECONDS
 from gateway.upstream import Ticker
-from gateway.upstream.ticker import TICK_SECONDS
+from gateway.upstream.attempt import TICK_SECONDS
 
 
 @dataclass(eq=False)
@@ -35,7 +35,7 @@ class Request:
 
 @pytest.fixture
 def ticker(monkeypatch: pytest.MonkeyPatch) -> Ticker:
-    monkeypatch.setattr("gateway.upstream.ticker.TICK_SECONDS", 0)
+    monkeypatch.setattr("gateway.upstream.attempt.TICK_SECONDS", 0)
     return Ticker()
 
 

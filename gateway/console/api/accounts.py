@@ -15,6 +15,7 @@ from gateway.console.api.billing import ENTRIES
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import read_id
 from gateway.console.idempotency import idempotent
+from gateway.console.pages import SPENT_DAYS, describe_listed_key
 from gateway.console.paging import Listing, Position, read_page
 from gateway.console.refusals import ConsoleError, invalid_field, not_for_token, phrase
 from gateway.console.state import (
@@ -27,7 +28,6 @@ from gateway.console.state import (
     find_local,
     in_books_thread,
 )
-from gateway.console.views import SPENT_DAYS, describe_listed_key
 from gateway.ledger import (
     AccountOrder,
     Books,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from gateway.admin import budgets, views
+from gateway.admin import accounts, views
 from gateway.console.fields import Fields, read_id
 from gateway.console.idempotency import idempotent
 from gateway.console.refusals import ConsoleError, invalid_field
@@ -51,7 +51,7 @@ def edit_budget(books: Books, request: ConsoleRequest) -> Answer:
     budget_id, owner = read_id(request.segment("id"), "budget"), _find_owner(request)
     if not changes:
         return Answer(views.describe_budget(books.budgets.read(budget_id, account_id=owner)))
-    budget = budgets.edit_budget(books, budget_id, changes, account_id=owner)
+    budget = accounts.edit_budget(books, budget_id, changes, account_id=owner)
     return Answer(views.describe_budget(budget))
 
 
@@ -84,7 +84,7 @@ def _add(books: Books, account: str, fields: Fields) -> Answer:
     if sum(one.name is not None for one in books.budgets.read_all(account)) >= MAX_BUDGETS:
         message = f"There are {MAX_BUDGETS} budgets already. Remove those that are not needed."
         raise ConsoleError(409, "too_many_budgets", message)
-    return Answer(views.describe_budget(budgets.add_budget(books, account, name, allowance)), 201)
+    return Answer(views.describe_budget(accounts.add_budget(books, account, name, allowance)), 201)
 
 
 def _read_account(books: Books, request: ConsoleRequest) -> str:

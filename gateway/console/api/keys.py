@@ -11,10 +11,10 @@ from gateway.admin import keys
 from gateway.console.api.budgets import read_allowance
 from gateway.console.fields import read_id
 from gateway.console.idempotency import idempotent
+from gateway.console.pages import SPENT_DAYS, describe_listed_key
 from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.state import SHOPS, Answer, ConsoleRequest, Route, in_books_thread
-from gateway.console.views import SPENT_DAYS, describe_listed_key
 from gateway.ledger import (
     LIMITS,
     MAX_INTEGER,

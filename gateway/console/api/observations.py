@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from yarl import URL
 
-from gateway.admin import nodes, observations
+from gateway.admin import checks, observations
 from gateway.api import Gateway
 from gateway.apikeys import find_last4
 from gateway.config import Provider
@@ -30,7 +30,7 @@ async def list_providers(request: ConsoleRequest) -> Answer:
         _describe_provider(one, gateway, rows[one.name])
         for one in gateway.config.providers.values()
     ]
-    node = nodes.name_node(gateway.config.storage.location)
+    node = checks.name_node(gateway.config.storage.location)
     return Answer({"count": len(providers), "providers": providers, "node": node})
 
 

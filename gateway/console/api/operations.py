@@ -8,13 +8,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.admin import alerts, nodes, views
+from gateway.admin import checks, observations, views
 from gateway.config import Config, Reload
 from gateway.console.api.observations import describe_load, read_upstream
 from gateway.console.paging import Listing, read_page
-from gateway.console.process_state import Failure, FinishedAudit, ProcessState
 from gateway.console.refusals import ConsoleError
-from gateway.console.state import OPERATORS, READERS, Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.state import (
+    OPERATORS,
+    READERS,
+    Answer,
+    ConsoleRequest,
+    Failure,
+    FinishedAudit,
+    ProcessState,
+    Route,
+    in_books_thread,
+)
 from gateway.ledger import AuditReport, Books, NodeView, open_books
 from gateway.money import describe_amount
 from gateway.times import format_iso, unix_ms
@@ -53,7 +62,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
     facts, upstream = await request.run(_read_facts), await read_upstream(request)
     return Answer(
         {
-            "node": nodes.name_node(gateway.config.storage.location),
+            "node": checks.name_node(gateway.config.storage.location),
             "nodes": [_describe_node(one) for one in facts.nodes],
             "version": find_version(),
             "started": format_iso(process.started_ms),
@@ -123,7 +132,7 @@ def _describe_reload(reload: Reload | None) -> dict[str, object] | None:
 
 def _describe_node(node: NodeView) -> dict[str, object]:
     return {
-        "name": nodes.name_process(node.pid, node.host),
+        "name": checks.name_process(node.pid, node.host),
         **views.describe(node, "version", "since_ms", "seen_ms"),
     }
 
@@ -161,7 +170,7 @@ async def run_audit(request: ConsoleRequest) -> Answer:
 def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
     with open_books(config.storage.location) as books:
         books.give_up_when(is_cancelled)
-        return alerts.run_audit(books, config)
+        return observations.run_audit(books, config)
 
 
 def _describe_audit(audit: FinishedAudit | None) -> dict[str, object]:

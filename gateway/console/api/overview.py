@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gateway.admin import alerts, views
+from gateway.admin import observations, views
 from gateway.config import Billing
+from gateway.console.pages import SPENT_DAYS
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.console.views import SPENT_DAYS
 from gateway.ledger import AccountView, Books, CallFilter, KeyLabel, OverviewView, Usage, sum_usage
 from gateway.money import describe_amount, format_amount
 from gateway.times import DAY_MS, format_day, format_moment
@@ -44,7 +44,9 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         calls = books.calls.read_page(CallFilter(account.id), None, CALLS)
         needs_link = _needs_link(books, request)
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
-        low_nano = alerts.find_low_balance_nano(books, account.id, request.gateway.config.billing)
+        low_nano = observations.find_low_balance_nano(
+            books, account.id, request.gateway.config.billing
+        )
     available_nano = account.balance_nano - account.held_nano
     spent_7d_nano = _sum_days(view, today, WEEK)
     billing = replace(request.gateway.config.billing, low_balance_nano=low_nano)

@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from aiohttp import hdrs
 
-from gateway.admin import alerts, passwords, signin, totp, views
-from gateway.console.browser import read_device_cookie
-from gateway.console.devices import DeviceCookie, find_device, make_cookie
-from gateway.console.origin import describe_device
+from gateway.admin import observations, passwords, signin, views
+from gateway.console.origin import describe_device, read_device_cookie
 from gateway.console.password_hashing import PasswordHasher, TooBusy
 from gateway.console.refusals import ConsoleError, unavailable
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.throttle import DeviceCookie, find_device, make_cookie
 from gateway.ledger import Books, FailedBy, LedgerError, SessionView
 from gateway.money import describe_amount
 from gateway.tasks import spawn
@@ -65,7 +64,7 @@ async def sign_in(request: ConsoleRequest) -> Answer:
 
 async def _try_password(
     request: ConsoleRequest, name: str, password: str, code: str | None
-) -> Answer | totp.Check | None:
+) -> Answer | signin.Check | None:
     """Return None if name or password is wrong, and what the code is if it is not right."""
     hasher = request.console.hasher
     stored = await request.run(lambda books: books.signins.find_password_hash(name))
@@ -73,8 +72,8 @@ async def _try_password(
         return None
     renewed = await hasher.hash(password) if passwords.needs_rehash(stored) else None
 
-    def open_session(books: Books) -> Answer | totp.Check | None:
-        checked = totp.check(books, books.accounts.read(name), code)
+    def open_session(books: Books) -> Answer | signin.Check | None:
+        checked = signin.check(books, books.accounts.read(name), code)
         if checked != "right":
             return checked
         visitor = make_requestor(request)
@@ -125,7 +124,7 @@ def describe_session(
     """Describe who is signed in, and the settings of the gateway that the page needs."""
     config, served = request.gateway.config, request.gateway.routes.models
     models = [model for model in served if session.account.terms.allows(model)]
-    low_nano = alerts.find_low_balance_nano(books, session.account.id, config.billing)
+    low_nano = observations.find_low_balance_nano(books, session.account.id, config.billing)
     public_url = config.server.public_url
     has_password = books.signins.find_password_hash(session.account.name) is not None
     return {

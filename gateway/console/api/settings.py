@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.admin import signin, totp, views
+from gateway.admin import signin, views
 from gateway.console.api.session import (
     make_requestor,
     refuse_busy,
@@ -16,10 +16,10 @@ from gateway.console.api.session import (
     require_fresh,
     verify,
 )
-from gateway.console.devices import make_cookie
 from gateway.console.password_hashing import TooBusy
 from gateway.console.refusals import ConsoleError, signed_in_by_proxy
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.throttle import make_cookie
 from gateway.ledger import Books, LedgerError, SessionView
 from gateway.times import format_iso
 
@@ -73,7 +73,7 @@ def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
     request.fields.done()
     require_fresh(books, request)
     site = urlsplit(request.gateway.config.server.public_url or "").hostname
-    made = totp.begin(books, request.account, site or "LLM gateway")
+    made = signin.begin(books, request.account, site or "LLM gateway")
     return Answer({"secret": made.secret, "url": made.url}, 201)
 
 
@@ -82,7 +82,7 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
     code = _read_code(request)
 
     def finish(books: Books) -> tuple[str, ...] | None:
-        made = totp.finish(books, request.account, code)
+        made = signin.finish(books, request.account, code)
         if made is not None:
             with suppress(LedgerError):  # the codes must be shown
                 books.signins.end_other_sessions(_own(request))
@@ -97,7 +97,7 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
 async def remove_totp(request: ConsoleRequest) -> Answer:
     """Ask for codes no longer, by one of them; all other sessions end."""
     code = _read_code(request)
-    if await request.run(lambda books: totp.check(books, request.account, code)) != "right":
+    if await request.run(lambda books: signin.check(books, request.account, code)) != "right":
         raise refuse_code(403)
     await request.run(lambda books: books.totp.remove(request.account.name))
     await request.run(lambda books: books.signins.end_other_sessions(_own(request)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from gateway.admin import tokens, views
+from gateway.admin import keys, views
 from gateway.console.api.session import require_fresh
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
 from gateway.ledger import Books, TokenRole, TokenTerms
@@ -26,7 +26,7 @@ def add_token(books: Books, request: ConsoleRequest) -> Answer:
     expires_ms = fields.moment_ms("expires")
     fields.done()
     require_fresh(books, request)
-    made = tokens.add_token(books, TokenTerms(name, role, expires_ms))
+    made = keys.add_token(books, TokenTerms(name, role, expires_ms))
     described = views.describe_token(made.token, books.clock())
     return Answer({"token": described, "secret": made.secret}, 201)
 

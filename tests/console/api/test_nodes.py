@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from gateway.admin import accounts, signin
-from gateway.admin.nodes import name_process
+from gateway.admin.checks import name_process
 from gateway.app import make_app, make_gateway
 from gateway.config import load_config
 from gateway.ledger import DatabaseUrl, open_books, open_ledger

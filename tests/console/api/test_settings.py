@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import totp
+from gateway.admin import signin
 from gateway.times import unix_ms
 from tests.console.kit import (
     API,
@@ -69,7 +69,7 @@ async def send_code(console: Console, session: Reply, verb: str, code: str) -> R
 
 
 def show(key: bytes, steps: int = 0) -> str:
-    return totp.compute_code(key, unix_ms() // totp.STEP_MS + steps)
+    return signin.compute_code(key, unix_ms() // signin.STEP_MS + steps)
 
 
 async def sign_in_with(console: Console, code: str | None, **headers: str) -> Reply:

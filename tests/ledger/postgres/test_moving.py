@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
-from gateway.admin import accounts, budgets, codes, keys, signin, tokens
+from gateway.admin import accounts, codes, keys, signin
 from gateway.ledger import (
     Allowance,
     BadRecord,
@@ -63,13 +63,13 @@ async def make_history(path: Path) -> None:
         accounts.add_account(books, "a", credit_nano=1000 * NANO)
         accounts.add_account(books, "b'; --", credit_nano=5, operator=True)
         rotated, own = keys.add_key(books, "a"), create_key(books, "a")
-        team = budgets.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
+        team = accounts.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
         keys.edit_key(books, key_id_of(own), {"budget_id": team.id})
         keys.rotate_key(books, rotated.key.id)
         redeemed, _ = codes.make_codes(books, NANO, 2).codes
         codes.redeem(books, "a", redeemed)
         books.codes.void_batch(codes.make_codes(books, 7, 2).batch)
-        tokens.add_token(books, TokenTerms("shop", "accounts", None))
+        keys.add_token(books, TokenTerms("shop", "accounts", None))
         signin.set_password(books, "a", "passphrase-of-a")
         books.totp.propose(books.accounts.read("a"), b"k" * 20)
         books.totp.confirm(books.accounts.read("a"), b"k" * 20, 7, [b"1" * 32, b"2" * 32])
@@ -191,7 +191,7 @@ def test_numbers_go_on_behind_those_that_came(rows: Rows, postgres_url: str) -> 
     with open_books(DatabaseUrl(postgres_url)) as books:
         assert accounts.add_account(books, "c", credit_nano=1).id == 3
         assert books.entries.read_latest("c", 1)[0].id == last + 1
-        assert budgets.add_budget(books, "c", "more", Allowance(1, "day")).id == 2
+        assert accounts.add_budget(books, "c", "more", Allowance(1, "day")).id == 2
         assert books.audit().problems == ()
 
 
@@ -317,7 +317,7 @@ def test_a_ledger_that_is_there_stays(rows: Rows, postgres_url: str) -> None:
 
 def test_a_token_without_accounts_is_a_ledger(postgres_url: str) -> None:
     with open_books(DatabaseUrl(postgres_url), create=True) as books:
-        tokens.add_token(books, TokenTerms("shop", "accounts", None))
+        keys.add_token(books, TokenTerms("shop", "accounts", None))
     with pytest.raises(LedgerError, match="has a ledger already"):
         make_ledger(DatabaseUrl(postgres_url), SHAPE, [])
 

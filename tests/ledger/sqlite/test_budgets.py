@@ -9,7 +9,7 @@ from typing import Final, get_args
 
 import pytest
 
-from gateway.admin import accounts, budgets, keys
+from gateway.admin import accounts, keys
 from gateway.ledger import (
     Account,
     Allowance,
@@ -49,7 +49,7 @@ class Ledger:
             accounts.add_account(books, "a", credit_nano=10**12)
             for period in PERIODS:
                 allowance = Allowance(10**9, period)
-                made = budgets.add_budget(books, "a", period, allowance)
+                made = accounts.add_budget(books, "a", period, allowance)
                 spending = Spending(find_span(period, NOW_MS), 0)
                 budget = Budget(made.id, 1, period, allowance, spending)
                 for _ in range(2):
