@@ -6,12 +6,17 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from gateway.api import Call, Gateway, add_api
-from gateway.config import Config, Provider
-from gateway.console import add_console
-from gateway.dialects import DEMO, EMBEDDERS, EMBEDDINGS, EXCHANGES, Exchanges
-from gateway.ledger import Ledger
-from gateway.upstream import DemoForwarder, Forwarder, HttpForwarder, ProviderState, Routes, Ticker
+from gateway.api.routes import add_api
+from gateway.api.state import Call, Gateway
+from gateway.config.records import Config, Provider
+from gateway.console.dispatch import add_console
+from gateway.dialects.exchanges import DEMO, EMBEDDERS, EMBEDDINGS, EXCHANGES, Exchanges
+from gateway.ledger.base import Ledger
+from gateway.upstream.attempt import Ticker
+from gateway.upstream.demo import DemoForwarder
+from gateway.upstream.forwarder import Forwarder, HttpForwarder
+from gateway.upstream.provider_state import ProviderState
+from gateway.upstream.routing import Routes
 
 
 def make_app(gateway: Gateway) -> web.Application:

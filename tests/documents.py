@@ -16,13 +16,13 @@ from types import ModuleType
 from typing import Final
 
 from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
-from gateway.config import SETTINGS
 from gateway.config.reader import Missing
-from gateway.dialects import BILLED
+from gateway.config.settings import SETTINGS
 from gateway.dialects.chat_over_messages import request as to_messages_request
 from gateway.dialects.chat_over_responses import request as to_responses_request
 from gateway.dialects.messages_over_chat import request as to_chat_request
 from gateway.dialects.responses_over_chat import request as from_responses_request
+from gateway.dialects.wire.billed import BILLED
 from gateway.exit_codes import ExitCode
 from tests import ROOT
 

@@ -8,7 +8,9 @@ from typing import Any, Final, cast
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.app import make_app, make_gateway, make_routes
-from gateway.upstream import DemoForwarder, HttpForwarder, Ticker
+from gateway.upstream.attempt import Ticker
+from gateway.upstream.demo import DemoForwarder
+from gateway.upstream.forwarder import HttpForwarder
 from tests.support.rows import each_row
 from tests.support.settings import load
 

@@ -15,7 +15,7 @@ from anthropic.types import RawMessageStreamEvent
 from openai.types.chat import ChatCompletionChunk
 
 from gateway import errors as e
-from gateway.dialects import CALLERS
+from gateway.dialects.exchanges import CALLERS
 from tests.support.rows import each_row
 
 REQUEST_ID = "req-1"

@@ -16,10 +16,10 @@ from typing import Any, Final
 import orjson
 
 from gateway.cli.verbs import WORDS, load_verbs, make_parser
-from gateway.config import load_config
-from gateway.dialects import UPSTREAMS
+from gateway.config.load import load_config
+from gateway.dialects.exchanges import UPSTREAMS
 from gateway.errors import GatewayError
-from gateway.ledger import Receipt, describe_receipt
+from gateway.ledger.receipts import Receipt, describe_receipt
 from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
 from gateway.prices import AppliedPrice
 from tests import ROOT

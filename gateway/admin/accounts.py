@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
-from gateway import ledger
 from gateway.admin.checks import (
     MAX_IDEMPOTENCY_KEY_CHARS,
     MAX_NAME_CHARS,
@@ -21,14 +20,29 @@ from gateway.admin.checks import (
     require_terms,
     require_text,
 )
-from gateway.ledger import Allowance, Books, BudgetChanges, BudgetView, NotFound, Refused
+from gateway.ledger import opening
+from gateway.ledger.budget_records import Allowance, BudgetChanges, BudgetView
+from gateway.ledger.errors import LedgerMissing
+from gateway.ledger.key_records import TermChanges, Terms
+from gateway.ledger.locations import DatabaseUrl, Location
+from gateway.ledger.records import (
+    AccountDetail,
+    AccountView,
+    Conflict,
+    EntryView,
+    NotFound,
+    Refused,
+)
+from gateway.ledger.sql.books.books import Books
+from gateway.ledger.token_records import SCRIPT_ACTOR
+from gateway.ledger.usage_records import ProviderCosts, Usage, UsageGroup
 
 LATEST_ENTRIES: Final = 10
 """Entries that `account show` lists, so that they fit on a screen."""
-NO_TERMS: Final = ledger.Terms()
+NO_TERMS: Final = Terms()
 
 
-def open_books(location: ledger.Location, *, create: bool = False) -> ledger.Books:
+def open_books(location: Location, *, create: bool = False) -> Books:
     """Open the operator's books, as a context manager.
 
     Raises:
@@ -36,28 +50,28 @@ def open_books(location: ledger.Location, *, create: bool = False) -> ledger.Boo
         LedgerError: it is no ledger, or of a newer version, or a gateway serves from a lost one.
     """
     try:
-        return ledger.open_books(location, create=create)
-    except ledger.LedgerMissing as error:
-        what = "ledger in" if isinstance(location, ledger.DatabaseUrl) else "database at"
-        raise ledger.NotFound(
+        return opening.open_books(location, create=create)
+    except LedgerMissing as error:
+        what = "ledger in" if isinstance(location, DatabaseUrl) else "database at"
+        raise NotFound(
             f"there is no {what} {location}; 'serve' or 'account add' makes one"
         ) from error
 
 
 def add_account(
-    books: ledger.Books,
+    books: Books,
     name: str,
     *,
     credit_nano: int = 0,
     operator: bool = False,
     note: str = "",
-    terms: ledger.Terms = NO_TERMS,
-) -> ledger.AccountView:
+    terms: Terms = NO_TERMS,
+) -> AccountView:
     """Create an account; `note` is the reason for its credit."""
     require_text("the account's name", name, MAX_NAME_CHARS, "name")
-    if name.startswith(ledger.SCRIPT_ACTOR):
-        raise ledger.Refused(
-            f"an account's name must not begin with '{ledger.SCRIPT_ACTOR}': events name tokens so",
+    if name.startswith(SCRIPT_ACTOR):
+        raise Refused(
+            f"an account's name must not begin with '{SCRIPT_ACTOR}': events name tokens so",
             field="name",
         )
     if credit_nano:
@@ -73,11 +87,11 @@ def add_account(
 
 
 def edit_account(
-    books: ledger.Books, name: str, changes: ledger.TermChanges, *, operator: bool | None = None
-) -> ledger.AccountView:
+    books: Books, name: str, changes: TermChanges, *, operator: bool | None = None
+) -> AccountView:
     """Change what the account may use with all its keys together, or whether it is an operator's."""
     if not changes and operator is None:
-        raise ledger.Refused("nothing to change; give a limit, models or a role")
+        raise Refused("nothing to change; give a limit, models or a role")
     terms = replace(NO_TERMS, **changes)
     require_terms(terms)
     if terms.models is not None:
@@ -85,8 +99,8 @@ def edit_account(
     return books.accounts.edit(name, changes, operator=operator)
 
 
-def show_account(books: ledger.Books, name: str) -> ledger.AccountDetail:
-    return ledger.AccountDetail(
+def show_account(books: Books, name: str) -> AccountDetail:
+    return AccountDetail(
         account=books.accounts.read(name),
         keys=tuple(books.keys.read_all(name)),
         entries=tuple(books.entries.read_latest(name, LATEST_ENTRIES)),
@@ -94,13 +108,13 @@ def show_account(books: ledger.Books, name: str) -> ledger.AccountDetail:
 
 
 def credit(
-    books: ledger.Books,
+    books: Books,
     name: str,
     amount_nano: int,
     *,
     note: str = "",
     idempotency_key: str | None = None,
-) -> ledger.EntryView:
+) -> EntryView:
     """Add to the balance. With an idempotency key, repeated calls return the first one's entry."""
     _require_credit(amount_nano)
     if note:
@@ -113,14 +127,14 @@ def credit(
 
 
 def correct(
-    books: ledger.Books,
+    books: Books,
     name: str,
     amount_nano: int,
     *,
     note: str,
     request_id: str | None = None,
     idempotency_key: str | None = None,
-) -> ledger.EntryView:
+) -> EntryView:
     """Add to or take from the balance, for a reason, and for a request if one is named.
 
     An amount of 0 settles an interrupted request for which nothing is owed. With an idempotency
@@ -129,7 +143,7 @@ def correct(
     require_text("the note of a correction", note, MAX_NOTE_CHARS, "note")
     require_amount(amount_nano)
     if amount_nano == 0 and request_id is None:
-        raise ledger.Refused(
+        raise Refused(
             "a correction of 0 corrects nothing, unless it names a request", field="amount"
         )
     if idempotency_key is not None:
@@ -144,56 +158,56 @@ def correct(
     )
 
 
-def suspend(books: ledger.Books, name: str, *, reason: str = "") -> ledger.AccountView:
+def suspend(books: Books, name: str, *, reason: str = "") -> AccountView:
     if reason:
         require_text("the reason", reason, MAX_NOTE_CHARS, "reason")
     return books.accounts.suspend(name, reason=reason)
 
 
 def usage(
-    books: ledger.Books,
+    books: Books,
     *,
     account: str | None = None,
-    by: ledger.UsageGroup = "day",
+    by: UsageGroup = "day",
     since_ms: int | None = None,
     until_ms: int | None = None,
-) -> list[tuple[str, ledger.Usage]]:
+) -> list[tuple[str, Usage]]:
     """Sum what was charged for requests that ended in [since, until); days are UTC."""
-    if by not in get_args(ledger.UsageGroup):
-        raise ledger.Refused(f"usage is by {', '.join(get_args(ledger.UsageGroup))}, not by '{by}'")
+    if by not in get_args(UsageGroup):
+        raise Refused(f"usage is by {', '.join(get_args(UsageGroup))}, not by '{by}'")
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise ledger.Refused("the period ends before it begins; change its start or its end")
+        raise Refused("the period ends before it begins; change its start or its end")
     return books.usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
 
 
 def usage_with_costs(
-    books: ledger.Books,
+    books: Books,
     *,
     account: str | None = None,
-    by: ledger.UsageGroup = "day",
+    by: UsageGroup = "day",
     since_ms: int | None = None,
     until_ms: int | None = None,
-) -> list[tuple[str, ledger.Usage, ledger.ProviderCosts]]:
+) -> list[tuple[str, Usage, ProviderCosts]]:
     """Sum up usage with what providers bill for it, which only operators may see."""
     with books.snapshot():
         rows = usage(books, account=account, by=by, since_ms=since_ms, until_ms=until_ms)
         costs = books.usage.sum_costs(by, account=account, since_ms=since_ms, until_ms=until_ms)
-    return [(group, sums, costs.get(group, ledger.ProviderCosts())) for group, sums in rows]
+    return [(group, sums, costs.get(group, ProviderCosts())) for group, sums in rows]
 
 
-def back_up(books: ledger.Books, target: Path) -> int:
+def back_up(books: Books, target: Path) -> int:
     """Write a copy of the whole ledger to a new file; return its size in bytes."""
     if os.path.lexists(target):
-        raise ledger.Conflict(f"{target} exists already; a backup overwrites nothing")
+        raise Conflict(f"{target} exists already; a backup overwrites nothing")
     if not target.parent.is_dir():
-        raise ledger.NotFound(f"there is no folder {target.parent}")
+        raise NotFound(f"there is no folder {target.parent}")
     return books.back_up(target)
 
 
 def _require_credit(amount_nano: int, field: str = "amount") -> None:
     require_amount(amount_nano, field)
     if amount_nano <= 0:
-        raise ledger.Refused(
+        raise Refused(
             "a credit must be above 0; use a correction to take from a balance", field=field
         )
 

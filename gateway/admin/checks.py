@@ -10,8 +10,9 @@ import socket
 from collections.abc import Sequence
 from typing import Final
 
-from gateway import ledger
-from gateway.ledger import Refused, Terms
+from gateway.ledger.key_records import Terms
+from gateway.ledger.locations import DatabaseUrl, Location
+from gateway.ledger.records import Refused
 from gateway.money import MAX_AMOUNT_NANO
 
 MAX_NAME_CHARS: Final = 100
@@ -87,6 +88,6 @@ def name_process(pid: int, host: str | None = None) -> str:
     return f"process {pid} on {host or socket.gethostname()}"
 
 
-def name_node(location: ledger.Location) -> str | None:
+def name_node(location: Location) -> str | None:
     """Name this process if others can serve from the ledger, too."""
-    return name_process(os.getpid()) if isinstance(location, ledger.DatabaseUrl) else None
+    return name_process(os.getpid()) if isinstance(location, DatabaseUrl) else None

@@ -19,16 +19,10 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from gateway.ledger import (
-    AuditReport,
-    BadRecord,
-    Books,
-    Conflict,
-    Location,
-    MoveRecord,
-    NotFound,
-    make_ledger,
-)
+from gateway.ledger.locations import Location
+from gateway.ledger.opening import make_ledger
+from gateway.ledger.records import AuditReport, BadRecord, Conflict, MoveRecord, NotFound
+from gateway.ledger.sql.books.books import Books
 
 FILE_MODE: Final = 0o600
 """Only the owner reads and writes the file: it has everybody's accounts."""

@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gateway.admin import views
-from gateway.config import Billing, Config, Provider
-from gateway.ledger import (
-    Alert,
-    AlertView,
-    AuditReport,
-    Books,
-    CallSums,
-    LedgerError,
-    RefusalView,
-    UpstreamFailure,
-    UpstreamView,
-)
+from gateway.config.records import Billing, Config, Provider
+from gateway.ledger.alert_records import Alert, AlertView
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.observations import CallSums, RefusalView, UpstreamFailure, UpstreamView
+from gateway.ledger.records import AuditReport
+from gateway.ledger.sql.books.books import Books
 
 State = Literal["off", "probing", "resting", "not_asked", "failing", "working"]
 

@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from gateway import ledger
 from gateway.admin.checks import name_process
-from gateway.config import Reload
+from gateway.config.records import Reload
+from gateway.ledger.records import SYSTEM, Actor
+from gateway.ledger.sql.books.books import Books
 from gateway.times import unix_ms
 
 ACTION: Final = "config.reload"
@@ -36,9 +37,9 @@ class Answer:
     words: str
 
 
-def note(books: ledger.Books, reload: Reload, file: str, pid: int) -> None:
+def note(books: Books, reload: Reload, file: str, pid: int) -> None:
     """Write the process's answer down: what changed, or why nothing did."""
-    books.actor = ledger.Actor(ledger.SYSTEM.name, name_process(pid))
+    books.actor = Actor(SYSTEM.name, name_process(pid))
     detail = f"{_TAKEN}{reload.words}" if reload.ok else reload.words
     if reload.restart_for:
         detail += f"; a restart is needed for: {', '.join(reload.restart_for)}"
@@ -46,7 +47,7 @@ def note(books: ledger.Books, reload: Reload, file: str, pid: int) -> None:
 
 
 def ask(
-    books: ledger.Books,
+    books: Books,
     pid: int,
     *,
     send: Callable[[int, int], None] = os.kill,

@@ -17,8 +17,9 @@ from urllib.parse import quote, urlencode
 
 from gateway.addresses import make_local_url
 from gateway.admin import codes, passwords
-from gateway.config import Server
-from gateway.ledger import AccountView, Books, Conflict, Opening, Refused, SessionView, TotpView
+from gateway.config.records import Server
+from gateway.ledger.records import AccountView, Conflict, Opening, Refused, SessionView, TotpView
+from gateway.ledger.sql.books.books import Books
 
 MIN_PASSWORD_CHARS: Final = 12
 """Characters of a password. The throttle stops guessing; NIST SP 800-63B asks for 8, and OWASP's ASVS

@@ -5,7 +5,22 @@ Every amount is given twice: as a decimal string and, under `…_nano`, in whole
 
 from __future__ import annotations
 
-from gateway import ledger
+from gateway.ledger.budget_records import BudgetStanding, BudgetView
+from gateway.ledger.call_records import CallDetail, CallView
+from gateway.ledger.code_records import CodeView, NewCodes
+from gateway.ledger.key_records import KeyView, Terms
+from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.receipts import ENDINGS, describe_receipt
+from gateway.ledger.records import (
+    AccountDetail,
+    AccountView,
+    AuditReport,
+    EntryView,
+    EventView,
+    InterruptedView,
+)
+from gateway.ledger.token_records import TokenView
+from gateway.ledger.usage_records import ProviderCosts, Usage
 from gateway.money import describe_amount, describe_tokens
 from gateway.times import format_iso
 
@@ -27,17 +42,17 @@ def describe(record: object, *names: str) -> dict[str, object]:
     return members
 
 
-def describe_account(account: ledger.AccountView) -> dict[str, object]:
+def describe_account(account: AccountView) -> dict[str, object]:
     figures = ("id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms")
     return {**describe(account, *figures), **_describe_terms(account.terms)}
 
 
-def _describe_terms(terms: ledger.Terms) -> dict[str, object]:
+def _describe_terms(terms: Terms) -> dict[str, object]:
     limits = describe(terms, "requests_per_minute", "tokens_per_minute", "concurrency")
     return {"models": None if terms.models is None else sorted(terms.models), **limits}
 
 
-def describe_key(key: ledger.KeyView) -> dict[str, object]:
+def describe_key(key: KeyView) -> dict[str, object]:
     """Return a key without its secret."""
     return {
         **describe(key, "id", "account"),
@@ -52,26 +67,26 @@ def describe_key(key: ledger.KeyView) -> dict[str, object]:
     }
 
 
-def describe_budget(budget: ledger.BudgetView) -> dict[str, object]:
+def describe_budget(budget: BudgetView) -> dict[str, object]:
     return {**_describe_standing(budget), **describe(budget, "account", "keys", "created_ms")}
 
 
-def _describe_standing(budget: ledger.BudgetStanding) -> dict[str, object]:
+def _describe_standing(budget: BudgetStanding) -> dict[str, object]:
     amounts = ("amount_nano", "spent_nano", "remaining_nano")
     return describe(budget, "id", "name", "period", *amounts, "resets_ms")
 
 
-def describe_entry(entry: ledger.EntryView) -> dict[str, object]:
+def describe_entry(entry: EntryView) -> dict[str, object]:
     amounts = ("amount_nano", "balance_after_nano")
     return describe(entry, "id", "account", "kind", *amounts, "request_id", "note", "created_ms")
 
 
-def describe_event(event: ledger.EventView) -> dict[str, object]:
+def describe_event(event: EventView) -> dict[str, object]:
     members = ("id", "at_ms", "actor", "action", "account", "target", "detail", "address")
     return describe(event, *members)
 
 
-def describe_code(code: ledger.CodeView, now_ms: int) -> dict[str, object]:
+def describe_code(code: CodeView, now_ms: int) -> dict[str, object]:
     """Return a code without its secret."""
     return {
         **describe(code, "id", "batch", "display", "amount_nano"),
@@ -81,12 +96,12 @@ def describe_code(code: ledger.CodeView, now_ms: int) -> dict[str, object]:
     }
 
 
-def describe_new_codes(made: ledger.NewCodes) -> dict[str, object]:
+def describe_new_codes(made: NewCodes) -> dict[str, object]:
     """Return a batch with its codes, which are shown only this once."""
     return describe(made, "batch", "codes", "amount_nano", "expires_ms", "created_ms")
 
 
-def describe_detail(detail: ledger.AccountDetail) -> dict[str, object]:
+def describe_detail(detail: AccountDetail) -> dict[str, object]:
     return {
         **describe_account(detail.account),
         "keys": [describe_key(key) for key in detail.keys],
@@ -94,7 +109,7 @@ def describe_detail(detail: ledger.AccountDetail) -> dict[str, object]:
     }
 
 
-def describe_token(token: ledger.TokenView, now_ms: int) -> dict[str, object]:
+def describe_token(token: TokenView, now_ms: int) -> dict[str, object]:
     """Return a token without its secret."""
     return {
         **describe(token, "id"),
@@ -107,7 +122,7 @@ def describe_token(token: ledger.TokenView, now_ms: int) -> dict[str, object]:
     }
 
 
-def describe_usage(usage: ledger.Usage) -> dict[str, object]:
+def describe_usage(usage: Usage) -> dict[str, object]:
     return {
         "requests": usage.requests,
         **describe_tokens(usage.tokens),
@@ -115,7 +130,7 @@ def describe_usage(usage: ledger.Usage) -> dict[str, object]:
     }
 
 
-def describe_costs(costs: ledger.ProviderCosts) -> dict[str, object]:
+def describe_costs(costs: ProviderCosts) -> dict[str, object]:
     """Return what providers bill, for operators alone; null where nothing is known of it."""
     return {
         **describe_amount("provider_cost", costs.cost_nano if costs.known else None),
@@ -127,12 +142,12 @@ def describe_costs(costs: ledger.ProviderCosts) -> dict[str, object]:
     }
 
 
-def describe_call(call: ledger.CallView) -> dict[str, object]:
+def describe_call(call: CallView) -> dict[str, object]:
     return {
         **describe(call, "request_id", "account", "started_ms", "ended_ms", "model", "provider"),
         "key": call.key_id,
         **describe(call, "key_name", "key_display", "state", "outcome"),
-        "outcome_label": ledger.ENDINGS[call.outcome].label,
+        "outcome_label": ENDINGS[call.outcome].label,
         **describe(call, "status", "stream"),
         **describe_tokens(call.tokens),
         **describe(call, "cost_nano", "estimated"),
@@ -141,22 +156,22 @@ def describe_call(call: ledger.CallView) -> dict[str, object]:
     }
 
 
-def describe_failure(failure: ledger.UpstreamFailure) -> dict[str, object]:
+def describe_failure(failure: UpstreamFailure) -> dict[str, object]:
     return describe(failure, "at_ms", "request_id", "status", "reason", "url")
 
 
 def describe_call_detail(
-    detail: ledger.CallDetail, currency: str, *, for_operator: bool
+    detail: CallDetail, currency: str, *, for_operator: bool
 ) -> dict[str, object]:
     key = {"key": detail.key.id, "key_name": detail.key.name, "key_display": detail.key.display}
-    receipt = ledger.describe_receipt(detail.receipt, currency, for_operator=for_operator)
+    receipt = describe_receipt(detail.receipt, currency, for_operator=for_operator)
     members = {"account": detail.account, **key, **receipt}
     if for_operator:
         members["failures"] = [describe_failure(one) for one in detail.failures]
     return members
 
 
-def describe_audit(report: ledger.AuditReport) -> dict[str, object]:
+def describe_audit(report: AuditReport) -> dict[str, object]:
     return {
         **describe(report, "ok", "accounts", "entries", "pending", "interrupted", "unsettled"),
         "to_settle": [describe_interrupted(one) for one in report.to_settle],
@@ -164,6 +179,6 @@ def describe_audit(report: ledger.AuditReport) -> dict[str, object]:
     }
 
 
-def describe_interrupted(request: ledger.InterruptedView) -> dict[str, object]:
+def describe_interrupted(request: InterruptedView) -> dict[str, object]:
     members = describe(request, "account", "model", "provider", "hold_nano", "started_ms")
     return {"id": request.request_id, **members}

@@ -11,10 +11,5 @@ No request waits for any of it: both look every few seconds, the ledger in a thr
 nothing while `[alerts]` names neither a webhook nor a command. An alert is sent again until its
 receiver has confirmed it; a kill between the two makes a receiver see the same id twice.
 
-Other folders import from here. May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `api`.
+May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `api`.
 """
-
-from gateway.alerts.delivery import tell_at_once as tell_at_once
-from gateway.alerts.delivery import try_channels as try_channels
-from gateway.alerts.guard import check_holder_url as check_holder_url
-from gateway.alerts.watch import Watch as Watch

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.config import check_webhook
+from gateway.config.values import check_webhook
 
 MAX_URL_CHARS: Final = 500
 """Characters of a holder's address: it has to fit into a line or two of the console."""

@@ -11,9 +11,11 @@ from typing import Final
 from gateway.admin import checks
 from gateway.alerts import findings
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
-from gateway.api import Gateway
-from gateway.config import Alerts
-from gateway.ledger import Alert, AlertKind, AlertState, Books, LedgerError
+from gateway.api.state import Gateway
+from gateway.config.records import Alerts
+from gateway.ledger.alert_records import Alert, AlertKind, AlertState
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.sql.books.books import Books
 from gateway.tasks import spawn
 from gateway.times import unix_ms
 

@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.alerts.guard import Forbidden, require_public
-from gateway.upstream import Resolver
+from gateway.upstream.resolver import Resolver
 
 SIGNATURE: Final = "x-gateway-signature"
 LIMIT_SECONDS: Final = 10.0

@@ -25,19 +25,3 @@
 
 May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
 """
-
-from gateway.api.access_log import AccessLog as AccessLog
-from gateway.api.delivery import SERVER as SERVER
-from gateway.api.error_replies import explain_path as explain_path
-from gateway.api.middleware import Handler as Handler
-from gateway.api.middleware import make_front as make_front
-from gateway.api.missing_usage import MissingUsage as MissingUsage
-from gateway.api.reading import CallerConnection as CallerConnection
-from gateway.api.reading import has_tiny_chunks as has_tiny_chunks
-from gateway.api.reading import make_connection as make_connection
-from gateway.api.reading import note_known as note_known
-from gateway.api.reading import want_body as want_body
-from gateway.api.routes import add_api as add_api
-from gateway.api.state import Call as Call
-from gateway.api.state import Gateway as Gateway
-from gateway.api.state import make_headers as make_headers

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import orjson
 
 from gateway.api.state import Call
-from gateway.config import Config
+from gateway.config.records import Config
 from gateway.money import format_amount
 
 FLUSH_SECONDS: Final = 0.1

@@ -15,14 +15,12 @@ from gateway.api.large_bodies import PARSE_RATE, Place, choose_place
 from gateway.api.middleware import catch_up, check_balance, check_standing
 from gateway.api.models import find_problem
 from gateway.api.state import Call
-from gateway.config import Model
-from gateway.dialects import (
-    EMBEDDINGS,
+from gateway.config.records import Model
+from gateway.dialects.base import Caller
+from gateway.dialects.exchanges import EMBEDDINGS
+from gateway.dialects.records import CompletionRequest, ModelKind, ReplyContext
+from gateway.dialects.wire.elements import (
     MAX_ELEMENTS,
-    Caller,
-    CompletionRequest,
-    ModelKind,
-    ReplyContext,
     count_elements,
     limit_elements,
     refuse_elements,
@@ -35,7 +33,7 @@ from gateway.errors import (
     UpstreamUnavailable,
     name_model,
 )
-from gateway.upstream import Candidate
+from gateway.upstream.routing import Candidate
 
 AFFINITY_CHARS: Final = 256
 """Characters of a caller's name for a conversation that count: each key of the provider is hashed with it,

@@ -17,18 +17,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.api.state import Call
-from gateway.config import Model
-from gateway.dialects import CompletionRequest, Payload
+from gateway.config.records import Model
+from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BadRequest, BudgetSpent, GatewayError
-from gateway.ledger import (
-    MAX_INTEGER,
-    Admission,
-    Budget,
-    Hold,
-    Outcome,
-    Settlement,
-    refuse_spent,
-)
+from gateway.ledger.base import Admission, Hold, Settlement
+from gateway.ledger.budget_records import Budget, refuse_spent
+from gateway.ledger.receipts import Outcome
+from gateway.ledger.records import MAX_INTEGER
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens, compute_cost_nano
 from gateway.prices import AppliedPrice, Asked
 from gateway.usage import (

@@ -21,10 +21,14 @@ from gateway.api.middleware import Handler
 from gateway.api.relay import Relay
 from gateway.api.sink import JsonSink, StreamSink, drain
 from gateway.api.state import Call, make_headers
-from gateway.dialects import CompletionRequest, Counter, Exchange, dump_request, edit_count
+from gateway.dialects.exchanges import Counter, Exchange
+from gateway.dialects.messages.upstream import edit_count
+from gateway.dialects.records import CompletionRequest
+from gateway.dialects.wire.fields import dump_request
 from gateway.errors import GatewayError, OutOfResources, UpstreamError
 from gateway.money import format_amount
-from gateway.upstream import Candidate, fetch, order_routes
+from gateway.upstream.forwarder import fetch
+from gateway.upstream.routing import Candidate, order_routes
 
 
 async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:

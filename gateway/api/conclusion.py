@@ -8,7 +8,7 @@ from typing import assert_never
 from gateway.api.admission import Completion
 from gateway.api.lifecycle import Charge, Last, Verdict, lose_charge
 from gateway.api.sink import Sink
-from gateway.dialects import Pipeline
+from gateway.dialects.base import Pipeline
 from gateway.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
 
 

@@ -17,9 +17,12 @@ from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.memory import SMALL_BYTES, hold_reply, may_read, release
 from gateway.api.sink import Sink, drain
 from gateway.api.state import Call
-from gateway.dialects import Pipeline, ReplyContext, looks_like_json
+from gateway.dialects.base import Pipeline
+from gateway.dialects.records import ReplyContext
+from gateway.dialects.wire.collected import looks_like_json
 from gateway.errors import UpstreamError
-from gateway.upstream import Answer, Candidate
+from gateway.upstream.attempt import Answer
+from gateway.upstream.routing import Candidate
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -8,7 +8,8 @@ from typing import Final
 
 from gateway.api.limits import Bucket
 from gateway.errors import InvalidKey, LedgerUnavailable
-from gateway.ledger import EndedKey, Ledger
+from gateway.ledger.base import Ledger
+from gateway.ledger.key_records import EndedKey
 from gateway.times import format_moment
 
 LOOKUPS_PER_MINUTE: Final = 600

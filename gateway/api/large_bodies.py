@@ -16,7 +16,7 @@ from enum import Enum
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway.dialects import bound_elements
+from gateway.dialects.wire.elements import bound_elements
 from gateway.tasks import find_turns
 
 LOOP_MS: Final = 3.0
@@ -25,6 +25,10 @@ SHORT_MS: Final = 0.5
 """Work that need not wait for a turn with time left: the request itself takes about as long."""
 LOOP_BYTES: Final = 1 << 19
 """Bytes that are read or written on the loop at most, whatever is in them: so many take 1 ms."""
+REST_SECONDS: Final = 0.05
+"""The longest rest of the thread. It rests for as long as a job took: a call of orjson lets no other
+thread run, 30 ms at most, and the loop, which gives way in each call of the system, would meet one
+after another."""
 PARSE_RATE: Final = 4_000
 """Values that are parsed and validated in a millisecond, in the slowest dialect: Responses."""
 
@@ -84,7 +88,7 @@ class LargeBodies:
 
         def begin() -> None:
             begun = loop.run_in_executor(self._thread, function)
-            begun.add_done_callback(partial(self._finish, done))
+            begun.add_done_callback(partial(self._finish, done, loop.time()))
 
         self._waiting.setdefault(owner, deque()).append(_Job(begin, done.done))
         if not self._busy:
@@ -108,8 +112,11 @@ class LargeBodies:
                 job.begin()
                 return
 
-    def _finish(self, done: asyncio.Future[Result], begun: asyncio.Future[Result]) -> None:
-        self._begin_next()
+    def _finish(
+        self, done: asyncio.Future[Result], began: float, begun: asyncio.Future[Result]
+    ) -> None:
+        loop = begun.get_loop()
+        loop.call_later(min(loop.time() - began, REST_SECONDS), self._begin_next)
         if begun.cancelled():
             done.cancel()
         elif done.done():

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from gateway.dialects import RateLimit
+from gateway.dialects.records import RateLimit
 from gateway.errors import Overloaded, RateLimited
-from gateway.ledger import Rate, refuse_concurrency, refuse_requests, refuse_tokens
+from gateway.ledger.rates import Rate, refuse_concurrency, refuse_requests, refuse_tokens
 
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""

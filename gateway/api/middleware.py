@@ -23,7 +23,8 @@ from gateway.api.memory import release
 from gateway.api.observations import note_refusal
 from gateway.api.reading import note_known, own_reading
 from gateway.api.state import Call, Gateway, make_headers
-from gateway.dialects import CALLERS, Caller
+from gateway.dialects.base import Caller
+from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
     RESTARTING,
     AccountSuspended,
@@ -37,7 +38,9 @@ from gateway.errors import (
     RateLimited,
     drop_frames,
 )
-from gateway.ledger import EndedKey, Key, Ledger, refuse_spent
+from gateway.ledger.base import Key, Ledger
+from gateway.ledger.budget_records import refuse_spent
+from gateway.ledger.key_records import EndedKey
 from gateway.money import format_amount
 from gateway.request_ids import make_request_id
 

@@ -9,10 +9,10 @@ import orjson
 from aiohttp import web
 
 from gateway.api.state import Call, Gateway
-from gateway.config import Model
-from gateway.dialects import Json, ListedModel
+from gateway.config.records import Model
+from gateway.dialects.records import Json, ListedModel
 from gateway.errors import ModelNotFound
-from gateway.ledger import Key
+from gateway.ledger.base import Key
 
 
 async def list_models(http: web.Request, call: Call) -> web.Response:

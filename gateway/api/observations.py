@@ -7,8 +7,9 @@ from typing import Final
 
 from gateway.api.state import Call
 from gateway.errors import GatewayError, InternalError, InvalidKey, OutOfResources, UpstreamError
-from gateway.ledger import UpstreamFailure
-from gateway.upstream import Candidate, take_out
+from gateway.ledger.observations import UpstreamFailure
+from gateway.upstream.forwarder import take_out
+from gateway.upstream.routing import Candidate
 
 MAX_REASON_CHARS: Final = 200
 """Characters of a failure's reason: it has to fit into a line or two."""

@@ -8,10 +8,14 @@ import orjson
 from aiohttp import web
 
 from gateway.api.state import Call, find_limits
-from gateway.config import Config, Limits
-from gateway.dialects import dumps_lenient
+from gateway.config.records import Config, Limits
+from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import NotFound
-from gateway.ledger import BudgetStanding, Key, Spent, Terms, describe_receipt
+from gateway.ledger.base import Key
+from gateway.ledger.budget_records import BudgetStanding
+from gateway.ledger.key_records import Terms
+from gateway.ledger.receipts import describe_receipt
+from gateway.ledger.usage_records import Spent
 from gateway.money import describe_amount
 from gateway.request_ids import is_request_id
 from gateway.times import DAY_MS, format_iso

@@ -21,7 +21,8 @@ from aiohttp.web_request import BaseRequest
 
 from gateway.api.error_replies import explain_path, render_error
 from gateway.api.state import Call, Gateway, make_headers
-from gateway.dialects import CALLERS, Caller
+from gateway.dialects.base import Caller
+from gateway.dialects.exchanges import CALLERS
 from gateway.errors import BadRequest, GatewayError, InternalError, NotFound, drop_frames
 from gateway.request_ids import make_request_id
 from gateway.tasks import Turns, find_turns

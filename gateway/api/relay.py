@@ -30,9 +30,10 @@ from gateway.api.lifecycle import (
 )
 from gateway.api.observations import note_upstream_call
 from gateway.api.sink import Sink
-from gateway.dialects import Pipeline
+from gateway.dialects.base import Pipeline
 from gateway.errors import GatewayError, InternalError, drop_frames
-from gateway.upstream import Attempt, Candidate, try_routes
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.routing import Candidate, try_routes
 
 log = logging.getLogger("gateway.relay")
 

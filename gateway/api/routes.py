@@ -27,7 +27,8 @@ from gateway.api.middleware import Handler, make_front, require_key
 from gateway.api.models import list_models, retrieve_model
 from gateway.api.own_key import show_key, show_receipt
 from gateway.api.state import Gateway
-from gateway.dialects import CALLERS, COUNTERS, EMBEDDINGS, Caller
+from gateway.dialects.base import Caller
+from gateway.dialects.exchanges import CALLERS, COUNTERS, EMBEDDINGS
 
 Access = Literal["charged", "free", "open"]
 """A route is open to callers with a balance, to callers with a key, or to everybody."""

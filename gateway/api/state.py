@@ -10,11 +10,14 @@ from gateway.api.ended_keys import EndedKeys
 from gateway.api.large_bodies import LargeBodies, Place, Result
 from gateway.api.limits import Counting, Rates
 from gateway.api.missing_usage import MissingUsages
-from gateway.config import Config, Limits, Reload
-from gateway.dialects import Caller
-from gateway.ledger import Key, Ledger, Outcome, Terms
+from gateway.config.records import Config, Limits, Reload
+from gateway.dialects.base import Caller
+from gateway.ledger.base import Key, Ledger
+from gateway.ledger.key_records import Terms
+from gateway.ledger.receipts import Outcome
 from gateway.money import Tokens, format_amount
-from gateway.upstream import Routes, Ticker
+from gateway.upstream.attempt import Ticker
+from gateway.upstream.routing import Routes
 
 
 @dataclass(slots=True)

@@ -14,7 +14,8 @@ from gateway.cli.arguments import Columns, render, render_fields
 from gateway.cli.command import Command
 from gateway.cli.keys import KEYS, limits_of, models_of, warn_of_unknown_models
 from gateway.cli.verbs import JSON, arg, choice, edit, flag, make_limits, verb
-from gateway.ledger import AccountDetail, AccountView, EntryView, Refused, TermChanges, Terms
+from gateway.ledger.key_records import TermChanges, Terms
+from gateway.ledger.records import AccountDetail, AccountView, EntryView, Refused
 from gateway.money import align_points, format_amount
 from gateway.times import format_moment
 

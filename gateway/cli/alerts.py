@@ -6,14 +6,15 @@ import asyncio
 from typing import Final
 
 from gateway.admin import observations
-from gateway.alerts import try_channels
+from gateway.alerts.delivery import try_channels
 from gateway.cli import arguments as read
 from gateway.cli.arguments import Column, Columns, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, SINCE, arg, verb
-from gateway.config import load_config
+from gateway.config.load import load_config
 from gateway.exit_codes import ExitCode
-from gateway.ledger import Alert, AlertView, CallSums, RefusalView, UpstreamFailure, make_alert_id
+from gateway.ledger.alert_records import Alert, AlertView, make_alert_id
+from gateway.ledger.observations import CallSums, RefusalView, UpstreamFailure
 from gateway.times import DAY_MS, format_moment
 
 

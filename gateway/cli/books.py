@@ -12,7 +12,8 @@ from gateway.cli.arguments import Columns, render
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, LIMIT, SINCE, arg, verb
 from gateway.exit_codes import ExitCode
-from gateway.ledger import AuditReport, DatabaseUrl, EventView, InterruptedView, Refused
+from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.records import AuditReport, EventView, InterruptedView, Refused
 from gateway.money import format_amount
 from gateway.times import format_moment
 

@@ -12,18 +12,14 @@ from gateway.cli.arguments import Column, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.keys import limits_of
 from gateway.cli.verbs import JSON, flag, verb
-from gateway.config import (
-    Config,
-    Limits,
-    Model,
-    Provider,
-    Server,
-    load_config,
-    quote_key,
-    warn_of_literals,
-)
+from gateway.config.load import load_config
+from gateway.config.reader import quote_key
+from gateway.config.records import Config, Limits, Model, Provider, Server
+from gateway.config.secrets import warn_of_literals
 from gateway.exit_codes import ExitCode
-from gateway.ledger import LedgerError, Terms, check_ledger
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.key_records import Terms
+from gateway.ledger.opening import check_ledger
 from gateway.money import (
     MEDIA,
     MILLION,
@@ -40,7 +36,7 @@ from gateway.prices import PriceList, PriceRule, describe_rules
 from gateway.prices import Terms as BillTerms
 from gateway.server import find_listen_problem
 from gateway.times import unix_ms
-from gateway.upstream import Finding, look_at_all
+from gateway.upstream.model_list import Finding, look_at_all
 
 _PRICES: Final = {
     "input": "INPUT",

@@ -13,9 +13,12 @@ from gateway.admin import accounts, views
 from gateway.admin import reload as asking
 from gateway.cli.arguments import Columns, Json, Output, render
 from gateway.cli.verbs import JSON, verb
-from gateway.config import Config, load_config, load_storage
+from gateway.config.load import load_config, load_storage
+from gateway.config.records import Config
 from gateway.exit_codes import ExitCode
-from gateway.ledger import CLI, Actor, Books, find_server
+from gateway.ledger.opening import find_server
+from gateway.ledger.records import CLI, Actor
+from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
 
 Row = TypeVar("Row")

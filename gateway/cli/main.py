@@ -16,9 +16,10 @@ from typing import Final, TextIO
 from gateway.cli.arguments import Output
 from gateway.cli.command import Command, find_actor
 from gateway.cli.verbs import PROGRAM, parse
-from gateway.config import ConfigError
+from gateway.config.reader import ConfigError
 from gateway.exit_codes import ExitCode
-from gateway.ledger import LedgerError, NotFound, Refused
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import NotFound, Refused
 from gateway.version import find_version
 
 FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (

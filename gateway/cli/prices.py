@@ -11,7 +11,7 @@ from gateway.cli.arguments import Column, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, arg, verb
 from gateway.exit_codes import ExitCode
-from gateway.ledger import NotFound
+from gateway.ledger.records import NotFound
 from gateway.money import describe_amount
 from gateway.price_lists.comparison import (
     Comparison,

@@ -13,9 +13,9 @@ from typing import Final
 import gateway
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
-from gateway.config import Config, Server
-from gateway.ledger import Refused
-from gateway.server import (
+from gateway.config.records import Config, Server
+from gateway.ledger.records import Refused
+from gateway.server.systemd import (
     CONTAINER_CONFIG,
     CONTAINER_STATE,
     IMAGE,

@@ -38,7 +38,7 @@ from gateway.config.secrets import find_literals, resolve_secret
 from gateway.config.settings import SETTINGS
 from gateway.config.storage import NO_ALERTS, check_backups, read_alerts, read_storage
 from gateway.config.values import check_model_id
-from gateway.dialects import EMBEDDERS, UPSTREAMS
+from gateway.dialects.exchanges import EMBEDDERS, UPSTREAMS
 from gateway.prices import PriceList
 
 MAX_OUTPUT_TOKENS: Final = 128_000

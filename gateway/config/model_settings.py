@@ -8,7 +8,8 @@ from typing import Final, get_args
 from gateway.config import reader as read
 from gateway.config import values
 from gateway.config.reader import Setting
-from gateway.dialects import BILLED_NAMES, ModelKind, Reasoning
+from gateway.dialects.records import ModelKind, Reasoning
+from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.price_windows import read_date, read_hours, read_weekdays
 
 SAMPLING: Final = frozenset(

@@ -10,7 +10,7 @@ from gateway.config.reader import Place, Problems, quote_key, read_table
 from gateway.config.records import Provider
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
-from gateway.dialects import DEMO
+from gateway.dialects.exchanges import DEMO
 
 OPENAI_HOST = "api.openai.com"
 _BY_HOST = {

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.config.values import Network
-from gateway.dialects import History, MaxTokensField, ModelKind, Reasoning, Taken
-from gateway.ledger import DatabaseUrl, Location
+from gateway.dialects.records import History, MaxTokensField, ModelKind, Reasoning, Taken
+from gateway.ledger.locations import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
 

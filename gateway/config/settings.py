@@ -13,7 +13,8 @@ from gateway.config import reader as read
 from gateway.config import secrets, values
 from gateway.config.model_settings import MODEL_SETTINGS, token_count
 from gateway.config.reader import Setting
-from gateway.dialects import UPSTREAMS, History, MaxTokensField, Taken
+from gateway.dialects.exchanges import UPSTREAMS
+from gateway.dialects.records import History, MaxTokensField, Taken
 
 MAX_CREDIT: Final = 1_000_000_000
 """Units of currency, the most that the ledger takes at once."""

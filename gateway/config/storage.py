@@ -9,7 +9,7 @@ from typing import Any, Final
 from gateway.config.reader import Place
 from gateway.config.records import Alerts, Storage
 from gateway.config.values import check_webhook
-from gateway.ledger import DatabaseUrl, read_database_url
+from gateway.ledger.locations import DatabaseUrl, read_database_url
 
 LookUp = Callable[[str], tuple[str, str | None]]
 

@@ -14,7 +14,5 @@
     csv_stream          lists as CSV
     pages  static/      the page's files, and objects that it alone shows
 
-Other folders import from here. May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `alerts`, `api`.
+May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `alerts`, `api`.
 """
-
-from gateway.console.dispatch import add_console as add_console

@@ -14,7 +14,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from gateway.ledger import Actor, Books, Location, open_books
+from gateway.ledger.locations import Location
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import Actor
+from gateway.ledger.sql.books.books import Books
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.admin import checks, keys, signin
-from gateway.api import Call
-from gateway.config import Config
+from gateway.api.state import Call
+from gateway.config.records import Config
 from gateway.console.origin import (
     describe_device,
     find_own_origins,
@@ -26,7 +26,8 @@ from gateway.console.origin import (
 from gateway.console.refusals import ConsoleError, invalid_token, too_many_changes
 from gateway.console.state import Caller, ConsoleState, find_local
 from gateway.console.throttle import network_of
-from gateway.ledger import SCRIPT_PREFIX, Actor, FailedBy, NotFound, SessionView, TokenView
+from gateway.ledger.records import Actor, FailedBy, NotFound, SessionView
+from gateway.ledger.token_records import SCRIPT_PREFIX, TokenView
 
 _ENDED: Final = {
     "expired": "This token has expired. Ask the operator of this gateway for a new one.",

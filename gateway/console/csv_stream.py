@@ -20,10 +20,10 @@ from typing import Final, Generic, TypeVar
 from aiohttp import hdrs, web
 
 from gateway.admin import codes
-from gateway.api import make_headers
+from gateway.api.state import make_headers
 from gateway.console.origin import API_HEADERS
 from gateway.console.state import ConsoleRequest
-from gateway.ledger import Books
+from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS, format_day
 
 log = logging.getLogger("gateway.console")

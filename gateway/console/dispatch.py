@@ -16,7 +16,9 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.api import Call, Gateway, Handler, has_tiny_chunks, make_front, note_known, want_body
+from gateway.api.middleware import Handler, make_front
+from gateway.api.reading import has_tiny_chunks, note_known, want_body
+from gateway.api.state import Call, Gateway
 from gateway.console import origin, pages
 from gateway.console.api import ROUTES
 from gateway.console.books_thread import BooksThread
@@ -42,17 +44,11 @@ from gateway.console.state import (
     Route,
     find_local,
 )
-from gateway.dialects import dumps_lenient
+from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
-from gateway.ledger import (
-    Conflict,
-    FilesLost,
-    LedgerError,
-    NotFound,
-    Refused,
-    SessionView,
-    TokenView,
-)
+from gateway.ledger.errors import FilesLost, LedgerError
+from gateway.ledger.records import Conflict, NotFound, Refused, SessionView
+from gateway.ledger.token_records import TokenView
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.console")

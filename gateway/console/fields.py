@@ -11,7 +11,8 @@ import orjson
 
 from gateway.admin import checks
 from gateway.console.refusals import ConsoleError, invalid_field, phrase
-from gateway.ledger import LIMITS, MAX_INTEGER, NotFound, TermChanges
+from gateway.ledger.key_records import LIMITS, TermChanges
+from gateway.ledger.records import MAX_INTEGER, NotFound
 from gateway.money import parse_amount_nano
 from gateway.times import DAY_MS, to_unix_ms
 

@@ -17,7 +17,8 @@ import orjson
 from gateway.admin import checks
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer, ConsoleRequest, Handler
-from gateway.ledger import Books, OtherRequest, RepeatableRequest, StoredReply
+from gateway.ledger.records import OtherRequest, RepeatableRequest, StoredReply
+from gateway.ledger.sql.books.books import Books
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = {"Idempotent-Replay": "true"}

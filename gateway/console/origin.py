@@ -14,9 +14,10 @@ from typing import Final
 from aiohttp import web
 
 from gateway.addresses import make_origin
-from gateway.config import Network, Server
+from gateway.config.records import Server
+from gateway.config.values import Network
 from gateway.console.throttle import DeviceCookie, name_cookie
-from gateway.ledger import SESSION_MS
+from gateway.ledger.records import SESSION_MS
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """The accepted values of Sec-Fetch-Site. `none` is a typed address or a bookmark."""

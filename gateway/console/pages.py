@@ -19,10 +19,10 @@ from typing import Final
 from aiohttp import ETag, hdrs, web
 
 from gateway.admin import views
-from gateway.api import explain_path
+from gateway.api.error_replies import explain_path
 from gateway.console.origin import SECURITY_HEADERS
 from gateway.errors import NotFound
-from gateway.ledger import KeyView
+from gateway.ledger.key_records import KeyView
 from gateway.money import describe_amount
 
 HOME: Final = "/console/"

@@ -14,7 +14,7 @@ from aiohttp import web
 from gateway.console.fields import Query
 from gateway.console.refusals import invalid_field
 from gateway.console.state import Answer
-from gateway.ledger import MAX_INTEGER
+from gateway.ledger.records import MAX_INTEGER
 
 MAX_LIMIT: Final = 200
 """Rows of a page: reading so many takes the books' thread a few milliseconds."""

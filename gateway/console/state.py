@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from aiohttp import web
 
-from gateway.api import Call, Gateway
+from gateway.api.state import Call, Gateway
 from gateway.console.books_thread import BooksThread
 from gateway.console.fields import Fields, Query
 from gateway.console.origin import read_local
@@ -23,7 +23,9 @@ from gateway.console.throttle import (
     SignInThrottle,
     Tries,
 )
-from gateway.ledger import AccountView, Actor, AuditReport, Books, SessionView, TokenRole, TokenView
+from gateway.ledger.records import AccountView, Actor, AuditReport, SessionView
+from gateway.ledger.sql.books.books import Books
+from gateway.ledger.token_records import TokenRole, TokenView
 from gateway.tasks import measure_loop_lag
 from gateway.times import unix_ms
 

@@ -13,7 +13,8 @@ from typing import Final, get_args
 from gateway.dialects.base import Caller, Translation, Upstream, Writer
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Taken, Target, Usage
 from gateway.dialects.refused import rename
-from gateway.dialects.wire import TranslatedStream, dump_request
+from gateway.dialects.wire.fields import dump_request
+from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import BadRequest
 
 PIVOT_TAKES: Final = frozenset(get_args(Taken)) - {"cache_control"}

@@ -8,12 +8,15 @@ from functools import partial
 from typing import Final
 
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
-from gateway.dialects.chat import ChatCaller, ChatUpstream
+from gateway.dialects.chat.caller import ChatCaller
+from gateway.dialects.chat.upstream import ChatUpstream
 from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
-from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
-from gateway.dialects.messages import MessagesCaller, MessagesUpstream
+from gateway.dialects.embeddings.caller import EmbeddingsCaller
+from gateway.dialects.embeddings.upstream import EmbeddingsUpstream
+from gateway.dialects.messages.caller import MessagesCaller
+from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
 from gateway.dialects.records import (
     CompletionRequest,
@@ -24,24 +27,20 @@ from gateway.dialects.records import (
     Target,
     Usage,
 )
-from gateway.dialects.responses import ResponsesCaller, ResponsesUpstream
+from gateway.dialects.responses.caller import ResponsesCaller
+from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
-from gateway.dialects.wire import (
-    MAX_ELEMENTS,
+from gateway.dialects.wire.billed import check_audio, read_asked
+from gateway.dialects.wire.collected import (
     MAX_REPLY_BYTES,
     MAX_REPLY_ELEMENTS,
     CollectedReply,
     ReplayedReply,
-    TranslatedStream,
-    check_audio,
-    dump_request,
-    dumps_lenient,
-    get_object,
-    limit_elements,
-    read_asked,
-    refuse_elements,
-    too_deep,
 )
+from gateway.dialects.wire.elements import MAX_ELEMENTS, limit_elements, refuse_elements
+from gateway.dialects.wire.fields import dump_request, too_deep
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object
+from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import meter
 
@@ -140,7 +139,7 @@ class Exchange:
     def open_reply(self, context: ReplyContext) -> Pipeline:
         """Begin a JSON reply, which `finish` gives as a whole."""
         read = partial(self.read_reply, context=context)
-        return CollectedReply(read, context.expected, self.max_elements)
+        return CollectedReply(read, context.expected)
 
     def open_replay(self, context: ReplyContext) -> Pipeline:
         """Begin a stream that the upstream answers with a JSON reply."""

@@ -9,6 +9,3 @@ where there is one: `gen_ai.server.request.duration` is `gen_ai_server_request_d
 
 May import: the leaves, `api`, `ledger`.
 """
-
-from gateway.metrics.collected import Metrics as Metrics
-from gateway.metrics.families import CONTENT_TYPE as CONTENT_TYPE

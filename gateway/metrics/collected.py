@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
-from gateway.api import Call, Gateway
-from gateway.ledger import Outcome
+from gateway.api.state import Call, Gateway
+from gateway.ledger.receipts import Outcome
 from gateway.metrics.families import Counter, Family, Histogram, Labels, Name, render_gauge
 from gateway.money import Tokens
 

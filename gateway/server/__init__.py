@@ -12,7 +12,7 @@
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link
 
-Other folders import from here. May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`,
+May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`,
 `app`, `metrics`.
 """
 
@@ -20,16 +20,7 @@ from __future__ import annotations
 
 import signal
 
-from gateway.config import Config, Server
-from gateway.server.systemd import CONTAINER_CONFIG as CONTAINER_CONFIG
-from gateway.server.systemd import CONTAINER_STATE as CONTAINER_STATE
-from gateway.server.systemd import IMAGE as IMAGE
-from gateway.server.systemd import NAME as NAME
-from gateway.server.systemd import Installation as Installation
-from gateway.server.systemd import find_variables as find_variables
-from gateway.server.systemd import make_container as make_container
-from gateway.server.systemd import make_service as make_service
-from gateway.server.systemd import make_socket as make_socket
+from gateway.config.records import Config, Server
 
 
 def find_listen_problem(settings: Server) -> str | None:

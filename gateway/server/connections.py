@@ -19,8 +19,8 @@ from typing import Final, cast
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api import CallerConnection
-from gateway.config import Config, Server
+from gateway.api.reading import CallerConnection
+from gateway.config.records import Config, Server
 
 log = logging.getLogger("gateway.connections")
 

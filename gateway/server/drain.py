@@ -26,7 +26,7 @@ from typing import Final
 from aiohttp import hdrs, web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api import Gateway
+from gateway.api.state import Gateway
 from gateway.errors import STOPPED, Overloaded
 from gateway.server.connections import ConnectionWatch, has_unread_bytes
 from gateway.server.listener import Listener

@@ -13,8 +13,9 @@ from typing import Final
 
 from gateway.addresses import make_local_url, make_tunnel_command
 from gateway.admin import accounts, keys, signin
-from gateway.config import Config
-from gateway.ledger import FIRST_START, Conflict, KeyTerms
+from gateway.config.records import Config
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import FIRST_START, Conflict
 
 ACCOUNT: Final = "default"
 OPERATOR: Final = "operator"

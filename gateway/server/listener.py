@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.addresses import join_address
-from gateway.config import Server
+from gateway.config.records import Server
 from gateway.server.connections import ConnectionWatch
 from gateway.server.systemd import SOCKET_BACKLOG
 from gateway.tasks import spawn

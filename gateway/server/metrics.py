@@ -14,8 +14,9 @@ from typing import Final
 from aiohttp import web
 
 from gateway.addresses import join_address
-from gateway.api import Call, Gateway
-from gateway.metrics import CONTENT_TYPE, Metrics
+from gateway.api.state import Call, Gateway
+from gateway.metrics.collected import Metrics
+from gateway.metrics.families import CONTENT_TYPE
 from gateway.server.listener import CannotListen
 from gateway.tasks import measure_loop_lag, spawn
 

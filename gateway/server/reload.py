@@ -27,17 +27,13 @@ from functools import partial
 from pathlib import Path
 
 from gateway.admin import reload as asking
-from gateway.api import Gateway
+from gateway.api.state import Gateway
 from gateway.app import make_routes
-from gateway.config import (
-    Config,
-    ConfigError,
-    Reload,
-    describe_changes,
-    keep_fixed,
-    load_config,
-)
-from gateway.ledger import LedgerError, open_books
+from gateway.config.load import describe_changes, keep_fixed, load_config
+from gateway.config.reader import ConfigError
+from gateway.config.records import Config, Reload
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.opening import open_books
 from gateway.server.connections import fit_to_files
 from gateway.times import unix_ms
 

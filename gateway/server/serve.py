@@ -14,13 +14,21 @@ from typing import Final
 
 from aiohttp import http_parser, web, web_response
 
-from gateway.alerts import Watch, tell_at_once
-from gateway.api import SERVER, AccessLog, Gateway, make_connection
+from gateway.alerts.delivery import tell_at_once
+from gateway.alerts.watch import Watch
+from gateway.api.access_log import AccessLog
+from gateway.api.delivery import SERVER
+from gateway.api.reading import make_connection
+from gateway.api.state import Gateway
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
-from gateway.config import Config, warn_of_literals
+from gateway.config.records import Config
+from gateway.config.secrets import warn_of_literals
 from gateway.exit_codes import ExitCode
-from gateway.ledger import Alert, Ledger, LedgerError, LedgerMismatch, open_ledger
+from gateway.ledger.alert_records import Alert
+from gateway.ledger.base import Ledger
+from gateway.ledger.errors import LedgerError, LedgerMismatch
+from gateway.ledger.opening import open_ledger
 from gateway.server import systemd
 from gateway.server.connections import fit_to_files, watch_connections
 from gateway.server.drain import (

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from gateway.addresses import join_address
-from gateway.config import Server
+from gateway.config.records import Server
 from gateway.exit_codes import ExitCode
-from gateway.ledger import Refused
+from gateway.ledger.records import Refused
 
 NAME: Final = "gateway"
 STATE_ROOT: Final = Path("/var/lib")

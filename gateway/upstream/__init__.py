@@ -16,24 +16,3 @@
 
 May import: the leaves, `config`, `dialects`.
 """
-
-from gateway.upstream.attempt import Answer as Answer
-from gateway.upstream.attempt import Attempt as Attempt
-from gateway.upstream.attempt import Ticker as Ticker
-from gateway.upstream.attempt import Timed as Timed
-from gateway.upstream.bodies import Receiver as Receiver
-from gateway.upstream.breaker import BreakerState as BreakerState
-from gateway.upstream.demo import DemoForwarder as DemoForwarder
-from gateway.upstream.forwarder import Forwarder as Forwarder
-from gateway.upstream.forwarder import HttpForwarder as HttpForwarder
-from gateway.upstream.forwarder import fetch as fetch
-from gateway.upstream.forwarder import take_out as take_out
-from gateway.upstream.model_list import Finding as Finding
-from gateway.upstream.model_list import look_at as look_at
-from gateway.upstream.model_list import look_at_all as look_at_all
-from gateway.upstream.provider_state import ProviderState as ProviderState
-from gateway.upstream.resolver import Resolver as Resolver
-from gateway.upstream.routing import Candidate as Candidate
-from gateway.upstream.routing import Routes as Routes
-from gateway.upstream.routing import order_routes as order_routes
-from gateway.upstream.routing import try_routes as try_routes

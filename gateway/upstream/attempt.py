@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from gateway.config import Provider
+from gateway.config.records import Provider
 from gateway.errors import Blame, GatewayError, InternalError, UpstreamError, UpstreamTimeout
 from gateway.tasks import STALL_SECONDS
 from gateway.upstream.bodies import CheckedBody, Receiver, is_reply_type

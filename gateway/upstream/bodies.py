@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from gateway.dialects import MAX_REPLY_BYTES
+from gateway.dialects.wire.collected import MAX_REPLY_BYTES
 from gateway.errors import UpstreamError
 
 _TYPES: Final = (b"text/event-stream", b"application/json")

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.config import Provider
-from gateway.dialects import EMBEDDINGS, Exchange
+from gateway.config.records import Provider
+from gateway.dialects.exchanges import EMBEDDINGS, Exchange
 from gateway.errors import BadRequest, GatewayError
 from gateway.upstream.attempt import Answer, Attempt
 from gateway.upstream.bodies import Receiver

@@ -15,8 +15,9 @@ from typing import Final, Protocol
 
 from yarl import URL
 
-from gateway.config import Provider
-from gateway.dialects import Exchange, map_status
+from gateway.config.records import Provider
+from gateway.dialects.exchanges import Exchange
+from gateway.dialects.wire.upstream_errors import map_status
 from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
 from gateway.upstream.attempt import Answer, Attempt, Ticker, accept, break_off
 from gateway.upstream.bodies import CollectedBody

@@ -12,8 +12,10 @@ import orjson
 from yarl import URL
 
 from gateway.apikeys import find_last4
-from gateway.config import Config, Provider
-from gateway.dialects import UPSTREAMS, looks_like_json, map_status
+from gateway.config.records import Config, Provider
+from gateway.dialects.exchanges import UPSTREAMS
+from gateway.dialects.wire.collected import looks_like_json
+from gateway.dialects.wire.upstream_errors import map_status
 from gateway.errors import UpstreamError
 from gateway.upstream.bodies import CollectedBody
 from gateway.upstream.connection import Broken

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.config import Provider
+from gateway.config.records import Provider
 from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.upstream.breaker import Breaker, BreakerState
 from gateway.upstream.forwarder import Forwarder

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gateway.config import Model, Provider, Route
-from gateway.dialects import Exchange, Exchanges, Target, tag_provider
+from gateway.config.records import Model, Provider, Route
+from gateway.dialects.exchanges import Exchange, Exchanges
+from gateway.dialects.records import Target
+from gateway.dialects.wire.seals import tag_provider
 from gateway.errors import GatewayError
 from gateway.upstream.forwarder import rename
 from gateway.upstream.provider_state import ProviderState

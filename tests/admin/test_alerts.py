@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gateway.admin import observations
-from gateway.ledger import Hook
+from gateway.ledger.alert_records import Hook
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.support.settings import load
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.admin.checks import MAX_MOMENT_MS, require_amount, require_expiry, require_text
-from gateway.ledger import Refused
+from gateway.ledger.records import Refused
 from gateway.money import MAX_AMOUNT_NANO
 from tests.support.rows import each_row
 

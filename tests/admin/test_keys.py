@@ -11,7 +11,9 @@ import pytest
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.ledger import Books, Conflict, KeyTerms, NotFound, Refused
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS

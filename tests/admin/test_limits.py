@@ -9,7 +9,9 @@ from typing import Final
 import pytest
 
 from gateway.admin import accounts, codes, keys
-from gateway.ledger import Books, KeyTerms, Refused
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import Refused
+from gateway.ledger.sql.books.books import Books
 from tests.support.rows import each_row
 
 Verb = Callable[[Books, int], object]

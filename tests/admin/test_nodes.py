@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from gateway.admin import checks
-from gateway.ledger import DatabaseUrl
+from gateway.ledger.locations import DatabaseUrl
 
 
 def test_a_process_is_named_by_its_number_and_host() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from gateway.admin import reload
 from gateway.admin.checks import name_process
-from gateway.config import Reload
-from gateway.ledger import Books, open_books
+from gateway.config.records import Reload
+from gateway.ledger.opening import open_books
+from gateway.ledger.sql.books.books import Books
 from gateway.times import unix_ms
 from tests.ledger.kit import make_place
 

@@ -10,12 +10,12 @@ import pytest
 
 from gateway.admin import accounts, signin
 from gateway.admin.signin import Visitor
-from gateway.ledger import (
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import (
     HOLDER_IDLE_MS,
     OPERATOR_IDLE_MS,
     OPERATOR_SESSION_MS,
     SESSION_MS,
-    LedgerError,
     NotFound,
 )
 from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS

@@ -11,7 +11,9 @@ import pytest
 from gateway.admin import signin
 from gateway.admin.passwords import verify_password
 from gateway.admin.signin import LINK_MS, NewSession
-from gateway.ledger import Books, Conflict, NotFound, Refused, open_books
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.sql.books.books import Books
 from tests.admin.visits import (
     HASH,
     NAME,

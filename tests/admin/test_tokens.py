@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts, keys
-from gateway.ledger import Books, Refused, TokenTerms
+from gateway.ledger.records import Refused
+from gateway.ledger.sql.books.books import Books
+from gateway.ledger.token_records import TokenTerms
 from tests.support.rows import each_row
 
 

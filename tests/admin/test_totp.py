@@ -10,7 +10,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from gateway.admin import signin
-from gateway.ledger import Books, Conflict, NotFound, open_books
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import Conflict, NotFound
+from gateway.ledger.sql.books.books import Books
 from tests.admin.visits import NAME, OPERATOR, Clock, read, read_events
 from tests.support.rows import each_row
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway.admin import signin
 from gateway.admin.signin import NewSession, Visitor
-from gateway.ledger import Books
+from gateway.ledger.sql.books.books import Books
 
 NAME = "alice"
 OPERATOR = "root"

@@ -21,8 +21,8 @@ from gateway.alerts.delivery import (
     find_next_try_ms,
     tell_at_once,
 )
-from gateway.config import Alerts
-from gateway.ledger import Alert, Hook
+from gateway.config.records import Alerts
+from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import unix_ms
 from tests.alerts.receiver import HANG, SECRET, listen, verify

@@ -16,8 +16,8 @@ from gateway.alerts.findings import (
     find_sign_in_changes,
     judge_providers,
 )
-from gateway.api import MissingUsage
-from gateway.ledger import Actor
+from gateway.api.missing_usage import MissingUsage
+from gateway.ledger.records import Actor
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.observations import write_aside

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
-from gateway.alerts import Watch
 from gateway.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
-from gateway.api import Gateway, MissingUsage
-from gateway.config import Config
-from gateway.ledger import Alert, DatabaseUrl, Hook
+from gateway.alerts.watch import Watch
+from gateway.api.missing_usage import MissingUsage
+from gateway.api.state import Gateway
+from gateway.config.records import Config
+from gateway.ledger.alert_records import Alert, Hook
+from gateway.ledger.locations import DatabaseUrl
 from gateway.times import unix_ms
 from tests.alerts.receiver import HANG, SECRET, Receiver, listen
 from tests.alerts.test_findings import Budget, Standing

@@ -18,11 +18,11 @@ from typing import Any, cast
 import pytest
 
 from gateway.admin.checks import name_process
-from gateway.alerts import Watch
-from gateway.api import Gateway
-from gateway.config import Alerts
+from gateway.alerts.watch import Watch
+from gateway.api.state import Gateway
+from gateway.config.records import Alerts
 from gateway.config.storage import NO_ALERTS
-from gateway.ledger import Alert, Hook
+from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.observations import write_aside

@@ -16,9 +16,9 @@ from typing import Final
 from aiohttp import web
 
 from gateway.admin import accounts
-from gateway.api import Gateway
+from gateway.api.state import Gateway
 from gateway.app import make_app, make_gateway
-from gateway.config import load_config
+from gateway.config.load import load_config
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.api.endings import FORMS, PIECES, PROMPT, Ending, Form
 from tests.api.scene import ASKS, PATHS, RICH, end_process

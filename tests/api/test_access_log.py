@@ -11,8 +11,8 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from gateway.api import AccessLog, Call
-from gateway.api.access_log import describe_call
+from gateway.api.access_log import AccessLog, describe_call
+from gateway.api.state import Call
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.money import Tokens

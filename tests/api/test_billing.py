@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
-from gateway.api import Call
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.limits import Bucket, Rates
-from gateway.config import Model
-from gateway.dialects import CompletionRequest, Payload
+from gateway.api.state import Call
+from gateway.config.records import Model
+from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.memory import drop_hold

@@ -18,10 +18,10 @@ from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.memory import hold_reply, release
 from gateway.api.sink import Sink
 from gateway.api.state import Call
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import LedgerUnavailable, UpstreamError
 from gateway.tasks import spawn
-from gateway.upstream import Receiver
+from gateway.upstream.bodies import Receiver
 from tests.api.test_memory import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
 from tests.support.rows import each_row

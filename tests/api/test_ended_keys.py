@@ -12,7 +12,7 @@ from gateway import apikeys
 from gateway.api import ended_keys
 from gateway.api.ended_keys import EndedKeys
 from gateway.errors import LedgerUnavailable
-from gateway.ledger import EndedKey
+from gateway.ledger.key_records import EndedKey
 from tests.support.chat import check_error, say
 from tests.support.rows import each_row
 from tests.support.seed import Caller

@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api import Call
 from gateway.api.error_replies import refuse_method, render_error
-from gateway.dialects import CALLERS
+from gateway.api.state import Call
+from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
     BodyTooLarge,
     GatewayError,

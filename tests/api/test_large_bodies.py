@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 
 import pytest
 from hypothesis import given
 
 from gateway.api.admission import parse_large
-from gateway.api.large_bodies import LOOP_BYTES, LOOP_MS, SHORT_MS, LargeBodies, Place, choose_place
-from gateway.dialects import CALLERS, MAX_ELEMENTS, count_elements
+from gateway.api.large_bodies import (
+    LOOP_BYTES,
+    LOOP_MS,
+    REST_SECONDS,
+    SHORT_MS,
+    LargeBodies,
+    Place,
+    choose_place,
+)
+from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.wire.elements import MAX_ELEMENTS, count_elements
 from gateway.errors import BadRequest, BodyTooLarge
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, say
@@ -96,6 +106,19 @@ async def test_the_thread_serves_owners_in_turn() -> None:
         release.set()
     assert order.index("other") <= 2
     assert sorted(order) == ["busy 0", "busy 1", "busy 2", "busy 3", "busy 4", "other"]
+    bodies.close()
+
+
+async def test_the_thread_rests_for_as_long_as_a_job_took() -> None:
+    """The loop waits for one call of orjson at a time, not for one after another."""
+    bodies, seconds = LargeBodies(), REST_SECONDS / 2
+
+    def work() -> float:
+        time.sleep(seconds)
+        return time.monotonic()
+
+    first, second = await asyncio.gather(*(bodies.run(work, Place.THREAD) for _ in range(2)))
+    assert second - first > 1.9 * seconds
     bodies.close()
 
 

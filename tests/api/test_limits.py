@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.api.limits import MAX_COUNTS, MAX_OWN_COUNTS, Bucket, Counting, Rates
-from gateway.dialects import CALLERS
+from gateway.dialects.exchanges import CALLERS
 from gateway.errors import Overloaded, RateLimited
 from tests.support.fuzz import fuzz
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api import Gateway
 from gateway.api.memory import hold_body, hold_reply, may_read, release
+from gateway.api.state import Gateway
 from gateway.errors import Overloaded, RateLimited
 
 MIB = 2**20

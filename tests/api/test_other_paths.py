@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.api.error_replies import UNSERVED, explain_path
 from gateway.api.routes import make_routes
-from gateway.dialects import CALLERS
+from gateway.dialects.exchanges import CALLERS
 from tests.support.chat import check_error
 from tests.support.rows import each_row
 from tests.support.stage import Stage

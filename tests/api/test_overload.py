@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from gateway.ledger import Terms
+from gateway.ledger.key_records import Terms
 from tests.support.chat import check_error, say
 from tests.support.config import PATIENT, Kind
 from tests.support.replies import completion, error_reply, json_reply

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from gateway.api import Call
 from gateway.api.billing import Bill, expect_usage, find_output_limit
 from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
-from gateway.config import Model
-from gateway.dialects import CompletionRequest, Payload
+from gateway.api.state import Call
+from gateway.config.records import Model
+from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Settlement
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule

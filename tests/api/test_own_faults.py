@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from gateway.admin import keys
-from gateway.upstream import DemoForwarder
+from gateway.upstream.demo import DemoForwarder
 from tests.console.kit import CREDIT_NANO, HOLDER, Console, open_console
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import accounts, keys
-from gateway.ledger import NewKey
+from gateway.ledger.key_records import NewKey
 from gateway.money import NANO
 from tests.api.scene import RICH
 from tests.support import running as runs

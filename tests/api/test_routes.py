@@ -11,11 +11,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api import Call, Gateway, add_api
 from gateway.api.body import defer_continue
 from gateway.api.middleware import make_front
-from gateway.api.routes import make_routes
-from gateway.dialects import CALLERS, Caller
+from gateway.api.routes import add_api, make_routes
+from gateway.api.state import Call, Gateway
+from gateway.dialects.base import Caller
+from gateway.dialects.exchanges import CALLERS
 from tests.support.rows import each_row
 
 NOTHING = cast("Any", None)

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api import Gateway
 from gateway.api.limits import Rates
-from gateway.config import Limits
+from gateway.api.state import Gateway
+from gateway.config.records import Limits
 from gateway.errors import RateLimited
-from gateway.ledger import Rate
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.rates import Rate
 from tests.support.rows import each_row
 
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from gateway.api.models import MAX_NAME_CHARS, find_problem, find_similar
 from gateway.errors import ModelNotFound, UnknownModel
-from gateway.ledger import Account, Key, KeyTerms
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.key_records import KeyTerms
 from tests.support.chat import check_error, say
 from tests.support.rows import each_row
 from tests.support.stage import Stage

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.config import load_storage
-from gateway.ledger import KeyTerms, Location
+from gateway.config.load import load_storage
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.locations import Location
 from tests import ROOT
 from tests.bench import wire
 from tests.bench.wire import Mode

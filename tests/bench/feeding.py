@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.dialects import EXCHANGES, CompletionRequest, ReplyContext
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.records import CompletionRequest, ReplyContext
 from gateway.usage import Expected, UsageLimits
 
 EVENTS: Final = 100_000

@@ -19,7 +19,7 @@ import pytest_asyncio
 from playwright.async_api import Page
 
 from gateway.admin import accounts, keys
-from gateway.ledger import KeyTerms
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.money import NANO, Tokens

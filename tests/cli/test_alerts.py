@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.ledger import Alert
+from gateway.ledger.alert_records import Alert
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.alerts.receiver import SECRET, Receiver, listen
 from tests.alerts.test_watch import run_verb, write_alerts

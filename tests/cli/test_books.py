@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli.command import find_actor
 from gateway.exit_codes import ExitCode
-from gateway.ledger import open_ledger
+from gateway.ledger.opening import open_ledger
 from tests.ledger.kit import admission, find_key, make_place
 from tests.support.cli import Cli
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in

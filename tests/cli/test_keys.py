@@ -10,7 +10,7 @@ import pytest
 from gateway import apikeys
 from gateway.cli.keys import state_of_key
 from gateway.exit_codes import ExitCode
-from gateway.ledger import KeyTerms, KeyView
+from gateway.ledger.key_records import KeyTerms, KeyView
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config import load_config
+from gateway.config.load import load_config
 from tests.support.rows import each_row
 from tests.support.settings import CANARY, load, refusal
 from tests.support.stand_in import URL

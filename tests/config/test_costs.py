@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config import Model
+from gateway.config.records import Model
 from gateway.money import FREE, NANO, Tokens
 from gateway.prices import Terms
 from tests.support.rows import each_row

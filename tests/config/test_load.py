@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import SETTINGS, Route, Server, load_config
+from gateway.config.load import load_config
 from gateway.config.reader import Missing
+from gateway.config.records import Route, Server
+from gateway.config.settings import SETTINGS
 from gateway.money import Price
 from gateway.prices import PriceList
 from tests.support.rows import each_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.cli.check import list_conflicts
-from gateway.config import Model
+from gateway.config.records import Model
 from gateway.money import NANO
 from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, load, refusal

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, load_config, load_storage
+from gateway.config.load import load_config, load_storage
+from gateway.config.reader import ConfigError
 from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, load, refusal
 

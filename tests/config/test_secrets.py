@@ -10,8 +10,10 @@ from typing import Final
 
 import pytest
 
-from gateway.config import SETTINGS, ConfigError, load_config, warn_of_literals
-from gateway.config.reader import HIDDEN, looks_secret
+from gateway.config.load import load_config
+from gateway.config.reader import HIDDEN, ConfigError, looks_secret
+from gateway.config.secrets import warn_of_literals
+from gateway.config.settings import SETTINGS
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config import load_config, load_storage
-from gateway.ledger import DatabaseUrl
+from gateway.config.load import load_config, load_storage
+from gateway.ledger.locations import DatabaseUrl
 from tests.support.rows import each_row
 from tests.support.settings import SHIPPED, load, refusal
 from tests.support.stand_in import PASSWORD, SHOWN, URL

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gateway.config import Route, load_config
+from gateway.config.load import load_config
+from gateway.config.records import Route
 from gateway.config.values import RESERVED_HEADERS
 from tests.support.rows import each_row
 from tests.support.settings import CANARY, OPENAI, load, openai, refusal

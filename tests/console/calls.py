@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from gateway.ledger import Account, Admission, Hold, Key, KeyTerms, Outcome, Settlement
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.receipts import Outcome
 from gateway.ledger.serving.rounds import MAX_ITEMS, Item
 from gateway.ledger.sqlite.batch import commit_requests
 from gateway.ledger.sqlite.schema import connect

@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.console.books_thread import BooksThread
 from gateway.console.state import ConsoleRequest, ConsoleState
-from gateway.ledger import AccountView, SessionView
+from gateway.ledger.records import AccountView, SessionView
 from tests.support.records import make_call
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.admin import accounts, keys
 from gateway.console.csv_stream import CHUNK_ROWS
-from gateway.ledger import KeyTerms
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import HOUR_MS
 from tests.console.calls import NOON_MS, Past, add_calls

@@ -26,10 +26,10 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from gateway.admin import accounts, signin
-from gateway.api import Gateway
+from gateway.api.state import Gateway
 from gateway.app import make_app, make_gateway
-from gateway.config import load_config
-from gateway.ledger import open_ledger
+from gateway.config.load import load_config
+from gateway.ledger.opening import open_ledger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO
 from tests.support.process import GatewayProcess, free_port

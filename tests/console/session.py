@@ -9,7 +9,7 @@ from contextlib import closing
 from http.cookies import Morsel, SimpleCookie
 from typing import Any, Final
 
-from gateway.ledger import Books
+from gateway.ledger.sql.books.books import Books
 from tests.console.kit import API, HOLDER, OPERATOR, Console, Reply
 
 PASSWORD: Final = "correct horse battery"

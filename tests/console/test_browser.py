@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.config import Config
+from gateway.config.records import Config
 from gateway.console.origin import (
     API_HEADERS,
     MAX_AGE_SECONDS,

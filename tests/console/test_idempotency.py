@@ -16,7 +16,8 @@ from gateway.console.books_thread import BooksThread
 from gateway.console.idempotency import idempotent
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import Answer, ConsoleRequest
-from gateway.ledger import AccountView, Books, Conflict
+from gateway.ledger.records import AccountView, Conflict
+from gateway.ledger.sql.books.books import Books
 from tests.console.handler_kit import make_post, open_books_thread
 from tests.ledger.kit import assert_sound, query
 

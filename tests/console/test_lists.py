@@ -12,19 +12,13 @@ from typing import Any
 import pytest
 
 from gateway.admin import accounts, codes, keys
-from gateway.ledger import (
-    Books,
-    CallFilter,
-    CallView,
-    EntryFilter,
-    EntryKind,
-    EntryView,
-    KeyTerms,
-    NotFound,
-    Outcome,
-)
+from gateway.ledger.call_records import CallFilter, CallView
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.receipts import Outcome
+from gateway.ledger.records import EntryFilter, EntryKind, EntryView, NotFound
 from gateway.ledger.sql.books import calls as call_book
 from gateway.ledger.sql.books import entries
+from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call

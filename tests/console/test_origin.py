@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.admin.signin import find_base_url
-from gateway.config import Server, load_config
+from gateway.config.load import load_config
+from gateway.config.records import Server
 from gateway.console.origin import (
     UNKNOWN_DEVICE,
     describe_device,

@@ -13,7 +13,8 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.admin import accounts
 from gateway.console.books_thread import BooksThread
 from gateway.console.state import Answer, ConsoleRequest, ConsoleState, find_local, in_books_thread
-from gateway.ledger import Actor, Books
+from gateway.ledger.records import Actor
+from gateway.ledger.sql.books.books import Books
 from tests.console.handler_kit import make_post, open_books_thread
 
 

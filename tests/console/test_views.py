@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.console.pages import describe_listed_key
-from gateway.ledger import KeyTerms, KeyView
+from gateway.ledger.key_records import KeyTerms, KeyView
 
 KEY = KeyView("key_1", "alice", "sk-ru-…a1b2", KeyTerms(expires_ms=1000), 7, 0, None, None, None)
 

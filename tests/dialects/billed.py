@@ -7,7 +7,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.dialects import BILLED_NAMES, CALLERS, EXCHANGES, Target
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.records import Target
+from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
 from gateway.money import Price
 from gateway.prices import Asked, PriceList, PriceRule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.dialects import EXCHANGES, ReplyContext
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.records import ReplyContext
 from gateway.prices import Asked
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (

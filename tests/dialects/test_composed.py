@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange, Pipeline, Target
+from gateway.dialects.base import Pipeline
 from gateway.dialects.composed import compose
+from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
+from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, each_byte, play

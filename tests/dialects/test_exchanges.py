@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 from orjson import dumps
 
-from gateway.dialects import Target
 from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.records import Target
 from tests import streams
 from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
 from tests.streams import Stream, drop_comments

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.messages.stream import STOP
 from tests import streams
 from tests.dialects.chat.kit import DONE, MODEL, make_context, play

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.dialects.responses_over_chat import items
-from gateway.dialects.wire import PICTURE_BYTES
+from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UndeliverableReply
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, Json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.money import Tokens
 from gateway.prices import Terms
 from tests.dialects.chat.kit import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects import EXCHANGES, Pipeline
+from gateway.dialects.base import Pipeline
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.money import Tokens
 from tests import streams
 from tests.dialects.chat.kit import (

@@ -11,17 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects import (
-    CALLERS,
-    EXCHANGES,
-    TRANSLATIONS,
-    UPSTREAMS,
-    CompletionRequest,
-    Exchange,
-    Target,
-)
 from gateway.dialects.composed import compose
-from gateway.dialects.wire import Field
+from gateway.dialects.exchanges import CALLERS, EXCHANGES, TRANSLATIONS, UPSTREAMS, Exchange
+from gateway.dialects.records import CompletionRequest, Target
+from gateway.dialects.wire.fields import Field
 from gateway.errors import BadRequest
 from tests.support.rows import each_row
 

@@ -10,7 +10,8 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
-from gateway.dialects import EXCHANGES, Reply
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.records import Reply
 from tests.dialects.chat.kit import (
     DONE,
     Json,

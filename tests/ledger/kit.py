@@ -12,7 +12,8 @@ from pathlib import Path
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.ledger import Key, KeyTerms, Ledger
+from gateway.ledger.base import Key, Ledger
+from gateway.ledger.key_records import KeyTerms
 from tests.ledger.contract.kit import PRICE, TOKENS, admission, charge, settlement, void
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gateway.ledger import Alert, Hook, make_alert_id, write_alert
+from gateway.ledger.alert_records import Alert, Hook, make_alert_id, write_alert
 from tests.ledger.contract.kit import NOW_MS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.ledger import CallView
+from gateway.ledger.call_records import CallView
 from gateway.money import Tokens
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger import EntryView, Settlement
+from gateway.ledger.base import Settlement
+from gateway.ledger.records import EntryView
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import (
     Place,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger import KeyTerms, KeyView
+from gateway.ledger.key_records import KeyTerms, KeyView
 from tests.support.rows import each_row
 
 NOW_MS = 1000

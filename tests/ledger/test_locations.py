@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger import DatabaseUrl, read_database_url
+from gateway.ledger.locations import DatabaseUrl, read_database_url
 from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL
 

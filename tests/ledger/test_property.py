@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from gateway.admin import accounts, keys
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
-from gateway.ledger import Allowance, Hold, Key
+from gateway.ledger.base import Hold, Key
+from gateway.ledger.budget_records import Allowance
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.times import DAY_MS

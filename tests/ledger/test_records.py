@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger import Conflict, NotFound, OtherRequest, Refused, StoredSecret
+from gateway.ledger.records import Conflict, NotFound, OtherRequest, Refused, StoredSecret
 
 
 def test_a_refusal_has_one_word_for_programs() -> None:

@@ -14,7 +14,8 @@ from typing import Final
 import aiohttp
 
 from gateway.admin import accounts, keys
-from gateway.ledger import KeyTerms, open_books
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.opening import open_books
 from tests.console.kit import CONFIG, MODEL
 from tests.long.million import ACCOUNT, History, fill
 from tests.support.process import GatewayProcess, free_port

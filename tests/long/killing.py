@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.admin import accounts
-from gateway.ledger import Allowance, open_ledger
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.opening import open_ledger
 from tests.support import config, replies, running
 from tests.support.chat import Used, say
 from tests.support.client import Cut

@@ -9,9 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from gateway.ledger import Outcome
-from gateway.metrics import Metrics
-from gateway.metrics.collected import FAULTS, find_fault
+from gateway.ledger.receipts import Outcome
+from gateway.metrics.collected import FAULTS, Metrics, find_fault
 from gateway.money import Tokens
 from tests.support.records import make_call
 from tests.support.rows import each_row

@@ -7,7 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.config import Config, load_config
+from gateway.config.load import load_config
+from gateway.config.records import Config
 from gateway.price_lists.comparison import Comparison, compare
 from gateway.price_lists.lists import open_list
 

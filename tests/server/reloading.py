@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.admin import accounts
 from gateway.admin import reload as asking
-from gateway.ledger import find_server
+from gateway.ledger.opening import find_server
 from tests.support import replies, seed
 from tests.support.books import Books
 from tests.support.chat import say

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger import Terms
+from gateway.ledger.key_records import Terms
 from gateway.server import connections
 from tests.support import config, seed
 from tests.support.client import Call, request

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gateway.config import Config
+from gateway.config.records import Config
 from gateway.server.connections import watch_connections
 from gateway.server.listener import CannotListen, Listener, _advise, bind, check_address
 from tests.support.process import free_port

@@ -12,7 +12,8 @@ import orjson
 
 from gateway.console.pages import FILES
 from gateway.exit_codes import ExitCode
-from gateway.metrics import CONTENT_TYPE, Metrics
+from gateway.metrics.collected import Metrics
+from gateway.metrics.families import CONTENT_TYPE
 from tests.metrics.test_collected import make_gateway
 from tests.support.chat import say
 from tests.support.client import Call, Reply, request

@@ -13,7 +13,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.admin.signin import SigninLink
 from gateway.exit_codes import ExitCode
-from gateway.ledger import open_books
+from gateway.ledger.opening import open_books
 from gateway.server.first_start import (
     CannotShow,
     FirstAccounts,

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.cli.unit import explain
-from gateway.config import Server
+from gateway.config.records import Server
 from gateway.server.systemd import (
     GRACE_SECONDS,
     MIN_STOP_SECONDS,

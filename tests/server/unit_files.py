@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gateway.config import load_config
+from gateway.config.load import load_config
 from gateway.server.systemd import Installation
 from tests.support.settings import SHIPPED
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 import psycopg
 
 from gateway.admin import accounts
-from gateway.ledger import Books, DatabaseUrl
+from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.sql.books.books import Books
 from tests.support import config, seed
 from tests.support.process import GatewayProcess, free_port
 from tests.support.seed import Caller, Seed

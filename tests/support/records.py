@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.api import Call
-from gateway.config import Provider
-from gateway.dialects import CALLERS
+from gateway.api.state import Call
+from gateway.config.records import Provider
+from gateway.dialects.exchanges import CALLERS
 
 _PROVIDER: Final[dict[str, Any]] = {
     "name": "p",

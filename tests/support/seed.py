@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger import Allowance, Books, KeyTerms, Location, Terms
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.locations import Location
+from gateway.ledger.sql.books.books import Books
 
 NANO: Final = 10**9
 PICKY_MODEL: Final = "no-usage/5"

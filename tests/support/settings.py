@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import Config, ConfigError, load_config
+from gateway.config.load import load_config
+from gateway.config.reader import ConfigError
+from gateway.config.records import Config
 from tests import ROOT
 
 SHIPPED = ROOT / "gateway.toml"

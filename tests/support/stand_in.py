@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger import AuditReport, MoveRecord
+from gateway.ledger.records import AuditReport, MoveRecord
 from gateway.ledger.sqlite import moving
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import check_file

@@ -8,10 +8,11 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import UpstreamError
-from gateway.upstream import Answer, Attempt, HttpForwarder
+from gateway.upstream.attempt import Answer, Attempt
 from gateway.upstream.bodies import CollectedBody
+from gateway.upstream.forwarder import HttpForwarder
 from tests.support.config import Places
 from tests.support.records import make_provider
 from tests.support.replies import completion, dumps, http

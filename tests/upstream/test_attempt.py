@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.errors import Overloaded, UpstreamTimeout
-from gateway.upstream import Attempt
+from gateway.upstream.attempt import Attempt
 from tests.support.records import make_provider
 
 FIRST_BYTE: Final = 10.0

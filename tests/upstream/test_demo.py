@@ -8,10 +8,10 @@ from typing import Any, Final, cast
 import orjson
 import pytest
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import Overloaded
-from gateway.upstream import Attempt, DemoForwarder
-from gateway.upstream.demo import GREETING, iter_chunks, make_completion
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.demo import GREETING, DemoForwarder, iter_chunks, make_completion
 from tests.support.records import make_provider
 from tests.support.rows import each_row
 

@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.dialects import EMBEDDINGS
+from gateway.dialects.exchanges import EMBEDDINGS
 from gateway.errors import BadRequest
-from gateway.upstream import Attempt, DemoForwarder
-from gateway.upstream.demo import DIMENSIONS, MAX_DIMENSIONS, make_vector
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.demo import DIMENSIONS, MAX_DIMENSIONS, DemoForwarder, make_vector
 from tests.support.embeddings import embed, round_trip, unpack
 from tests.support.records import make_provider
 from tests.support.rows import each_row

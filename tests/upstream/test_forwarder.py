@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from yarl import URL
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import (
     GatewayError,
     OutOfResources,
@@ -20,7 +20,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.upstream import Attempt, Ticker
+from gateway.upstream.attempt import Attempt, Ticker
 from gateway.upstream.bodies import CollectedBody
 from gateway.upstream.connection import STALE_SECONDS, Connection
 from gateway.upstream.dial import Dialer, Pool

@@ -9,10 +9,11 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
-from gateway.upstream import Attempt, HttpForwarder
+from gateway.upstream.attempt import Attempt
 from gateway.upstream.bodies import CollectedBody
+from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.keyring import REST_SECONDS, KeyRing, ProviderKey
 from tests.support.config import Places
 from tests.support.records import make_provider

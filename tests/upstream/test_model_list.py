@@ -11,9 +11,8 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from gateway.config import Provider
-from gateway.upstream import Finding, look_at
-from gateway.upstream.model_list import USABLE
+from gateway.config.records import Provider
+from gateway.upstream.model_list import USABLE, Finding, look_at
 from tests.support.process import free_port
 from tests.support.records import make_provider
 from tests.support.rows import each_row

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.errors import UpstreamUnavailable
-from gateway.upstream import HttpForwarder, ProviderState
+from gateway.upstream.forwarder import HttpForwarder
+from gateway.upstream.provider_state import ProviderState
 from tests.support.records import make_provider
 
 LIMIT = 2

@@ -10,7 +10,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.dialects import EXCHANGES, Target
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.records import Target
 from gateway.errors import (
     MAX_RETRY_AFTER_SECONDS,
     BadRequest,
@@ -20,8 +21,9 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.upstream import Candidate, ProviderState, Routes, try_routes
 from gateway.upstream.breaker import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
+from gateway.upstream.provider_state import ProviderState
+from gateway.upstream.routing import Candidate, Routes, try_routes
 from tests.support import records
 
 LIMIT: Final = 3

@@ -10,8 +10,7 @@ import pytest
 
 from gateway.errors import GatewayError, InternalError, Overloaded
 from gateway.tasks import STALL_SECONDS
-from gateway.upstream import Ticker
-from gateway.upstream.attempt import TICK_SECONDS
+from gateway.upstream.attempt import TICK_SECONDS, Ticker
 
 
 @dataclass(eq=False)

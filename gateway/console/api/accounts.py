@@ -28,16 +28,9 @@ from gateway.console.state import (
     find_local,
     in_books_thread,
 )
-from gateway.ledger import (
-    AccountOrder,
-    Books,
-    EntryFilter,
-    EntryView,
-    KeyView,
-    NotFound,
-    StandingView,
-    Terms,
-)
+from gateway.ledger.key_records import KeyView, Terms
+from gateway.ledger.records import AccountOrder, EntryFilter, EntryView, NotFound, StandingView
+from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso
 

@@ -6,10 +6,11 @@ import secrets
 from typing import Any, Final
 
 from gateway.admin import observations
-from gateway.alerts import check_holder_url
+from gateway.alerts.guard import check_holder_url
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import Books, Hook
+from gateway.ledger.alert_records import Hook
+from gateway.ledger.sql.books.books import Books
 from gateway.money import MAX_AMOUNT_NANO, describe_amount
 
 SECRET_BYTES: Final = 32

@@ -11,7 +11,8 @@ from gateway.admin import views
 from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
 from gateway.console.paging import Listing, read_page
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import Books, EntryFilter, EntryKind, EntryView
+from gateway.ledger.records import EntryFilter, EntryKind, EntryView
+from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS
 

@@ -16,7 +16,9 @@ from gateway.console.state import (
     Route,
     in_books_thread,
 )
-from gateway.ledger import Allowance, Books, BudgetChanges, Period
+from gateway.ledger.budget_records import Allowance, BudgetChanges
+from gateway.ledger.periods import Period
+from gateway.ledger.sql.books.books import Books
 
 MAX_BUDGETS: Final = 100
 """Budgets an account can have here, which one reply lists. The CLI has no limit."""

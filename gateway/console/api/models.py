@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.api import Gateway
-from gateway.config import Model
+from gateway.api.state import Gateway
+from gateway.config.records import Model
 from gateway.console.state import Answer, ConsoleRequest, Route
 from gateway.money import describe_price
 from gateway.prices import describe_rules

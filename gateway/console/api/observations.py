@@ -9,13 +9,13 @@ from typing import Any, Final
 from yarl import URL
 
 from gateway.admin import checks, observations
-from gateway.api import Gateway
+from gateway.api.state import Gateway
 from gateway.apikeys import find_last4
-from gateway.config import Provider
+from gateway.config.records import Provider
 from gateway.console.state import READERS, Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import Books
+from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS, format_iso
-from gateway.upstream import BreakerState
+from gateway.upstream.breaker import BreakerState
 
 PERIODS: Final = {"today": 1, "7d": 7, "30d": 30}
 """The periods of the list of refusals, in UTC days with the present one."""

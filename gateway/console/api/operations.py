@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin import checks, observations, views
-from gateway.config import Config, Reload
+from gateway.config.records import Config, Reload
 from gateway.console.api.observations import describe_load, read_upstream
 from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError
@@ -24,7 +24,9 @@ from gateway.console.state import (
     Route,
     in_books_thread,
 )
-from gateway.ledger import AuditReport, Books, NodeView, open_books
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import AuditReport, NodeView
+from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.times import format_iso, unix_ms
 from gateway.version import find_version

@@ -14,8 +14,8 @@ from gateway.console.csv_stream import Chunk, stream_csv
 from gateway.console.fields import Query, read_id
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.state import EVERY_TOKEN, Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger import (
-    Books,
+from gateway.ledger.sql.books.books import Books
+from gateway.ledger.usage_records import (
     ChartUnit,
     Usage,
     UsageFilter,

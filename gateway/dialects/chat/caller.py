@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.records import CompletionRequest, Json
-from gateway.dialects.wire import OpenAICaller, fields
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.openai_caller import OpenAICaller
 from gateway.errors import GatewayError
 
 MAX_N: Final = 128

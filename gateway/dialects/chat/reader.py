@@ -8,15 +8,10 @@ from typing import Final
 from gateway.dialects.chat.repair import ChunkRepair
 from gateway.dialects.chat.usage import find_chunk_usage
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire import (
-    dumps_lenient,
-    get_object,
-    get_text,
-    make_failure,
-    maybe_loads,
-    read_object,
-    read_openai_usage,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_loads
+from gateway.dialects.wire.stream import read_object
+from gateway.dialects.wire.upstream_errors import make_failure
+from gateway.dialects.wire.usage import read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier
 from gateway.usage import Expected, Reported, merge_reports

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat.usage import lift_usage, maybe_repair_chat_usage
 from gateway.dialects.records import Json
-from gateway.dialects.wire import get_object, get_text
+from gateway.dialects.wire.jsonbytes import get_object, get_text
 
 CHUNK_OBJECT: Final = "chat.completion.chunk"
 

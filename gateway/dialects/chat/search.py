@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.records import Json, Target
-from gateway.dialects.wire import Field, is_open, list_families
+from gateway.dialects.wire.billed import is_open, list_families
+from gateway.dialects.wire.fields import Field
 from gateway.money import WEB_SEARCH
 
 SEARCH_OPTIONS: Final = "web_search_options"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import get_list, get_object, get_text
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 
 
 def read_sources(message: Json) -> list[Json]:

@@ -17,16 +17,8 @@ from typing import Any, Final
 
 from gateway.dialects.chat.usage import read_reasoning
 from gateway.dialects.records import History, Json, Target
-from gateway.dialects.wire import (
-    dumps_lenient,
-    get_list,
-    get_object,
-    get_text,
-    join_seals,
-    open_seals,
-    seal,
-    split_id,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
+from gateway.dialects.wire.seals import join_seals, open_seals, seal, split_id
 from gateway.errors import UndeliverableReply
 
 STATE: Final = "gateway_state"

@@ -7,15 +7,9 @@ from typing import Final
 from gateway.dialects.chat.reader import ChatReader
 from gateway.dialects.chat.usage import carries, count_choices_text
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire import (
-    PROBE,
-    PROBE_BYTES,
-    PassingStream,
-    dumps_lenient,
-    hide_bill,
-    maybe_cut,
-    maybe_splice,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
+from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
+from gateway.dialects.wire.usage import hide_bill
 
 DONE: Final = b"data: [DONE]\n\n"
 ID_PREFIX: Final = "chatcmpl-"

@@ -20,14 +20,9 @@ from gateway.dialects.chat.usage import (
     maybe_repair_chat_usage,
 )
 from gateway.dialects.records import Json, ReplyContext, Target
-from gateway.dialects.wire import (
-    check_fields,
-    check_tools,
-    dumps_lenient,
-    hide_bill,
-    maybe_splice,
-    read_openai_usage,
-)
+from gateway.dialects.wire.billed import check_fields, check_tools
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
+from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 

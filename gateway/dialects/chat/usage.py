@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from gateway.dialects.records import Json, Usage
-from gateway.dialects.wire import (
-    PICTURE_BYTES,
-    dumps_lenient,
-    get_list,
-    get_object,
-    get_text,
-    read_counts,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
+from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.dialects.wire.usage import read_counts
 from gateway.money import Tokens
 from gateway.usage import count_text
 

@@ -9,7 +9,8 @@ from typing import Final, Literal
 from gateway.dialects.chat.state import STATE
 from gateway.dialects.chat.stream import DONE, ID_PREFIX
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import dumps_lenient, seal, seal_id
+from gateway.dialects.wire.jsonbytes import dumps_lenient
+from gateway.dialects.wire.seals import seal, seal_id
 from gateway.usage import count_text
 
 NO_ARGUMENTS: Final = "{}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.dialects.chat import read_state
+from gateway.dialects.chat.state import read_state
 from gateway.dialects.chat_over_messages.content import (
     ALL_PARTS,
     SPOKEN_PARTS,
@@ -14,9 +14,10 @@ from gateway.dialects.chat_over_messages.content import (
     make_text,
     translate_content,
 )
-from gateway.dialects.messages import maybe_thinking, read_input, shape_id
+from gateway.dialects.messages.arguments import read_input
+from gateway.dialects.messages.history import maybe_thinking, shape_id
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field
+from gateway.dialects.wire.fields import Field
 
 
 @dataclass(frozen=True, slots=True)

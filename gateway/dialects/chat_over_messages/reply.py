@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.chat import (
+from gateway.dialects.chat.sources import make_annotation
+from gateway.dialects.chat.usage import make_translated_usage
+from gateway.dialects.chat.writer import (
     NO_ARGUMENTS,
     carry_state,
-    make_annotation,
     make_completion,
     make_message,
-    make_translated_usage,
     uses_functions,
 )
-from gateway.dialects.messages import dump_arguments, maybe_thinking, read_blocks
+from gateway.dialects.messages.history import maybe_thinking
+from gateway.dialects.messages.upstream import dump_arguments, read_blocks
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import get_list, get_object, get_text, seal
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.seals import seal
 
 _PAGE: Final = "web_search_result_location"
 FINISH_REASONS: Final = {

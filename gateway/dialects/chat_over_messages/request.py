@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from gateway.dialects.chat import open_fields, open_history
+from gateway.dialects.chat.search import open_fields
+from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat_over_messages.conversation import translate_conversation
 from gateway.dialects.chat_over_messages.schema import adapt_schema
 from gateway.dialects.chat_over_messages.tools import is_forced, translate_tools
 from gateway.dialects.records import CompletionRequest, Json, Target
-from gateway.dialects.wire import Field
+from gateway.dialects.wire.fields import Field
 
 CARRIED: Final = frozenset(
     {

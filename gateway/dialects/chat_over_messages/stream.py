@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gateway.dialects.chat import NO_ARGUMENTS, ChoiceWriter
+from gateway.dialects.chat.writer import NO_ARGUMENTS, ChoiceWriter
 from gateway.dialects.chat_over_messages.reply import (
     cite,
     make_usage,
@@ -18,9 +18,10 @@ from gateway.dialects.chat_over_messages.reply import (
     read_refusal,
     to_finish_reason,
 )
-from gateway.dialects.messages import THINKING, dump_arguments, maybe_thinking
+from gateway.dialects.messages.history import THINKING, maybe_thinking
+from gateway.dialects.messages.upstream import dump_arguments
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import get_text
+from gateway.dialects.wire.jsonbytes import get_text
 
 _TEXT_KEYS: Final = {"text": "content", "thinking": "reasoning_content"}
 """The chat delta's key by the block's type, which is also the key of the block's text."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gateway.dialects.chat import SEARCH_CHOICE, SEARCH_OPTIONS, read_location, uses_functions
+from gateway.dialects.chat.search import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.chat.writer import uses_functions
 from gateway.dialects.chat_over_messages.content import copy_cache_mark
 from gateway.dialects.chat_over_messages.schema import adapt_schema
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field
+from gateway.dialects.wire.fields import Field
 from gateway.money import WEB_SEARCH
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}

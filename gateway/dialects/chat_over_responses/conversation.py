@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.chat import NO_ARGUMENTS, read_state
+from gateway.dialects.chat.state import read_state
+from gateway.dialects.chat.writer import NO_ARGUMENTS
 from gateway.dialects.chat_over_responses.content import (
     ALL_PARTS,
     TEXT_PARTS,
@@ -14,8 +15,8 @@ from gateway.dialects.chat_over_responses.content import (
     translate_spoken,
 )
 from gateway.dialects.records import Json
-from gateway.dialects.responses import maybe_reasoning
-from gateway.dialects.wire import Field
+from gateway.dialects.responses.sealed import maybe_reasoning
+from gateway.dialects.wire.fields import Field
 
 SEPARATOR: Final = "\n\n"
 """The text between instructions that become one string."""

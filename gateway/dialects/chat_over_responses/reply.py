@@ -8,22 +8,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gateway.dialects.chat import (
+from gateway.dialects.chat.sources import make_annotation, maybe_source, move_source
+from gateway.dialects.chat.usage import make_translated_usage
+from gateway.dialects.chat.writer import (
     ARGUMENTS,
     NO_ARGUMENTS,
     ToolKind,
     carry_state,
-    make_annotation,
     make_completion,
     make_message,
-    make_translated_usage,
-    maybe_source,
-    move_source,
     uses_functions,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.responses import maybe_reasoning, read_items
-from gateway.dialects.wire import get_list, get_object, get_text, read_error, seal
+from gateway.dialects.responses.sealed import maybe_reasoning
+from gateway.dialects.responses.usage import read_items
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.seals import seal
+from gateway.dialects.wire.upstream_errors import read_error
 from gateway.errors import UpstreamError
 
 SEPARATOR: Final = "\n\n"

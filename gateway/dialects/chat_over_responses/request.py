@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat import open_fields, open_history
+from gateway.dialects.chat.search import open_fields
+from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat_over_responses.conversation import (
     lift_instructions,
     translate_conversation,
 )
 from gateway.dialects.chat_over_responses.tools import translate_tools
 from gateway.dialects.records import CompletionRequest, Json, Target
-from gateway.dialects.wire import Field
+from gateway.dialects.wire.fields import Field
 
 SHARED: Final = frozenset(
     {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat import SEARCH_CHOICE, SEARCH_OPTIONS, read_location, uses_functions
+from gateway.dialects.chat.search import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.chat.writer import uses_functions
 from gateway.dialects.records import Json
-from gateway.dialects.wire import Field
+from gateway.dialects.wire.fields import Field
 from gateway.money import WEB_SEARCH
 
 _KINDS: Final = frozenset({"function", "custom"})

@@ -4,8 +4,3 @@ caller    what callers send
 upstream  how providers are asked, and their replies, whose vectors pass unread
 vectors   the vectors in a reply: where they are, and floats packed as base64
 """
-
-from __future__ import annotations
-
-from gateway.dialects.embeddings.caller import EmbeddingsCaller as EmbeddingsCaller
-from gateway.dialects.embeddings.upstream import EmbeddingsUpstream as EmbeddingsUpstream

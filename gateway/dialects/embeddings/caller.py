@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat import ChatCaller
+from gateway.dialects.chat.caller import ChatCaller
 from gateway.dialects.records import CompletionRequest, Inputs
-from gateway.dialects.wire import OpenAICaller, fields
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.openai_caller import OpenAICaller
 from gateway.errors import BadRequest
 from gateway.usage import count_text, estimate_tokens
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-from gateway.dialects.chat import ChatUpstream
+from gateway.dialects.chat.upstream import ChatUpstream
 from gateway.dialects.embeddings.vectors import (
     MAX_FRAME_BYTES,
     STAND_IN,
@@ -13,14 +13,9 @@ from gateway.dialects.embeddings.vectors import (
     pack_vectors,
 )
 from gateway.dialects.records import Json, ReplyContext, Target
-from gateway.dialects.wire import (
-    dumps_lenient,
-    hide_bill,
-    make_failure,
-    maybe_loads,
-    maybe_splice,
-    read_openai_usage,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
+from gateway.dialects.wire.upstream_errors import make_failure
+from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import maybe_loads
+from gateway.dialects.wire.jsonbytes import maybe_loads
 
 WRAPPED_KEY: Final = "arguments"
 """The key of arguments that are no object, in the object that a tool's input has to be."""

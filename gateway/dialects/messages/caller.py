@@ -16,7 +16,10 @@ import orjson
 
 from gateway.dialects.messages.models import make_page, show_model
 from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
-from gateway.dialects.wire import Field, fields, get_object, write_limits
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.openai_caller import write_limits
 from gateway.errors import BadRequest, GatewayError
 
 ROLES: Final = frozenset({"user", "assistant", "system"})

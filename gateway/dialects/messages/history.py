@@ -8,7 +8,8 @@ from operator import is_not
 from typing import Any, Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import ANY_TAG, get_list, get_object
+from gateway.dialects.wire.jsonbytes import get_list, get_object
+from gateway.dialects.wire.seals import ANY_TAG
 
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 

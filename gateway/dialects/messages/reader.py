@@ -7,7 +7,9 @@ from typing import Final
 
 from gateway.dialects.messages.usage import find_tool, read_messages_usage
 from gateway.dialects.records import Event, Json
-from gateway.dialects.wire import get_object, make_failure, maybe_loads, read_object
+from gateway.dialects.wire.jsonbytes import get_object, maybe_loads
+from gateway.dialects.wire.stream import read_object
+from gateway.dialects.wire.upstream_errors import make_failure
 from gateway.errors import UpstreamError
 from gateway.usage import Expected, Reported, merge_reports
 

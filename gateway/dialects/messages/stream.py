@@ -11,16 +11,10 @@ from typing import Final
 from gateway.dialects.messages.reader import MessagesReader
 from gateway.dialects.messages.usage import count_block_text, count_start_text, is_made
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire import (
-    PROBE,
-    PROBE_BYTES,
-    PassingStream,
-    hide_bill,
-    is_canonical,
-    maybe_cut,
-    maybe_replace,
-    render_event,
-)
+from gateway.dialects.wire.jsonbytes import maybe_replace
+from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
+from gateway.dialects.wire.sse import is_canonical, render_event
+from gateway.dialects.wire.usage import hide_bill
 
 TEXT_KEYS: Final = ("text", "thinking", "partial_json")
 """Keys of a delta that hold text."""

@@ -19,15 +19,10 @@ from gateway.dialects.messages.usage import (
     read_messages_usage,
 )
 from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
-from gateway.dialects.wire import (
-    check_fields,
-    check_tools,
-    dumps_lenient,
-    hide_bill,
-    maybe_loads,
-    maybe_splice,
-    render_event,
-)
+from gateway.dialects.wire.billed import check_fields, check_tools
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
+from gateway.dialects.wire.sse import render_event
+from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import BadRequest, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported

@@ -6,15 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import (
-    PICTURE_BYTES,
-    dumps_lenient,
-    get_list,
-    get_object,
-    get_text,
-    read_bill_nano,
-    read_tool_calls,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
+from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
 from gateway.money import NONE, Tokens, name_tool
 from gateway.prices import Terms, name_tier
 from gateway.usage import Expected, Reported, are_counts, count_text

@@ -13,8 +13,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gateway.dialects.chat import StateCollector
-from gateway.dialects.messages import read_input
+from gateway.dialects.chat.state import StateCollector
+from gateway.dialects.messages.arguments import read_input
 from gateway.dialects.messages_over_chat.reply import (
     make_citations,
     make_text,
@@ -23,7 +23,8 @@ from gateway.dialects.messages_over_chat.reply import (
     make_tool_use_id,
 )
 from gateway.dialects.records import Json, ReplyContext
-from gateway.dialects.wire import dumps_lenient, maybe_loads, render_event
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.sse import render_event
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.chat import BLOCK_SEPARATOR, STATE, add_state, make_result, pack_parts
-from gateway.dialects.messages import THINKING, MessagesField
+from gateway.dialects.chat.results import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.chat.state import STATE, add_state
+from gateway.dialects.messages.caller import MessagesField
+from gateway.dialects.messages.history import THINKING
 from gateway.dialects.messages_over_chat.content import (
     read_texts,
     translate_block,
@@ -19,7 +21,8 @@ from gateway.dialects.messages_over_chat.content import (
 )
 from gateway.dialects.messages_over_chat.tools import read_tool_name
 from gateway.dialects.records import Json
-from gateway.dialects.wire import dump_request, get_text
+from gateway.dialects.wire.fields import dump_request
+from gateway.dialects.wire.jsonbytes import get_text
 
 BILLING_HEADER: Final = "x-anthropic-billing-header:"
 """The beginning of a system block that a coding agent adds for the vendor's own accounting."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Final
 
-from gateway.dialects.messages import MarkedField, MessagesField, is_default
+from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
 from gateway.dialects.messages_over_chat.conversation import translate_conversation
 from gateway.dialects.messages_over_chat.schema import is_strict
 from gateway.dialects.messages_over_chat.tools import translate_tools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.wire import get_list, get_object
+from gateway.dialects.wire.jsonbytes import get_list, get_object
 
 _REFUSED: Final = frozenset(
     {

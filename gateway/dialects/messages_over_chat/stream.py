@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.chat import (
-    check_finish,
-    read_content,
-    read_fragment,
-    read_reasoning,
-    read_sources,
-)
-from gateway.dialects.messages import STOP
+from gateway.dialects.chat.reader import check_finish, read_fragment
+from gateway.dialects.chat.sources import read_sources
+from gateway.dialects.chat.usage import read_content, read_reasoning
+from gateway.dialects.messages.stream import STOP
 from gateway.dialects.messages_over_chat.blocks import BlockWriter
 from gateway.dialects.messages_over_chat.reply import (
     Stop,
@@ -27,7 +23,7 @@ from gateway.dialects.messages_over_chat.reply import (
     map_stop,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire import get_list, get_object, get_text
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 
 
 class MessageWriter:

@@ -11,7 +11,10 @@ from typing import Any, Final
 
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.responses.usage import make_usage
-from gateway.dialects.wire import OpenAICaller, fields, get_object, render_event
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.openai_caller import OpenAICaller
+from gateway.dialects.wire.sse import render_event
 from gateway.errors import (
     BadRequest,
     CallerError,

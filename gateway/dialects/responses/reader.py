@@ -13,7 +13,9 @@ from gateway.dialects.responses.usage import (
     read_items,
     read_responses_usage,
 )
-from gateway.dialects.wire import get_object, make_failure, maybe_loads, read_object
+from gateway.dialects.wire.jsonbytes import get_object, maybe_loads
+from gateway.dialects.wire.stream import read_object
+from gateway.dialects.wire.upstream_errors import make_failure
 from gateway.errors import UpstreamError
 from gateway.usage import Expected, Reported, merge_reports
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from gateway.dialects.records import Json
 from gateway.dialects.responses.usage import read_items
-from gateway.dialects.wire import get_list, get_text, render_event
+from gateway.dialects.wire.jsonbytes import get_list, get_text
+from gateway.dialects.wire.sse import render_event
 
 
 def replay_response(response: Json) -> bytes:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire import ANY_TAG, Field, is_ours
+from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.seals import ANY_TAG, is_ours
 from gateway.errors import BadRequest
 
 KEY: Final = "encrypted_content"

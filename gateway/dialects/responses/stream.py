@@ -13,18 +13,12 @@ from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.responses.reader import ResponsesReader
 from gateway.dialects.responses.sealed import tag_sealed
 from gateway.dialects.responses.usage import count_item_text, is_made
-from gateway.dialects.wire import (
-    MAX_TRANSLATED_EVENT_BYTES,
-    Framer,
-    NumberedTemplate,
-    PassingStream,
-    dumps_lenient,
-    hide_bill,
-    is_canonical,
-    maybe_learn_numbered,
-    maybe_replace,
-    render_event,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_replace
+from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
+from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.sse import Framer, is_canonical, render_event
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
+from gateway.dialects.wire.usage import hide_bill
 from gateway.usage import count_text
 
 _DELTA: Final = ".delta"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.dialects.records import Json, Target
-from gateway.dialects.wire import ANY_TOOL, get_list, is_open, list_families, refuse
+from gateway.dialects.wire.billed import ANY_TOOL, is_open, list_families, refuse
+from gateway.dialects.wire.jsonbytes import get_list
 from gateway.errors import BadRequest
 
 

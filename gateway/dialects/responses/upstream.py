@@ -22,14 +22,9 @@ from gateway.dialects.responses.usage import (
     read_items,
     read_responses_usage,
 )
-from gateway.dialects.wire import (
-    check_fields,
-    dumps_lenient,
-    get_list,
-    get_text,
-    hide_bill,
-    maybe_splice,
-)
+from gateway.dialects.wire.billed import check_fields
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_splice
+from gateway.dialects.wire.usage import hide_bill
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 

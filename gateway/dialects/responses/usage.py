@@ -7,13 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gateway.dialects.records import Json, Usage
-from gateway.dialects.wire import (
-    PICTURE_BYTES,
-    get_list,
-    get_object,
-    get_text,
-    read_openai_usage,
-)
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.dialects.wire.usage import read_openai_usage
 from gateway.money import name_tool
 from gateway.usage import Expected, Reported, count_text, read_count
 

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gateway.dialects.chat import BLOCK_SEPARATOR, add_state, make_result, pack_parts
+from gateway.dialects.chat.results import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.chat.state import add_state
 from gateway.dialects.records import Json, Target
-from gateway.dialects.responses import SUMMARIES, refuse_summary
+from gateway.dialects.responses.sealed import SUMMARIES, refuse_summary
 from gateway.dialects.responses_over_chat.content import read_texts, translate_content
 from gateway.dialects.responses_over_chat.tools import INPUT_KEY, read_flat_name
-from gateway.dialects.wire import Field, dump_request, get_list, get_text
+from gateway.dialects.wire.fields import Field, dump_request
+from gateway.dialects.wire.jsonbytes import get_list, get_text
 
 DROPPED: Final = frozenset(
     {

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from gateway.dialects.responses_over_chat.tools import INPUT_KEY
-from gateway.dialects.wire import maybe_loads
+from gateway.dialects.wire.jsonbytes import maybe_loads
 
 MAX_OPENING_CHARS: Final = 64
 """Characters before the text: braces, the key and white space have some ten."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.dialects.chat import StateCollector, move_source
+from gateway.dialects.chat.sources import move_source
+from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.responses_over_chat.custom import InputDecoder
 from gateway.dialects.responses_over_chat.parts import FORMS, Form, PartKind, make_part
@@ -25,7 +26,8 @@ from gateway.dialects.responses_over_chat.reply import (
     read_image,
 )
 from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
-from gateway.dialects.wire import PICTURE_BYTES, render_event
+from gateway.dialects.wire.sse import render_event
+from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 

@@ -11,7 +11,7 @@ from typing import Final
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.dialects.responses_over_chat.conversation import translate_conversation
 from gateway.dialects.responses_over_chat.tools import translate_tools
-from gateway.dialects.wire import Field
+from gateway.dialects.wire.fields import Field
 
 SHARED: Final[frozenset[Taken]] = frozenset(
     {"metadata", "prompt_cache_key", "safety_identifier", "service_tier", "user"}

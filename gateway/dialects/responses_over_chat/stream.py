@@ -7,21 +7,16 @@ charged.
 
 from __future__ import annotations
 
-from gateway.dialects.chat import (
-    check_finish,
-    list_media,
-    read_content,
-    read_fragment,
-    read_reasoning,
-    read_sources,
-)
+from gateway.dialects.chat.reader import check_finish, read_fragment
+from gateway.dialects.chat.sources import read_sources
+from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses_over_chat.items import ItemWriter
 from gateway.dialects.responses_over_chat.reply import (
     make_response,
     read_incomplete,
 )
-from gateway.dialects.wire import get_list, get_object, get_text
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 
 
 class ResponseWriter:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from gateway.dialects.chat import SEARCH_CHOICE, add_search, is_search, make_search
+from gateway.dialects.chat.search import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.records import Json, Target
-from gateway.dialects.wire import Field
+from gateway.dialects.wire.fields import Field
 
 MAX_NAME_CHARS: Final = 64
 """Characters of a function's name: OpenAI's own limit, which a namespace in front may exceed."""

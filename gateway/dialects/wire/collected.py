@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import Json, Reply
-from gateway.dialects.wire.elements import bound_elements, has_more_elements
+from gateway.dialects.wire.elements import bound_elements
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.usage import Expected, Metered, Reported, meter
@@ -41,7 +41,6 @@ class CollectedReply:
 
     __slots__ = (
         "_expected",
-        "_max_elements",
         "_pieces",
         "_read",
         "_reply",
@@ -57,16 +56,10 @@ class CollectedReply:
     position: Final = None
     mid_event: Final = False
 
-    def __init__(
-        self,
-        read: Callable[[bytes], Reply],
-        expected: Expected,
-        max_elements: int = MAX_REPLY_ELEMENTS,
-    ) -> None:
+    def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
         """`read` turns the body into the caller's reply. It raises UpstreamError when it is none."""
         self._read = read
         self._expected = expected
-        self._max_elements = max_elements
         self._pieces: list[bytes] = []
         self.held_bytes = self.held_elements = 0
         self._reply: Reply | None = None
@@ -84,11 +77,8 @@ class CollectedReply:
         return b""
 
     def end(self) -> bytes:
-        body, self._pieces, size = b"".join(self._pieces), [], self.held_bytes
+        body, self._pieces = b"".join(self._pieces), []
         self.held_bytes = 0
-        if size > self._max_elements and has_more_elements(body, self._max_elements):
-            self.failure = UndeliverableReply(_TOO_LARGE)
-            return b""
         try:
             self._reply = self._read(body)
         except UpstreamError as error:
@@ -164,9 +154,6 @@ class ReplayedReply:
         return b""
 
     def end(self) -> bytes:
-        if has_more_elements(self._body, MAX_REPLY_ELEMENTS):
-            self.failure = UndeliverableReply(_TOO_LARGE)
-            return b""
         body, self._body = bytes(self._body), bytearray()
         try:
             events = self._replay(body)

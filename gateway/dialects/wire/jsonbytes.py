@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.wire.elements import spend_elements
+from gateway.dialects.wire.elements import cut_strings, spend_elements
 from gateway.usage import count_text
 
 _ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
@@ -23,8 +24,9 @@ MAX_DEPTH: Final = 200
 
 _MAX_HITS: Final = 4
 """Occurrences that are tried. If none of them fits, the text is parsed and written anew."""
-_NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
-_STRINGS: Final = re.compile(rb'"' + rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
+_LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+"""How far each bracket goes down, or up."""
 _FORMS: Final = (b'"%b":%b', b'"%b": %b')
 """How a member is written: compact, or with a space."""
 
@@ -52,14 +54,15 @@ def maybe_loads(data: bytes) -> Any:
 
 
 def _is_too_deep(data: bytes) -> bool:
-    """Return whether brackets nest beyond `MAX_DEPTH`: each pass takes the innermost pairs away."""
-    brackets = _NO_BRACKETS.sub(b"", _STRINGS.sub(b"", data))
-    for _ in range(MAX_DEPTH):
-        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(shorter) == len(brackets):
-            break
-        brackets = shorter
-    return bool(brackets)
+    """Return whether brackets nest beyond `MAX_DEPTH`."""
+    depth = 0
+    for _, rest in cut_strings(data):
+        steps = map(_LEVELS.__getitem__, rest.translate(None, _NO_BRACKETS))
+        depths = list(accumulate(steps, initial=depth))
+        if max(depths) > MAX_DEPTH:
+            return True
+        depth = depths[-1]
+    return False
 
 
 def dumps_lenient(value: Any) -> bytes:

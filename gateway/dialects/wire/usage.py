@@ -255,10 +255,10 @@ def hide_bill(told: Json, text: bytes) -> Json:
 
     The same object if it has none; `text` are its bytes.
     """
-    return _hide(told) if _MAY_TELL.search(text) else told
+    return _hide(told) if any(word in text for word in _MAY_TELL) else told
 
 
-_MAY_TELL: Final = re.compile(rb'"\w{0,40}(?:[Cc]ost|[Pp]ric|byok)\w{0,40}"\s*:')
+_MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok")
 _TELLS: Final = re.compile(r"[Cc]ost|[Pp]ric|byok")
 """Names of members, such as `total_cost`, `marketCost`, `request_pricing`."""
 _DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hidden_params"})

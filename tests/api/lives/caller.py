@@ -7,7 +7,7 @@ import random
 from functools import partial
 from typing import Final
 
-from gateway.dialects.messages import STOP
+from gateway.dialects.messages.stream import STOP
 from gateway.errors import GatewayError
 from gateway.tasks import spawn
 from tests.api.lives.ledger import WatchedLedger

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.errors import BalanceHeld
-from gateway.ledger import Admission, Hold, Key, KeyTerms, Settlement, StoredSecret
+from gateway.ledger.base import Admission, Hold, Key, Settlement
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import StoredSecret
 from tests.api.lives.loop import DELAYS, Log
 from tests.ledger.memory import Disk, MemoryBooks, MemoryHold, MemoryLedger, MemoryStorage
 

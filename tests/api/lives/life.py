@@ -17,12 +17,15 @@ from gateway.api.limits import Rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.api.relay import Relay
 from gateway.api.sink import JsonSink
-from gateway.config import Model
-from gateway.dialects import CALLERS, EXCHANGES, CompletionRequest, ReplyContext, Target
+from gateway.config.records import Model
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.errors import STOPPED, GatewayError, Overloaded
 from gateway.money import Price
 from gateway.prices import PriceList
-from gateway.upstream import Candidate, ProviderState, Ticker
+from gateway.upstream.attempt import Ticker
+from gateway.upstream.provider_state import ProviderState
+from gateway.upstream.routing import Candidate
 from gateway.usage import Expected, UsageLimits
 from tests.api.lives.caller import FakeSink
 from tests.api.lives.judge import Heard, judge

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from gateway.config import Provider
-from gateway.dialects import Exchange
+from gateway.config.records import Provider
+from gateway.dialects.exchanges import Exchange
 from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.upstream import Answer, Attempt, Receiver
+from gateway.upstream.attempt import Answer, Attempt
+from gateway.upstream.bodies import Receiver
 from tests.api.lives.loop import DELAYS, Log
 from tests.dialects.chat.kit import DONE, chunk, dump, event, role, stop, text
 

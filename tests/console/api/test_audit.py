@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger import Actor, LedgerError
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import Actor
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.kit import add_key, get
 from tests.console.kit import (

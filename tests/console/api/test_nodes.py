@@ -15,8 +15,9 @@ from aiohttp import web
 from gateway.admin import accounts, signin
 from gateway.admin.checks import name_process
 from gateway.app import make_app, make_gateway
-from gateway.config import load_config
-from gateway.ledger import DatabaseUrl, open_books, open_ledger
+from gateway.config.load import load_config
+from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.opening import open_books, open_ledger
 from gateway.version import find_version
 from tests.admin.kit import get
 from tests.console.kit import API, CONFIG, OPERATOR, Console, read_cookie

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.apikeys import digest
-from gateway.config import Reload
+from gateway.config.records import Reload
 from gateway.ledger.sql.connection import Connection
 from tests.admin.kit import add_key, get
 from tests.console.kit import API, HOLDER, MODEL, OPERATOR, Console, open_console

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.dialects import CompletionRequest, Pipeline, ReplyContext
+from gateway.dialects.base import Pipeline
 from gateway.dialects.chat.stream import ChatStream
+from gateway.dialects.records import CompletionRequest, ReplyContext
 from gateway.money import NONE, Tokens
 from gateway.usage import Expected, UsageLimits
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects import Target
+from gateway.dialects.records import Target
 from gateway.prices import Asked, PriceList, Terms
 from tests.dialects.billed import PRICES, SEARCHING, Json, check_refused, refuse, ruled, write
 from tests.support.rows import each_row

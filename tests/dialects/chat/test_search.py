@@ -7,7 +7,8 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.dialects import CALLERS, EXCHANGES, Target
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from tests.dialects.billed import PRICES, SEARCHING
 from tests.support.rows import each_row

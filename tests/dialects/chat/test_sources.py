@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from tests.dialects.chat.kit import Json
 from tests.dialects.vendor_bytes import (
     PAIRS,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects import Target, tag_provider
 from gateway.dialects.chat.state import STATE, StateCollector, write_history
-from gateway.dialects.wire import open_seals, seal, seal_id
+from gateway.dialects.records import Target
+from gateway.dialects.wire.seals import open_seals, seal, seal_id, tag_provider
 from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import Json
 from tests.support.rows import each_row

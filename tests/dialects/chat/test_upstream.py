@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects import EXCHANGES
 from gateway.dialects.chat.stream import ChatStream
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (

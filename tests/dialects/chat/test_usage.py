@@ -12,7 +12,7 @@ from gateway.dialects.chat.usage import (
     make_chat_usage,
     maybe_repair_chat_usage,
 )
-from gateway.dialects.wire import read_openai_usage
+from gateway.dialects.wire.usage import read_openai_usage
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.support.fuzz import fuzz, json_values

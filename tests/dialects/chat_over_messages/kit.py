@@ -11,7 +11,9 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
-from gateway.dialects import CALLERS, EXCHANGES, CompletionRequest, Pipeline, ReplyContext, Target
+from gateway.dialects.base import Pipeline
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.errors import BadRequest
 from gateway.money import Tokens
 from tests.dialects.chat.kit import make_context as make_chat_context

@@ -10,7 +10,7 @@ from anthropic.types import RawMessageStreamEvent
 from openai.types.chat import ChatCompletion
 from pydantic import TypeAdapter
 
-from gateway.dialects import Reply
+from gateway.dialects.records import Reply
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, check_stream, play

@@ -11,7 +11,6 @@ from openai.types.chat.completion_create_params import (
     CompletionCreateParamsStreaming,
 )
 
-from gateway.dialects import Target
 from gateway.dialects.chat_over_messages.request import (
     CARRIED,
     DROPPED,
@@ -19,6 +18,7 @@ from gateway.dialects.chat_over_messages.request import (
     PASSED,
     REFUSED,
 )
+from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from tests.dialects.chat_over_messages.kit import (
     EXCHANGE,

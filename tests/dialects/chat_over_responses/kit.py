@@ -11,10 +11,12 @@ import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
-from gateway.dialects import CALLERS, CompletionRequest, Pipeline, ReplyContext, Target, Translation
+from gateway.dialects.base import Pipeline, Translation
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
-from gateway.dialects.records import Event, Usage
-from gateway.dialects.wire import TranslatedStream, get_object, get_text, read_object
+from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.records import CompletionRequest, Event, ReplyContext, Target, Usage
+from gateway.dialects.wire.jsonbytes import get_object, get_text
+from gateway.dialects.wire.stream import TranslatedStream, read_object
 from gateway.errors import BadRequest
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, Pipeline, Target
+from gateway.dialects.base import Pipeline
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
-from gateway.dialects.records import Usage
+from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS
+from gateway.dialects.records import Target, Usage
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import MODEL, each_byte, play
 from tests.dialects.chat_over_responses.events import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from gateway.dialects import CALLERS, EMBEDDINGS
 from gateway.dialects.embeddings.caller import MAX_DIMENSIONS, MAX_INPUTS
+from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
 from gateway.dialects.records import Inputs
 from gateway.errors import BadRequest, InvalidKey
 from tests.dialects.chat.kit import dump

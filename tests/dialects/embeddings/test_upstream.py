@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects import EMBEDDINGS, ReplyContext, Target
 from gateway.dialects.embeddings.vectors import MAX_FRAME_BYTES
+from gateway.dialects.exchanges import EMBEDDINGS
+from gateway.dialects.records import ReplyContext, Target
 from gateway.errors import BadRequest, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import Terms

@@ -5,7 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from gateway.dialects import COUNT_TOKENS, Target
+from gateway.dialects.exchanges import COUNT_TOKENS
+from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from gateway.prices import Asked, PriceList, Terms
 from tests.dialects.billed import PRICES, SAID, SEARCHING, Json, check_refused, ruled, write

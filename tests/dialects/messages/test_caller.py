@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects import CALLERS, COUNT_TOKENS, EXCHANGES, Target
+from gateway.dialects.exchanges import CALLERS, COUNT_TOKENS, EXCHANGES
+from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row

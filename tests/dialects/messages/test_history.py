@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gateway.dialects import CALLERS, EXCHANGES, Target, tag_provider
-from gateway.dialects.messages import may_think, maybe_thinking
-from gateway.dialects.wire import seal
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.messages.history import may_think, maybe_thinking
+from gateway.dialects.records import Target
+from gateway.dialects.wire.seals import seal, tag_provider
 from tests.dialects.billed import Json
 from tests.support.rows import each_row
 

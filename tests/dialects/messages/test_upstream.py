@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects import EXCHANGES, edit_count
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.messages.upstream import edit_count
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, make_context

@@ -13,7 +13,9 @@ from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from gateway.dialects import EXCHANGES, CompletionRequest, Pipeline, ReplyContext, Target
+from gateway.dialects.base import Pipeline
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (

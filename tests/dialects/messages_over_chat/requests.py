@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gateway.dialects import Target
+from gateway.dialects.records import Target
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.kit import EXCHANGE, TARGET, make_request
 

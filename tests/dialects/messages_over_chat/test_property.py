@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
-from gateway.dialects import CALLERS
+from gateway.dialects.exchanges import CALLERS
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import MODEL, Json
 from tests.dialects.messages_over_chat.kit import EXCHANGE, TARGET, make_request

@@ -7,7 +7,6 @@ import json
 
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
-from gateway.dialects import Taken, Target
 from gateway.dialects.messages_over_chat.request import (
     CARRIED,
     DROPPED,
@@ -15,6 +14,7 @@ from gateway.dialects.messages_over_chat.request import (
     PASSED,
     REFUSED,
 )
+from gateway.dialects.records import Taken, Target
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.kit import EXCHANGE, TARGET
 from tests.dialects.messages_over_chat.requests import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gateway.dialects import CompletionRequest, ReplyContext, tag_provider
-from gateway.dialects.wire import render_event
+from gateway.dialects.records import CompletionRequest, ReplyContext
+from gateway.dialects.wire.seals import tag_provider
+from gateway.dialects.wire.sse import render_event
 from gateway.usage import Expected, UsageLimits
 
 Json = dict[str, Any]

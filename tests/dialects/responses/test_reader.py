@@ -8,7 +8,7 @@ import pytest
 
 from gateway.dialects.records import Event
 from gateway.dialects.responses.reader import ResponsesReader, read_response
-from gateway.dialects.wire import dumps_lenient
+from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.responses.kit import Json, make_context, make_response, message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.responses.replay import replay_response
 from gateway.money import Tokens
 from tests.dialects.chat.kit import play

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gateway.dialects import tag_provider
 from gateway.dialects.responses.sealed import SUMMARIES, tag_sealed, untag_items
+from gateway.dialects.wire.seals import tag_provider
 from gateway.errors import BadRequest
 from tests.dialects.responses.kit import OTHER_TAG, TAG, Json
 from tests.support.rows import each_row

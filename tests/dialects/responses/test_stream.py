@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.responses.stream import ResponsesStream
-from gateway.dialects.wire import MAX_TRANSLATED_EVENT_BYTES, render_event
+from gateway.dialects.wire.sse import render_event
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.money import Tokens
 from tests import streams
 from tests.dialects.chat.kit import Played, each_byte, play, random_slices

@@ -7,8 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.dialects import BILLED_NAMES, CALLERS, EXCHANGES, Target
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.records import Target
 from gateway.dialects.responses.stripped import strip_tools
+from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
 from gateway.prices import NOTHING_SPECIAL, Asked, Terms
 from tests.dialects.billed import PRICES, SEARCHING, Json, ruled

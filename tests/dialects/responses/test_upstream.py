@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.dialects import CALLERS, COUNTERS, EXCHANGES, Target
+from gateway.dialects.exchanges import CALLERS, COUNTERS, EXCHANGES
+from gateway.dialects.records import Target
 from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens

@@ -14,16 +14,9 @@ from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from gateway.dialects import (
-    CALLERS,
-    TRANSLATIONS,
-    UPSTREAMS,
-    CompletionRequest,
-    Exchange,
-    Pipeline,
-    ReplyContext,
-    Target,
-)
+from gateway.dialects.base import Pipeline
+from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
+from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (

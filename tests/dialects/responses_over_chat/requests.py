@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gateway.dialects import CALLERS, Target
+from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.records import Target
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import EXCHANGE, TARGET, make_request
 

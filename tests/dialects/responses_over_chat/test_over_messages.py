@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
 from gateway.dialects.composed import compose
+from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from gateway.dialects import Reply
+from gateway.dialects.records import Reply
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, Json, choice, dump, text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from gateway.dialects import Target
+from gateway.dialects.records import Target
 from gateway.dialects.responses_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED, SHARED
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.dialects import TRANSLATIONS
+from gateway.dialects.exchanges import TRANSLATIONS
 from gateway.dialects.records import Usage
 from gateway.dialects.responses_over_chat.stream import ResponseWriter
 from gateway.money import Tokens

@@ -12,16 +12,16 @@ The speakers are `rule`, `me` and `you`; the end is `done` or `cut`. An event is
 
 from __future__ import annotations
 
-from gateway import dialects
+from gateway.dialects import exchanges
 from tests.dialects.tiny.caller import TinyCaller
 from tests.dialects.tiny.translations import CHAT_OVER_TINY, TINY_OVER_CHAT
 from tests.dialects.tiny.upstream import TinyUpstream
 
-CALLERS = {**dialects.CALLERS, "tiny": TinyCaller()}
-UPSTREAMS = {**dialects.UPSTREAMS, "tiny": TinyUpstream()}
+CALLERS = {**exchanges.CALLERS, "tiny": TinyCaller()}
+UPSTREAMS = {**exchanges.UPSTREAMS, "tiny": TinyUpstream()}
 TRANSLATIONS = {
-    **dialects.TRANSLATIONS,
+    **exchanges.TRANSLATIONS,
     ("tiny", "chat"): TINY_OVER_CHAT,
     ("chat", "tiny"): CHAT_OVER_TINY,
 }
-EXCHANGES = dialects.make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
+EXCHANGES = exchanges.make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from gateway.dialects import CompletionRequest, Json, ListedModel, Query, RateLimit
+from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 from gateway.dialects.wire import fields
 from gateway.errors import GatewayError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects import CompletionRequest, ReplyContext, Target
+from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.errors import BadRequest, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits

@@ -13,9 +13,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from gateway import apikeys
-from gateway.api import add_api
+from gateway.api.routes import add_api
 from gateway.app import make_gateway
-from gateway.ledger import KeyTerms, StoredSecret
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import StoredSecret
 from gateway.times import unix_ms
 from tests.dialects.chat.kit import MODEL
 from tests.dialects.tiny import CALLERS, EXCHANGES, UPSTREAMS

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.dialects import CompletionRequest, ReplyContext, Target, Translation
-from gateway.dialects.chat import DONE, make_chat_usage
-from gateway.dialects.records import Usage
-from gateway.dialects.wire import Field
+from gateway.dialects.base import Translation
+from gateway.dialects.chat.stream import DONE
+from gateway.dialects.chat.usage import make_chat_usage
+from gateway.dialects.records import CompletionRequest, ReplyContext, Target, Usage
+from gateway.dialects.wire.fields import Field
 from gateway.usage import count_text
 from tests.dialects.tiny.upstream import BYE, render
 

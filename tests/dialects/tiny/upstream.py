@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.dialects import Pipeline, Reasoning, ReplyContext, Target
-from gateway.dialects.records import Event
-from gateway.dialects.wire import (
-    PROBE,
-    PROBE_BYTES,
-    PassingStream,
-    dumps_lenient,
-    maybe_cut,
-    maybe_loads,
-    read_object,
-)
+from gateway.dialects.base import Pipeline
+from gateway.dialects.records import Event, Reasoning, ReplyContext, Target
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
+from gateway.dialects.wire.stream import read_object
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported, count_text, read_count

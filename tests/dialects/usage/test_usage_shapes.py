@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import orjson
 
-from gateway.dialects import EMBEDDINGS, EXCHANGES, CompletionRequest, ReplyContext
+from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES
+from gateway.dialects.records import CompletionRequest, ReplyContext
 from gateway.usage import Expected, Metered, UsageLimits
 from tests.dialects.usage import Shape, chat, embeddings, messages, responses
 from tests.support.rows import each_row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects import Target
+from gateway.dialects.records import Target
 from gateway.dialects.wire.billed import check_fields, check_tools, list_families, refuse
 from gateway.errors import BadRequest
 from tests.dialects.billed import PRICES, SEARCHING, ruled

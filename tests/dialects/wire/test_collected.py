@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.wire.collected import (
     MAX_REPLAYED_BYTES,
     MAX_REPLY_BYTES,

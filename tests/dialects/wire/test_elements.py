@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects import CALLERS, EXCHANGES, Target
-from gateway.dialects.records import Json
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.records import Json, Target
 from gateway.dialects.wire import elements
 from gateway.dialects.wire.elements import (
     MAX_ELEMENTS,
@@ -40,7 +40,9 @@ def test_a_string_ends_where_it_ends_whatever_its_escapes(
     data = json.dumps([text, text]).encode()  # two strings, a bracket and a comma
     for step in (2, 3, 4, 1 << 18):
         monkeypatch.setattr(elements, "STEP_BYTES", step)
-        assert has_more_elements(data, most) == (most < 4)
+        for piece in (*range(1, len(data)), 1 << 14):
+            monkeypatch.setattr(elements, "PIECE_BYTES", piece)
+            assert has_more_elements(data, most) == (most < 4)
 
 
 @each_row("value", [{"a": "b"}, ["a", "b"], [], 1, {"a": {"b": {"c": "d,e"}}}, "a"])

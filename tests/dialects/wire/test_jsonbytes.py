@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.wire.elements import PIECE_BYTES
 from gateway.dialects.wire.jsonbytes import STRING_REST, dumps_lenient, loads_lenient, maybe_splice
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
@@ -136,6 +137,13 @@ def test_200_levels_are_read_and_no_more(pair: bytes) -> None:
     assert loads_lenient(deep)
     with pytest.raises(ValueError, match="too deeply"):
         loads_lenient(begin + deep + end)
+
+
+def test_levels_are_counted_across_the_pieces_of_a_long_text() -> None:
+    begin = b"[" * 100 + b'["' + b"a" * PIECE_BYTES + b'",'
+    assert loads_lenient(begin + b"[" * 99 + b"]" * 200)
+    with pytest.raises(ValueError, match="too deeply"):
+        loads_lenient(begin + b"[" * 100 + b"]" * 201)
 
 
 @each_row("depth", [200, 300, 900, 1000, 1020])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from gateway.dialects import CALLERS, ListedModel
-from gateway.dialects.wire import OpenAICaller
-from gateway.dialects.wire.openai_caller import format_duration
+from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.records import ListedModel
+from gateway.dialects.wire.openai_caller import OpenAICaller, format_duration
 from gateway.errors import BadRequest
 from tests.support.rows import each_row
 

@@ -7,16 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects import tag_provider
-from gateway.dialects.wire import (
-    dumps_lenient,
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.seals import (
     is_ours,
     join_seals,
-    maybe_loads,
     open_seals,
     seal,
     seal_id,
     split_id,
+    tag_provider,
 )
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row

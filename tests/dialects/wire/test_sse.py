@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.records import Event
-from gateway.dialects.wire import is_canonical, render_event
-from gateway.dialects.wire.sse import SHORT_BYTES, Carry, find_event_end, parse_event
+from gateway.dialects.wire.sse import (
+    SHORT_BYTES,
+    Carry,
+    find_event_end,
+    is_canonical,
+    parse_event,
+    render_event,
+)
 from tests.dialects.chat.kit import make_dice, random_slices
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row

@@ -12,7 +12,8 @@ from typing import Final, Protocol, TypeVar, cast
 
 import pytest
 
-from gateway.ledger import Books, Ledger
+from gateway.ledger.base import Ledger
+from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.databases import Databases

@@ -11,22 +11,12 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
 from typing import Final
 
-from gateway.ledger import (
-    COMMIT_SECONDS,
-    Admission,
-    Books,
-    CallFilter,
-    CallView,
-    EntryView,
-    Hold,
-    Key,
-    KeyTerms,
-    Ledger,
-    Outcome,
-    Receipt,
-    Settlement,
-    StoredSecret,
-)
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Ledger, Settlement
+from gateway.ledger.call_records import CallFilter, CallView
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.receipts import Outcome, Receipt
+from gateway.ledger.records import EntryView, StoredSecret
+from gateway.ledger.sql.books.books import Books
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation

@@ -8,9 +8,10 @@ from typing import Final
 
 import psycopg
 
-from gateway.ledger import Books, Ledger
+from gateway.ledger.base import Ledger
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.sql.books.books import Books
 from tests.ledger.databases import CUT_OFF
 from tests.support.postgres import name_of
 

@@ -11,29 +11,25 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger import (
+from gateway.ledger.call_records import CallFilter
+from gateway.ledger.code_records import CodeTerms, CodeView, InvalidCode
+from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.records import (
     Actor,
-    Books,
-    CallFilter,
-    CodeTerms,
-    CodeView,
     Conflict,
     EntryFilter,
     EntryView,
-    InvalidCode,
-    KeyTerms,
     NotFound,
     Opening,
     OtherRequest,
     Refused,
     RepeatableRequest,
-    Spent,
     StoredReply,
     StoredSecret,
-    Terms,
-    UpstreamFailure,
-    UsageFilter,
 )
+from gateway.ledger.sql.books.books import Books
+from gateway.ledger.usage_records import Spent, UsageFilter
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (

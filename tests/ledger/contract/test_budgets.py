@@ -7,19 +7,12 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from gateway.errors import BalanceHeld, BudgetSpent
-from gateway.ledger import (
-    COMMIT_SECONDS,
-    Allowance,
-    Books,
-    BudgetView,
-    Conflict,
-    Key,
-    KeyTerms,
-    Ledger,
-    NotFound,
-    Period,
-    StoredSecret,
-)
+from gateway.ledger.base import COMMIT_SECONDS, Key, Ledger
+from gateway.ledger.budget_records import Allowance, BudgetView
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.periods import Period
+from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (

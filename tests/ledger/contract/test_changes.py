@@ -8,7 +8,8 @@ from typing import Final
 import pytest
 
 from gateway.errors import InsufficientBalance
-from gateway.ledger import EndedKey, KeyTerms, StoredSecret, TermChanges, Terms
+from gateway.ledger.key_records import EndedKey, KeyTerms, TermChanges, Terms
+from gateway.ledger.records import StoredSecret
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (

@@ -18,7 +18,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger import Admission, Books, Hold, Key, Ledger
+from gateway.ledger.base import Admission, Hold, Key, Ledger
+from gateway.ledger.sql.books.books import Books
 from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation
 from tests.ledger.contract.kit import (
     NOW_MS,

@@ -16,7 +16,10 @@ from gateway.errors import (
     LedgerUnavailable,
     RateLimited,
 )
-from gateway.ledger import Allowance, Hold, Key, KeyChanges, KeyTerms, Ledger, Rate
+from gateway.ledger.base import Hold, Key, Ledger
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import KeyChanges, KeyTerms
+from gateway.ledger.rates import Rate
 from gateway.money import Tokens
 from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.ledger import Outcome, ProviderCosts, UsageGroup
+from gateway.ledger.receipts import Outcome
+from gateway.ledger.usage_records import ProviderCosts, UsageGroup
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
-from gateway.ledger import KeyTerms
+from gateway.ledger.key_records import KeyTerms
 from gateway.tasks import spawn
 from tests.ledger.contract.kit import Place, admission, charge, find_key, settlement, until, void
 

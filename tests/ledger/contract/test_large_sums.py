@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 
 from gateway.errors import InsufficientBalance
-from gateway.ledger import Key, Ledger, Spent, UsageFilter
+from gateway.ledger.base import Key, Ledger
+from gateway.ledger.usage_records import Spent, UsageFilter
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.ledger import Correction, Spent
+from gateway.ledger.receipts import Correction
+from gateway.ledger.usage_records import Spent
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS

@@ -8,7 +8,9 @@ from itertools import cycle, islice
 import pytest
 
 from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger import Key, KeyChanges, KeyTerms, Ledger, StoredSecret
+from gateway.ledger.base import Key, Ledger
+from gateway.ledger.key_records import KeyChanges, KeyTerms
+from gateway.ledger.records import StoredSecret
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
-from gateway.ledger import Key, Ledger
+from gateway.ledger.base import Key, Ledger
 from gateway.money import Tokens
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (

@@ -6,27 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from gateway.ledger import (
-    Account,
-    AccountView,
-    Allowance,
-    AuditReport,
-    CallFilter,
-    CallView,
-    EntryKind,
-    EntryView,
-    Key,
-    KeyChanges,
-    KeyTerms,
-    KeyView,
-    ProviderCosts,
-    Settlement,
-    StoredSecret,
-    TermChanges,
-    UsageGroup,
-    sum_costs,
-)
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Key, Line, Settlement
+from gateway.ledger.budget_records import Allowance
+from gateway.ledger.call_records import CallFilter, CallView
+from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView, TermChanges
+from gateway.ledger.records import AccountView, AuditReport, EntryKind, EntryView, StoredSecret
+from gateway.ledger.usage_records import ProviderCosts, UsageGroup, sum_costs
 from gateway.times import DAY_MS, format_day
 from tests.ledger.memory.budgets import MemoryBudgets
 from tests.ledger.memory.storage import MemoryStorage, Request

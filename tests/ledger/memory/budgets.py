@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.ledger import (
-    Allowance,
-    Budget,
-    BudgetChanges,
-    BudgetView,
-    Key,
-    KeyTerms,
-    Spending,
-    find_span,
-)
+from gateway.ledger.base import Key
+from gateway.ledger.budget_records import Allowance, Budget, BudgetChanges, BudgetView, Spending
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.periods import find_span
 from tests.ledger.memory.storage import MemoryStorage
 
 

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.ledger import (
-    Account,
-    Admission,
-    AuditReport,
-    Budget,
-    Correction,
-    EntryKind,
-    EntryView,
-    Key,
-    Receipt,
-    Settlement,
-    Spending,
-    find_span,
-)
+from gateway.ledger.base import Account, Admission, Key, Settlement
+from gateway.ledger.budget_records import Budget, Spending
+from gateway.ledger.periods import find_span
+from gateway.ledger.receipts import Correction, Receipt
+from gateway.ledger.records import AuditReport, EntryKind, EntryView
 
 
 @dataclass(eq=False)

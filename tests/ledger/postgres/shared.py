@@ -11,19 +11,12 @@ import psycopg
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.ledger import (
-    Admission,
-    Books,
-    DatabaseUrl,
-    Key,
-    KeyTerms,
-    Ledger,
-    Settlement,
-    Terms,
-)
-from gateway.ledger.base import COMMIT_SECONDS
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Ledger, Settlement
+from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.schema import SILENCE_SECONDS
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.sql.books.books import Books
 from gateway.request_ids import make_request_id
 from gateway.times import unix_ms
 from tests.ledger.contract import kit

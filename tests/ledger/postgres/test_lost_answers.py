@@ -12,7 +12,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.errors import InsufficientBalance, LedgerUnavailable
-from gateway.ledger import Hold, Key
+from gateway.ledger.base import Hold, Key
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.tasks import spawn
 from tests.ledger.postgres.shared import (

@@ -8,7 +8,7 @@ from contextlib import closing
 import orjson
 import pytest
 
-from gateway.ledger import Period, find_span
+from gateway.ledger.periods import Period, find_span
 from gateway.ledger.postgres.session import connect
 from gateway.times import DAY_MS
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.ledger import CallFilter
+from gateway.ledger.call_records import CallFilter
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.sql.books.accounts import RANKS
 from gateway.ledger.sql.books.call_search import LATEST, Index, choose_index, select

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import LedgerError, LedgerMissing
+from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.postgres import schema
 from gateway.ledger.postgres.schema import (
     FUNCTIONS,

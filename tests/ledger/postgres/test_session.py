@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 import psycopg
 import pytest
 
-from gateway.ledger import LedgerError
+from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.session import (
     NOW,
     DatabaseClock,

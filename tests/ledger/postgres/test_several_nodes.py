@@ -13,7 +13,8 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
-from gateway.ledger import Hold, Ledger, LedgerError
+from gateway.ledger.base import Hold, Ledger
+from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres import nodes
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.postgres.session import Session, connect

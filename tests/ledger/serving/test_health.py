@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger import Key
+from gateway.ledger.base import Key
 from gateway.ledger.serving.health import BUSY_SECONDS, TOLD_SECONDS, Health
 from gateway.ledger.serving.schedule import RETRY_SECONDS
 from gateway.ledger.sqlite.schema import connect

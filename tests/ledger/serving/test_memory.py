@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger import Account, Key, KeyTerms
+from gateway.ledger.base import Account, Key
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import (
     KEYS_BEFORE_SWEEP,
     KeyRow,

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger import open_ledger
+from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving import progress
 from gateway.ledger.sqlite import schema
 from tests.ledger.kit import make_place

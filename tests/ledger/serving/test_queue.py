@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger import Account, Key, KeyTerms, Settlement
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Key, Line, Settlement
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import QueuedHold, take_hold
 from gateway.ledger.serving.queue import Queue
 from gateway.ledger.serving.rounds import MAX_ITEMS

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger import COMMIT_SECONDS, Account, Key, KeyTerms
-from gateway.ledger.base import Line
+from gateway.ledger.base import COMMIT_SECONDS, Account, Key, Line
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, QueuedHold, take_hold
 from gateway.ledger.serving.rounds import Item, Report, Store
 from gateway.ledger.serving.schedule import LINGER_SECONDS, POLL_SECONDS, SHARE_SECONDS

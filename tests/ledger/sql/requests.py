@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import count
 from typing import cast
 
-from gateway.ledger import Account, Hold, Key, KeyTerms, Settlement
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Hold, Key, Line, Settlement
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sqlite.batch import commit_requests

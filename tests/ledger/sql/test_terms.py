@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger import KeyTerms, Terms
+from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.sql.terms import read_key_terms, read_terms, write_terms
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import Settlement
+from gateway.ledger.base import Settlement
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
 from gateway.ledger.sqlite.schema import connect

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import BadRecord, LedgerError, MoveRecord, make_ledger
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.opening import make_ledger
+from gateway.ledger.records import BadRecord, MoveRecord
 from gateway.ledger.sqlite.moving import read_records
 from gateway.ledger.sqlite.schema import VERSION
 from tests.ledger.kit import query

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger import LedgerError, LedgerMismatch
+from gateway.ledger.errors import LedgerError, LedgerMismatch
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import TakenOver
 from gateway.ledger.postgres.serving.feed import ChangeFeed

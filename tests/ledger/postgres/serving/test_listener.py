@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger import LedgerError
+from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.serving import listener as module
 from gateway.ledger.postgres.serving.listener import Listener
 from gateway.ledger.postgres.session import connect

@@ -8,18 +8,10 @@ import orjson
 import pytest
 
 from gateway.errors import BalanceHeld, BudgetSpent, GatewayError, InsufficientBalance, RateLimited
-from gateway.ledger import (
-    Account,
-    Allowance,
-    Budget,
-    Hold,
-    Key,
-    KeyTerms,
-    Rate,
-    Spending,
-    find_span,
-)
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Hold, Key, Line
+from gateway.ledger.budget_records import Allowance, Budget, Spending
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.periods import find_span
 from gateway.ledger.postgres.serving.messages import (
     Declined,
     find_spendings,
@@ -29,6 +21,7 @@ from gateway.ledger.postgres.serving.messages import (
     write_admissions,
     write_settlements,
 )
+from gateway.ledger.rates import Rate
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, PRICE, TOKENS, admission, settlement, void

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 import psycopg
 import pytest
 
-from gateway.ledger import Account, Hold, Key, KeyTerms, LedgerError, Settlement
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.budget_records import Allowance, Budget, Spending
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.periods import find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import Node, TakenOver, register

@@ -9,8 +9,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from gateway.ledger import Alert, Hook
-from gateway.ledger.alert_records import KEPT_MS
+from gateway.ledger.alert_records import KEPT_MS, Alert, Hook
 from gateway.ledger.sql.books.alerts import PER_RECEIVER
 from gateway.ledger.sql.connection import Connection
 from tests.ledger.contract.kit import NOW_MS

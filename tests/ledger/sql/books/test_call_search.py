@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import CallFilter
+from gateway.ledger.call_records import CallFilter
 from gateway.ledger.sql.books import call_search
 from gateway.ledger.sqlite.schema import connect
 from gateway.request_ids import find_first_id

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.ledger import Account, CallFilter, Hold, Key, KeyTerms
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Hold, Key, Line
+from gateway.ledger.call_records import CallFilter
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.rounds import Item
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger import Actor, LedgerError
+from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import Actor
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace
 

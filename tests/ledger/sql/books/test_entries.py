@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger import MAX_INTEGER, Conflict, EntryFilter, NotFound, Refused
+from gateway.ledger.records import MAX_INTEGER, Conflict, EntryFilter, NotFound, Refused
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger import SYSTEM, Actor
+from gateway.ledger.records import SYSTEM, Actor
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.ledger import Conflict, KeyChanges, KeyTerms, StoredSecret
+from gateway.ledger.key_records import KeyChanges, KeyTerms
+from gateway.ledger.records import Conflict, StoredSecret
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger import OtherRequest, Refused, RepeatableRequest, StoredReply
+from gateway.ledger.records import OtherRequest, Refused, RepeatableRequest, StoredReply
 from tests.ledger.sql.books.places import AnyBooks
 
 REPEATABLE = RepeatableRequest("1", "/route", "key", b"r" * 32)

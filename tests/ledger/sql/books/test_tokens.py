@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.ledger import Conflict, NotFound, StoredSecret, TokenTerms, TokenView
+from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.sql.books.tokens import USED_EVERY_MS
+from gateway.ledger.token_records import TokenTerms, TokenView
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks, BooksPlace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger import Conflict, NotFound, TotpView
+from gateway.ledger.records import Conflict, NotFound, TotpView
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.places import AnyBooks
 

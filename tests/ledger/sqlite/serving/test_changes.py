@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.admin import accounts
-from gateway.ledger import open_ledger
+from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.schedule import LINGER_SECONDS, POLL_SECONDS
 from tests.ledger.kit import make_place, query
 

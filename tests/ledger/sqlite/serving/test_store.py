@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from gateway.ledger import Account, Hold, Key, KeyTerms
-from gateway.ledger.base import Line
+from gateway.ledger.base import Account, Hold, Key, Line
+from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.sqlite.serving.store import SqliteStore, is_busy
 from tests.ledger.faults import make_error
