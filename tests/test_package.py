@@ -63,26 +63,6 @@ MAY_IMPORT: Final = {
 }
 """The import table: what each place at the top level may use. It has no cycle."""
 
-WITHOUT_TESTS: Final = {
-    "__main__": "it runs `cli.main`; tests of whole processes start by it",
-    "config/records": "records; test_load.py reads all of them",
-    "config/model_settings": "a part of that table",
-    "config/settings": "a table: test_load.py sets each of its rows, test_readme.py reads them all",
-    "dialects/base": "protocols",
-    "dialects/records": "records without rules",
-    "ledger/observations": "records and protocols: the contract suite's test_observations.py",
-    "ledger/serving/rounds": "records and a protocol: test_writer_timing.py and test_store.py use them",
-    "ledger/serving/sums": "records that add up: test_observer.py lets them",
-    "ledger/sql/books/observations": "what it reads is all in that test of the contract",
-    "ledger/sql/budgets": "statements: sqlite/test_budgets.py compares and breaks what they sum",
-    "ledger/sql/costs": "statements: sqlite/test_costs.py does the same with theirs",
-    "ledger/sql/lookups": "queries: the contract suite's test_changes.py and test_books.py ask them",
-    "ledger/sql/snapshot": "rows as they are in memory: that test_changes.py and test_feed.py",
-    "ledger/errors": "classes without code",
-    "exit_codes": "a table: test_readme.py compares it with the documents",
-}
-"""Modules with nothing to test by themselves, and why. A folder's `__init__` has names alone."""
-
 CORE: Final = {
     *(LEAVES - {"tasks"}),
     "api/lifecycle",
@@ -228,18 +208,6 @@ def test_the_core_names_nothing_that_does_io(name: str) -> None:
         "dialects",
         "ledger",
     }
-
-
-def test_every_module_has_a_test_file_of_its_name() -> None:
-    """Tests of a module are found without a search: `api/relay` has `tests/api/test_relay.py`."""
-    modules = {name for name in MODULES if not name.endswith("__init__")}
-    tests = Path(__file__).parent
-    lacking = {
-        name
-        for name in modules
-        if not (tests / name).with_name(f"test_{Path(name).name}.py").exists()
-    }
-    assert lacking == set(WITHOUT_TESTS)
 
 
 @pytest.mark.slow
