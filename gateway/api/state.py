@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from weakref import WeakKeyDictionary
 
 from gateway.api.ended_keys import EndedKeys
 from gateway.api.large_bodies import LargeBodies, Place, Result
@@ -12,7 +13,7 @@ from gateway.api.limits import Counting, Rates
 from gateway.api.missing_usage import MissingUsages
 from gateway.config.records import Config, Limits, Reload
 from gateway.dialects.base import Caller
-from gateway.ledger.base import Key, Ledger
+from gateway.ledger.base import Account, Key, Ledger
 from gateway.ledger.key_records import Terms
 from gateway.ledger.receipts import Outcome
 from gateway.money import Tokens, format_amount
@@ -105,6 +106,8 @@ class Gateway:
     """By account id: its part of `held_bytes`, if it has any."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
     counting: Counting = field(default_factory=Counting)
+    rates: WeakKeyDictionary[Key | Account, Rates] = field(default_factory=WeakKeyDictionary)
+    """The use of each key and account that asked for something, for as long as the ledger has it."""
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     ended_keys: EndedKeys = field(default_factory=EndedKeys)
@@ -123,9 +126,9 @@ class Gateway:
 
     def find_rates(self, key: Key, now: float) -> Rates:
         """Return the key's rates, and above them its account's, with the limits in force."""
-        rates = key.rates
+        rates = self.rates.get(key)
         if (
-            isinstance(rates, Rates)
+            rates is not None
             and rates.terms is key.terms
             and rates.defaults is self.config
             and rates.above is not None
@@ -136,9 +139,10 @@ class Gateway:
 
     def _renew_rates(self, key: Key, now: float) -> Rates:
         account, config = key.account, self.config
-        above = account.rates if isinstance(account.rates, Rates) else Rates("account")
-        own = key.rates if isinstance(key.rates, Rates) else Rates("key", above)
-        account.rates, key.rates = above, own
+        if (above := self.rates.get(account)) is None:
+            above = self.rates[account] = Rates("account")
+        if (own := self.rates.get(key)) is None:
+            own = self.rates[key] = Rates("key", above)
         above.is_share = account.terms.concurrency is None
         for rates, terms, defaults in (
             (above, account.terms, config.account_limits),

@@ -17,7 +17,7 @@ In memory `Account.balance_nano` is *assigned* from what was committed, never su
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from gateway.ledger.budget_records import Budget
@@ -30,9 +30,9 @@ from gateway.money import Tokens
 from gateway.prices import AppliedPrice
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Account:
-    """An account in the memory of a serving process; only the ledger writes to it, but for `rates`."""
+    """An account in the memory of a serving process; only the ledger writes to it."""
 
     id: int
     name: str
@@ -43,8 +43,6 @@ class Account:
     """The amount that requests in flight may cost beyond their holds."""
     terms: Terms = Terms()  # noqa: RUF009 - it is frozen
     """Replaced when they change; else the same object."""
-    rates: object = field(default=None, init=False, repr=False)
-    """The API's counters of its use: kept here, it goes when the account does."""
 
     @property
     def available_nano(self) -> int:
@@ -62,9 +60,9 @@ class Line:
     unheld_nano: int = 0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Key:
-    """A key in that memory, without the secret; only the ledger writes to it, but for `rates`."""
+    """A key in that memory, without the secret; only the ledger writes to it."""
 
     id: str
     account: Account
@@ -73,8 +71,6 @@ class Key:
     line: Line
     revoked_ms: int | None = None
     budget: Budget | None = None
-    rates: object = field(default=None, init=False, repr=False)
-    """The API's counters for this key; see `Account.rates`."""
 
     @property
     def spent_nano(self) -> int:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.api.limits import Rates
 from gateway.api.state import Call as ServedCall
 from gateway.api.state import Gateway
 from gateway.errors import GatewayError
@@ -104,10 +103,10 @@ class Shared:
         assert (key.held_nano, key.account.held_nano) == (0, 0)
         assert key.budget is not None
         assert key.budget.held_nano == 0
-        assert isinstance(key.rates, Rates)
-        assert key.rates.tokens is not None
-        assert key.rates.tokens.level(time.monotonic()) == RATE.tokens_per_minute
-        assert key.rates.in_flight == 0
+        rates = self.gateway.rates[key]
+        assert rates.tokens is not None
+        assert rates.tokens.level(time.monotonic()) == RATE.tokens_per_minute
+        assert rates.in_flight == 0
 
 
 @asynccontextmanager
