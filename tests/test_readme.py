@@ -19,7 +19,7 @@ from gateway.cli.verbs import WORDS, load_verbs, make_parser
 from gateway.config.load import load_config
 from gateway.dialects.exchanges import UPSTREAMS
 from gateway.errors import GatewayError
-from gateway.ledger.receipts import Receipt, describe_receipt
+from gateway.ledger.call_records import Receipt, describe_receipt
 from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
 from gateway.prices import AppliedPrice
 from tests import ROOT

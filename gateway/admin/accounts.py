@@ -21,21 +21,20 @@ from gateway.admin.checks import (
     require_text,
 )
 from gateway.ledger import opening
-from gateway.ledger.budget_records import Allowance, BudgetChanges, BudgetView
-from gateway.ledger.errors import LedgerMissing
-from gateway.ledger.key_records import TermChanges, Terms
+from gateway.ledger.call_records import ProviderCosts, Usage, UsageGroup
+from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView, TermChanges, Terms
 from gateway.ledger.locations import DatabaseUrl, Location
 from gateway.ledger.records import (
     AccountDetail,
     AccountView,
     Conflict,
     EntryView,
+    LedgerMissing,
     NotFound,
     Refused,
 )
+from gateway.ledger.signin_records import SCRIPT_ACTOR
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.token_records import SCRIPT_ACTOR
-from gateway.ledger.usage_records import ProviderCosts, Usage, UsageGroup
 
 LATEST_ENTRIES: Final = 10
 """Entries that `account show` lists, so that they fit on a screen."""

@@ -14,8 +14,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gateway.admin.checks import MAX_NOTE_CHARS, require_amount, require_expiry, require_text
-from gateway.ledger.code_records import CodeStatus, CodeTerms, CodeView, InvalidCode, NewCodes
-from gateway.ledger.records import EntryView, Refused, StoredSecret
+from gateway.ledger.records import (
+    CodeStatus,
+    CodeTerms,
+    CodeView,
+    EntryView,
+    InvalidCode,
+    NewCodes,
+    Refused,
+    StoredSecret,
+)
 from gateway.ledger.sql.books.books import Books
 
 ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"

@@ -21,11 +21,10 @@ from gateway.admin.checks import (
     require_text,
 )
 from gateway.apikeys import digest, find_last4
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyChanges, KeyStatus, KeyTerms, KeyView, NewKey
+from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView, NewKey
 from gateway.ledger.records import NotFound, Refused, StoredSecret
+from gateway.ledger.signin_records import SCRIPT_PREFIX, NewToken, TokenTerms, TokenView
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.token_records import SCRIPT_PREFIX, NewToken, TokenTerms, TokenView
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
 """How long a replaced key may go on working: a week is enough to deploy its successor."""

@@ -9,10 +9,15 @@ from typing import Final, Literal
 
 from gateway.admin import views
 from gateway.config.records import Billing, Config, Provider
-from gateway.ledger.alert_records import Alert, AlertView
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.observations import CallSums, RefusalView, UpstreamFailure, UpstreamView
-from gateway.ledger.records import AuditReport
+from gateway.ledger.alert_records import (
+    Alert,
+    AlertView,
+    CallSums,
+    RefusalView,
+    UpstreamFailure,
+    UpstreamView,
+)
+from gateway.ledger.records import AuditReport, LedgerError
 from gateway.ledger.sql.books.books import Books
 
 State = Literal["off", "probing", "resting", "not_asked", "failing", "working"]

@@ -18,7 +18,8 @@ from urllib.parse import quote, urlencode
 from gateway.addresses import make_local_url
 from gateway.admin import codes, passwords
 from gateway.config.records import Server
-from gateway.ledger.records import AccountView, Conflict, Opening, Refused, SessionView, TotpView
+from gateway.ledger.records import AccountView, Conflict, Refused
+from gateway.ledger.signin_records import Opening, SessionView, TotpView
 from gateway.ledger.sql.books.books import Books
 
 MIN_PASSWORD_CHARS: Final = 12

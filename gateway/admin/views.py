@@ -5,22 +5,27 @@ Every amount is given twice: as a decimal string and, under `…_nano`, in whole
 
 from __future__ import annotations
 
-from gateway.ledger.budget_records import BudgetStanding, BudgetView
-from gateway.ledger.call_records import CallDetail, CallView
-from gateway.ledger.code_records import CodeView, NewCodes
-from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.observations import UpstreamFailure
-from gateway.ledger.receipts import ENDINGS, describe_receipt
+from gateway.ledger.alert_records import UpstreamFailure
+from gateway.ledger.call_records import (
+    ENDINGS,
+    CallDetail,
+    CallView,
+    ProviderCosts,
+    Usage,
+    describe_receipt,
+)
+from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
 from gateway.ledger.records import (
     AccountDetail,
     AccountView,
     AuditReport,
+    CodeView,
     EntryView,
     EventView,
     InterruptedView,
+    NewCodes,
 )
-from gateway.ledger.token_records import TokenView
-from gateway.ledger.usage_records import ProviderCosts, Usage
+from gateway.ledger.signin_records import TokenView
 from gateway.money import describe_amount, describe_tokens
 from gateway.times import format_iso
 

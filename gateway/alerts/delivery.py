@@ -13,9 +13,9 @@ from gateway.alerts import command
 from gateway.alerts.webhook import Undelivered, post
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, Channel, Due, make_alert_id, write_alert
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.locations import DatabaseUrl, Location
 from gateway.ledger.opening import open_books
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.tasks import spawn
 from gateway.times import DAY_MS, HOUR_MS, unix_ms

@@ -11,8 +11,7 @@ from typing import Final, Protocol
 from gateway.admin import observations
 from gateway.api.missing_usage import MissingUsage
 from gateway.config.records import Config
-from gateway.ledger.alert_records import Alert, AlertKind
-from gateway.ledger.observations import UpstreamView
+from gateway.ledger.alert_records import Alert, AlertKind, UpstreamView
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
 from gateway.times import DAY_MS, format_day, format_moment

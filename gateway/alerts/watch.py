@@ -14,7 +14,7 @@ from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api.state import Gateway
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, AlertKind, AlertState
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.tasks import spawn
 from gateway.times import unix_ms

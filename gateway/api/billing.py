@@ -21,8 +21,8 @@ from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BadRequest, BudgetSpent, GatewayError
 from gateway.ledger.base import Admission, Hold, Settlement
-from gateway.ledger.budget_records import Budget, refuse_spent
-from gateway.ledger.receipts import Outcome
+from gateway.ledger.call_records import Outcome
+from gateway.ledger.key_records import Budget, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens, compute_cost_nano
 from gateway.prices import AppliedPrice, Asked

@@ -29,7 +29,7 @@ from gateway.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.ledger.receipts import Outcome
+from gateway.ledger.call_records import Outcome
 
 CALLER_GONE_STATUS: Final = 499
 """Recorded where the caller left before the head was sent (nginx's number); never on the wire."""

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from gateway.dialects.records import RateLimit
 from gateway.errors import Overloaded, RateLimited
-from gateway.ledger.rates import Rate, refuse_concurrency, refuse_requests, refuse_tokens
+from gateway.ledger.key_records import Rate, refuse_concurrency, refuse_requests, refuse_tokens
 
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""

@@ -39,8 +39,7 @@ from gateway.errors import (
     drop_frames,
 )
 from gateway.ledger.base import Key, Ledger
-from gateway.ledger.budget_records import refuse_spent
-from gateway.ledger.key_records import EndedKey
+from gateway.ledger.key_records import EndedKey, refuse_spent
 from gateway.money import format_amount
 from gateway.request_ids import make_request_id
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.api.state import Call
 from gateway.errors import GatewayError, InternalError, InvalidKey, OutOfResources, UpstreamError
-from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.upstream.forwarder import take_out
 from gateway.upstream.routing import Candidate
 

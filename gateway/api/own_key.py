@@ -12,10 +12,8 @@ from gateway.config.records import Config, Limits
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import NotFound
 from gateway.ledger.base import Key
-from gateway.ledger.budget_records import BudgetStanding
-from gateway.ledger.key_records import Terms
-from gateway.ledger.receipts import describe_receipt
-from gateway.ledger.usage_records import Spent
+from gateway.ledger.call_records import Spent, describe_receipt
+from gateway.ledger.key_records import BudgetStanding, Terms
 from gateway.money import describe_amount
 from gateway.request_ids import is_request_id
 from gateway.times import DAY_MS, format_iso

@@ -14,8 +14,8 @@ from gateway.api.missing_usage import MissingUsages
 from gateway.config.records import Config, Limits, Reload
 from gateway.dialects.base import Caller
 from gateway.ledger.base import Account, Key, Ledger
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Terms
-from gateway.ledger.receipts import Outcome
 from gateway.money import Tokens, format_amount
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Routes

@@ -13,8 +13,14 @@ from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, SINCE, arg, verb
 from gateway.config.load import load_config
 from gateway.exit_codes import ExitCode
-from gateway.ledger.alert_records import Alert, AlertView, make_alert_id
-from gateway.ledger.observations import CallSums, RefusalView, UpstreamFailure
+from gateway.ledger.alert_records import (
+    Alert,
+    AlertView,
+    CallSums,
+    RefusalView,
+    UpstreamFailure,
+    make_alert_id,
+)
 from gateway.times import DAY_MS, format_moment
 
 

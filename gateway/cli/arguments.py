@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final, TextIO, TypeVar, get_args
 
 from gateway.admin import checks, codes
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.periods import Period
+from gateway.ledger.key_records import Allowance, Period
 from gateway.money import align_points, parse_amount_nano
 from gateway.times import DAY_MS, to_unix_ms, unix_ms
 

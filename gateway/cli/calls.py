@@ -12,10 +12,21 @@ from gateway.cli.alerts import describe_failure
 from gateway.cli.arguments import Column, Columns, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
-from gateway.ledger.call_records import CallDetail, CallFilter, CallView, OutcomeFilter
-from gateway.ledger.receipts import ENDINGS, Correction, Receipt
+from gateway.ledger.call_records import (
+    ENDINGS,
+    CallDetail,
+    CallFilter,
+    CallView,
+    Correction,
+    OutcomeFilter,
+    ProviderCosts,
+    Receipt,
+    Usage,
+    UsageGroup,
+    sum_costs,
+    sum_usage,
+)
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.usage_records import ProviderCosts, Usage, UsageGroup, sum_costs, sum_usage
 from gateway.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.times import format_moment
 

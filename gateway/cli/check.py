@@ -17,9 +17,9 @@ from gateway.config.reader import quote_key
 from gateway.config.records import Config, Limits, Model, Provider, Server
 from gateway.config.secrets import warn_of_literals
 from gateway.exit_codes import ExitCode
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import check_ledger
+from gateway.ledger.records import LedgerError
 from gateway.money import (
     MEDIA,
     MILLION,

@@ -10,8 +10,8 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import Columns
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, arg, choice, flag, verb
-from gateway.ledger.budget_records import Allowance, BudgetChanges, BudgetView
-from gateway.ledger.code_records import CodeStatus, CodeView
+from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView
+from gateway.ledger.records import CodeStatus, CodeView
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
 

@@ -11,9 +11,16 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import Columns
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, arg, choice, edit, make_limits, verb
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView, NewKey, TermChanges, Terms
-from gateway.ledger.token_records import TokenRole, TokenTerms, TokenView
+from gateway.ledger.key_records import (
+    Allowance,
+    KeyChanges,
+    KeyTerms,
+    KeyView,
+    NewKey,
+    TermChanges,
+    Terms,
+)
+from gateway.ledger.signin_records import TokenRole, TokenTerms, TokenView
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
 

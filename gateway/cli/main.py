@@ -18,8 +18,7 @@ from gateway.cli.command import Command, find_actor
 from gateway.cli.verbs import PROGRAM, parse
 from gateway.config.reader import ConfigError
 from gateway.exit_codes import ExitCode
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import NotFound, Refused
+from gateway.ledger.records import LedgerError, NotFound, Refused
 from gateway.version import find_version
 
 FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (

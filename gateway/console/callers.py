@@ -26,8 +26,8 @@ from gateway.console.origin import (
 from gateway.console.refusals import ConsoleError, invalid_token, too_many_changes
 from gateway.console.state import Caller, ConsoleState, find_local
 from gateway.console.throttle import network_of
-from gateway.ledger.records import Actor, FailedBy, NotFound, SessionView
-from gateway.ledger.token_records import SCRIPT_PREFIX, TokenView
+from gateway.ledger.records import Actor, NotFound
+from gateway.ledger.signin_records import SCRIPT_PREFIX, FailedBy, SessionView, TokenView
 
 _ENDED: Final = {
     "expired": "This token has expired. Ask the operator of this gateway for a new one.",

@@ -46,9 +46,8 @@ from gateway.console.state import (
 )
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
-from gateway.ledger.errors import FilesLost, LedgerError
-from gateway.ledger.records import Conflict, NotFound, Refused, SessionView
-from gateway.ledger.token_records import TokenView
+from gateway.ledger.records import Conflict, FilesLost, LedgerError, NotFound, Refused
+from gateway.ledger.signin_records import SessionView, TokenView
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.console")

@@ -17,7 +17,7 @@ from gateway.addresses import make_origin
 from gateway.config.records import Server
 from gateway.config.values import Network
 from gateway.console.throttle import DeviceCookie, name_cookie
-from gateway.ledger.records import SESSION_MS
+from gateway.ledger.signin_records import SESSION_MS
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """The accepted values of Sec-Fetch-Site. `none` is a typed address or a bookmark."""

@@ -23,9 +23,9 @@ from gateway.console.throttle import (
     SignInThrottle,
     Tries,
 )
-from gateway.ledger.records import AccountView, Actor, AuditReport, SessionView
+from gateway.ledger.records import AccountView, Actor, AuditReport
+from gateway.ledger.signin_records import SessionView, TokenRole, TokenView
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.token_records import TokenRole, TokenView
 from gateway.tasks import measure_loop_lag
 from gateway.times import unix_ms
 

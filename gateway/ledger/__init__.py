@@ -1,15 +1,11 @@
 """Accounts, keys, holds and charges. No other folder knows how they are stored.
 
-    base             the contract of a serving ledger, its records and errors
-    errors           errors of a ledger as a whole
-    records          records and errors that several parts of the books share
-    key_records  budget_records  code_records  call_records  token_records  usage_records
-                     those of one part each
-    alert_records    alerts, which are queued until they are delivered
-    receipts         the receipt of a request, its JSON, and the words for how it ended
-    observations     refusals and calls to providers, which are counted beside the books
-    periods          days, weeks and months, for budgets
-    rates            the limits of a request, and the refusals of what exceeds them
+    base             the contract of a serving ledger, and its records
+    records          errors of a ledger; records of accounts, entries, codes, events and audits
+    key_records      keys, their terms, budgets and their periods, rates
+    call_records     calls, their receipts, and sums of usage
+    signin_records   sessions, one-time codes and tokens of scripts
+    alert_records    alerts, which are queued until delivered; refusals and calls to providers
     locations        where a ledger is: a file, or the address of a database
     opening          opens, checks and makes the ledger of a location
     serving/         decisions in memory and one writer, whichever database there is

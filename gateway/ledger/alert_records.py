@@ -1,4 +1,4 @@
-"""Alerts: what operators and holders are told without asking. Records, and their part of the books.
+"""What operators and holders are told beside the books: alerts, refusals, and calls to providers.
 
 An alert is raised once for each occurrence and channel, and then queued until it is delivered. What
 stands for a while, such as a failing provider, is also kept as a condition until it ends.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import orjson
 
@@ -30,7 +30,7 @@ AlertState = Literal["raised", "ended"]
 Channel = Literal["webhook", "command", "holder"]
 
 KEPT_MS: Final = 31 * DAY_MS
-"""How long alerts are kept after they were raised, to be looked up."""
+"""How long alerts and counts are kept: "the last 30 days", and the day that goes on."""
 ID_BYTES: Final = 12
 """Random bytes of an id: alerts are few, and a receiver compares ids with its own alone."""
 
@@ -111,3 +111,73 @@ def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -
         "at": format_iso(now_ms),
     }
     return orjson.dumps(body).decode()
+
+
+KEPT_FAILURES: Final = 10_000
+"""How many failures are kept one by one, by the request: a provider that is down makes many."""
+SLOT_MS: Final = 600_000
+"""Calls to providers are summed by ten minutes, so that "the last hour" means 50 to 60 minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFailure:
+    """A provider's failure: never a text of its own, which may quote what was asked."""
+
+    at_ms: int
+    request_id: str
+    status: int | None
+    """The status of its reply; None if there was none."""
+    reason: str
+    url: str
+    """The whole address, without secrets; "" for the built-in provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalView:
+    """Refused requests of one account with one code for one model."""
+
+    account: str | None
+    """None if the key is unknown."""
+    code: str
+    model: str
+    """"" if none was named by then, or none that is configured."""
+    count: int
+    last_ms: int
+    last_request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallSums:
+    calls: int = 0
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamView:
+    """How a provider answered for one of its models."""
+
+    provider: str
+    upstream_model: str
+    hour: CallSums
+    """The last 50 to 60 minutes."""
+    today: CallSums
+    """The UTC day."""
+    latest: CallSums
+    """The latest ten minutes in which it was asked."""
+    failure: UpstreamFailure | None
+    """The last one that is kept."""
+
+
+class Counts(Protocol):
+    """The part of the serving ledger: counting in memory, for which no request waits.
+
+    Sums are written within seconds and at the end; a kill loses those that were not.
+    """
+
+    def note_refusal(self, account_id: int | None, code: str, model: str, request_id: str) -> None:
+        """Count a request that the gateway refused itself; None: its key is unknown."""
+
+    def note_upstream_call(
+        self, provider: str, upstream_model: str, failure: UpstreamFailure | None
+    ) -> None:
+        """Count a request to a provider, and how it failed if it did."""

@@ -20,12 +20,9 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from gateway.ledger.budget_records import Budget
-from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
-from gateway.ledger.observations import Counts
-from gateway.ledger.rates import Rate
-from gateway.ledger.receipts import Outcome, Receipt
-from gateway.ledger.usage_records import Spent
+from gateway.ledger.alert_records import Counts
+from gateway.ledger.call_records import Outcome, Receipt, Spent
+from gateway.ledger.key_records import Budget, EndedKey, KeyTerms, Rate, Terms
 from gateway.money import Tokens
 from gateway.prices import AppliedPrice
 

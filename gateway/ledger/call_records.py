@@ -1,14 +1,282 @@
-"""Records of calls: the filter of a list, its rows, and one call as a whole."""
+"""Records of calls: sums of usage, receipts with the words for how a call ended, and lists of calls.
+
+The API, the console and the command line show the same receipt and the same words.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
 
-from gateway.ledger.observations import UpstreamFailure
-from gateway.ledger.receipts import Outcome, Receipt
-from gateway.ledger.usage_records import KeyLabel
-from gateway.money import Tokens
+from gateway.ledger.alert_records import UpstreamFailure
+from gateway.money import (
+    WEB_SEARCH,
+    Tokens,
+    count_none,
+    describe_amount,
+    describe_price,
+    describe_tokens,
+    format_tokens,
+)
+from gateway.prices import AppliedPrice
+from gateway.times import format_iso
+
+UsageGroup = Literal["day", "model", "key", "account"]
+ChartUnit = Literal["day", "hour"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Charges of a key or an account for requests that ended in the last UTC days, with today."""
+
+    today_nano: int
+    week_nano: int
+    """The last 7 days."""
+    month_nano: int
+    """The last 30 days."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFilter:
+    """A filter by the UTC day of the end, counted from the epoch; both days are inclusive."""
+
+    account_id: int
+    first_day: int
+    last_day: int
+    key_id: str | None = None
+    model: str | None = None
+
+
+class Usage(NamedTuple):
+    """A sum of posted requests. It is a tuple because a chart has thousands."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano: int = 0
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(*self[1:5])
+
+
+def sum_costs(costs: Iterable[ProviderCosts]) -> ProviderCosts:
+    return ProviderCosts(*map(sum, zip(ProviderCosts(), *costs, strict=True)))
+
+
+def sum_usage(usages: Iterable[Usage]) -> Usage:
+    return Usage(*map(sum, zip(*usages, strict=True)))
+
+
+class ProviderCosts(NamedTuple):
+    """A sum of what providers bill for charged requests; only operators may see it."""
+
+    known: int = 0
+    """Requests whose cost is known: one was configured."""
+    charged_nano: int = 0
+    """The sum that these requests were charged."""
+    cost_nano: int = 0
+    reported: int = 0
+    """Requests whose provider said what it charged."""
+    reported_nano: int = 0
+    compared: int = 0
+    """Requests whose cost is known and was reported."""
+    difference_nano: int = 0
+    """The excess of what was reported over what was computed."""
+
+    @property
+    def margin_nano(self) -> int:
+        return self.charged_nano - self.cost_nano
+
+
+class UsagePoint(NamedTuple):
+    """The sum of one model in one day or hour, counted from the epoch."""
+
+    at: int
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLabel:
+    id: str
+    name: str
+    display: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """Sums read from one state of the ledger, so that they agree with each other."""
+
+    points: tuple[UsagePoint, ...]
+    """Days or hours with calls, the oldest first."""
+    keys: tuple[tuple[KeyLabel, Usage], ...]
+    """The most expensive first; empty unless asked for by key."""
+    models: tuple[str, ...]
+    """All models that were used, whichever model was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewView:
+    days: dict[int, Usage]
+    """Days with calls."""
+    active_keys: int
+    has_key: bool
+    """True also if all its keys are revoked or expired."""
+    has_call: bool
+    """True if a call was ever charged."""
+    expiring: tuple[tuple[KeyLabel, int], ...]
+    """Working keys that expire soon, with the time in Unix milliseconds; the earliest first."""
+
+
+Outcome = Literal[
+    "pending",  # in flight
+    "complete",  # the reply is complete
+    "caller_left",  # the caller went away
+    "upstream_error",  # the provider failed, refused or broke off
+    "upstream_timeout",  # a deadline of the gateway passed
+    "rejected",  # the upstream rejected the caller's request
+    "ledger_error",  # the charge could not be written
+    "shutdown",  # the gateway was stopped
+    "internal_error",  # a fault of the gateway
+    "interrupted",  # the gateway died; its next start, or another node, noticed it
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A correction that the operator made to a request's charge."""
+
+    amount_nano: int
+    """Positive amounts were added to the balance."""
+    note: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The ledger's record of one request, for its caller."""
+
+    request_id: str
+    key_id: str
+    state: Literal["pending", "posted", "voided"]
+    outcome: Outcome
+    model: str
+    provider: str
+    stream: bool
+    price: AppliedPrice
+    hold_nano: int
+    started_ms: int
+    attempts: int | None = None
+    """How many routes were tried; None if the request is pending or interrupted."""
+    status: int | None = None
+    """None if the request is pending or interrupted."""
+    tokens: Tokens = field(default_factory=Tokens)
+    tool_calls: Mapping[str, int] = field(default_factory=count_none)
+    cost_nano: int = 0
+    estimated: bool = False
+    first_byte_ms: int | None = None
+    """Time from admission to the caller's first byte."""
+    ended_ms: int | None = None
+    """For interrupted requests, the time of the recovery or the take-over."""
+    corrections: tuple[Correction, ...] = ()
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An outcome in words."""
+
+    by: Literal["caller", "upstream", "gateway"] | None
+    """The one who ended the request; None while it is in flight."""
+    label: str
+    """A few words, for a column."""
+    sentence: str
+
+
+ENDINGS: Final[Mapping[Outcome, Ending]] = MappingProxyType(
+    {
+        "pending": Ending(None, "in flight", "The call is in flight."),
+        "complete": Ending("upstream", "done", "The reply is complete."),
+        "caller_left": Ending("caller", "caller left", "The caller left before the end."),
+        "upstream_error": Ending(
+            "upstream", "provider failed", "The provider failed, refused the call or broke off."
+        ),
+        "upstream_timeout": Ending(
+            "gateway",
+            "provider too slow",
+            "The gateway ended the call, because the provider was too slow.",
+        ),
+        "rejected": Ending(
+            "upstream", "rejected", "The provider rejected the request: it found fault with it."
+        ),
+        "ledger_error": Ending(
+            "gateway",
+            "not recorded",
+            "The gateway could not record the charge, so it kept the reply back.",
+        ),
+        "shutdown": Ending("gateway", "gateway stopped", "The gateway was stopped before the end."),
+        "internal_error": Ending(
+            "gateway",
+            "gateway failed",
+            "The gateway failed by a fault of its own; its log says more under the request id.",
+        ),
+        "interrupted": Ending(
+            "gateway",
+            "interrupted",
+            "The gateway died during the call; it charged nothing for it.",
+        ),
+    }
+)
+
+
+def describe_receipt(
+    receipt: Receipt, currency: str, *, for_operator: bool = False
+) -> dict[str, object]:
+    """Make the JSON of a receipt: money as a decimal string and as integer nano-units."""
+    ending = ENDINGS[receipt.outcome]
+    return {
+        "request_id": receipt.request_id,
+        "state": receipt.state,
+        "outcome": receipt.outcome,
+        "ended_by": ending.by,
+        "explanation": ending.sentence,
+        "status": receipt.status,
+        "model": receipt.model,
+        "provider": receipt.provider,
+        "attempts": receipt.attempts,
+        "stream": receipt.stream,
+        "currency": currency,
+        **describe_amount("hold", receipt.hold_nano),
+        **describe_amount("cost", receipt.cost_nano),
+        "estimated": receipt.estimated,
+        "tokens": format_tokens(receipt.tokens),
+        **describe_tokens(receipt.tokens),
+        "cache_write_tokens": receipt.tokens.cache_write,
+        "cache_write_1h_tokens": receipt.tokens.cache_write_1h,
+        "web_searches": receipt.tool_calls.get(WEB_SEARCH, 0),
+        "tool_calls": dict(receipt.tool_calls),
+        "price": describe_price(receipt.price.price, for_operator=for_operator),
+        "price_rule": receipt.price.rule or None,
+        "started": format_iso(receipt.started_ms),
+        "first_byte_ms": receipt.first_byte_ms,
+        "ended": format_iso(receipt.ended_ms),
+        "corrections": [_describe_correction(one) for one in receipt.corrections],
+    }
+
+
+def _describe_correction(correction: Correction) -> dict[str, object]:
+    """Make the JSON of a later correction; the receipt's `cost` stays what was charged."""
+    return {
+        **describe_amount("amount", correction.amount_nano),
+        "note": correction.note,
+        "created": format_iso(correction.created_ms),
+    }
+
 
 OutcomeFilter = Outcome | Literal["failed"]
 """An outcome, or all but `pending` and `complete`."""

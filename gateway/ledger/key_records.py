@@ -1,11 +1,219 @@
-"""Records of keys: their terms, of which accounts have some too, and how they are shown."""
+"""Records of keys and of what limits them: terms, budgets in periods of the calendar, rates.
+
+    key ── budget_id ──> budget <── budget_id ── request, from its hold on
+
+A budget's sum is that of the posted requests charged to it which ended in one period. It is kept by
+the transaction that posts them, for the period at the time of the commit; the first one of a period
+begins a new sum. Nothing has to happen when a period ends: a sum of another period counts as 0.
+A request is charged to the budget that its key had at the hold. Corrections change no budget.
+
+The API counts the rates of what its own process admits. A ledger that several processes share counts
+for all of them, see `Ledger.confirm`. Both refuse in the same words.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypedDict, get_args
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Final, Literal, TypedDict, assert_never, get_args
 
-from gateway.ledger.budget_records import BudgetStanding
+from gateway.errors import BudgetSpent, RateLimited
+from gateway.money import format_amount
+from gateway.times import DAY_MS, format_moment
+
+Period = Literal["day", "week", "month"]
+
+_EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+_A_MONTH: Final = 31
+"""Days behind the first of any month that are in the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One period, from its first midnight to that of the next."""
+
+    starts_ms: int
+    ends_ms: int
+    """The end; it is exclusive."""
+
+    @property
+    def first_day(self) -> int:
+        """Return the day of its start, counted from the epoch."""
+        return self.starts_ms // DAY_MS
+
+    def contains(self, at_ms: int) -> bool:
+        return self.starts_ms <= at_ms < self.ends_ms
+
+
+def find_span(period: Period, at_ms: int) -> Span:
+    """Return the period in which a time lies."""
+    return _find_span(period, at_ms // DAY_MS)
+
+
+@lru_cache(maxsize=64)
+def _find_span(period: Period, day: int) -> Span:
+    """Compute it once: all settlements of a day are in the same three periods."""
+    match period:
+        case "day":
+            first, following = day, day + 1
+        case "week":
+            first = day - date.fromordinal(_EPOCH_ORDINAL + day).weekday()
+            following = first + 7
+        case "month":
+            begins = date.fromordinal(_EPOCH_ORDINAL + day).replace(day=1)
+            ends = (begins + timedelta(days=_A_MONTH)).replace(day=1)
+            first, following = (one.toordinal() - _EPOCH_ORDINAL for one in (begins, ends))
+        case _:
+            assert_never(period)
+    return Span(first * DAY_MS, following * DAY_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The most that may be spent in each period."""
+
+    amount_nano: int
+    period: Period
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """The sum of one period."""
+
+    span: Span
+    spent_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStanding:
+    """A budget in its present period."""
+
+    id: int
+    name: str | None
+    """None if it is a key's own."""
+    period: Period
+    amount_nano: int
+    spent_nano: int
+    resets_ms: int
+    """The end of the period."""
+
+    @property
+    def remaining_nano(self) -> int:
+        return max(self.amount_nano - self.spent_nano, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetView(BudgetStanding):
+    """A budget as the operator and its holder see it."""
+
+    account: str
+    keys: int
+    """Keys that spend from it and have not ended."""
+    created_ms: int
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Budget:
+    """A budget in the memory of a serving process, shared by its keys; only the ledger writes to it."""
+
+    id: int
+    account_id: int
+    name: str | None
+    """None if it is a key's own."""
+    allowance: Allowance
+    spending: Spending
+    """Replaced by what was committed."""
+    held_nano: int = 0
+    unheld_nano: int = 0
+
+    @property
+    def title(self) -> str:
+        return "this key's budget" if self.name is None else f"the budget '{self.name}'"
+
+    def find_spent_nano(self, now_ms: int) -> int:
+        """Return what was spent in the present period."""
+        spending = self.spending
+        return spending.spent_nano if spending.span.contains(now_ms) else 0
+
+    def is_spent(self, now_ms: int) -> bool:
+        """Return whether nothing is left of the present period."""
+        return self.find_spent_nano(now_ms) >= self.allowance.amount_nano
+
+    def find_left_nano(self, now_ms: int) -> int:
+        """Return what is left of the present period, less what requests in flight may cost."""
+        spoken_for_nano = self.find_spent_nano(now_ms) + self.held_nano + self.unheld_nano
+        return self.allowance.amount_nano - spoken_for_nano
+
+    def show(self, now_ms: int) -> BudgetStanding:
+        return show_budget(self.id, self.name, self.allowance, self.spending, now_ms)
+
+
+class BudgetChanges(TypedDict, total=False):
+    """Changes of a budget, with the new values."""
+
+    name: str
+    allowance: Allowance
+
+
+def show_budget(
+    budget_id: int, name: str | None, allowance: Allowance, spending: Spending, now_ms: int
+) -> BudgetStanding:
+    """Show a budget in the present period, whichever its sum is of."""
+    span = find_span(allowance.period, now_ms)
+    spent_nano = spending.spent_nano if spending.span == span else 0
+    terms = (allowance.period, allowance.amount_nano)
+    return BudgetStanding(budget_id, name, *terms, spent_nano, span.ends_ms)
+
+
+def refuse_spent(budget: Budget, currency: str = "") -> BudgetSpent:
+    """Make the refusal of a request whose budget is spent; the ledger knows no currency."""
+    amount = f"{format_amount(budget.allowance.amount_nano)} {currency}".rstrip()
+    resets = format_moment(budget.spending.span.ends_ms)
+    return BudgetSpent(
+        f"{budget.title[0].upper()}{budget.title[1:]} of {amount} a {budget.allowance.period} is"
+        f" spent. It resets at {resets} UTC. Raise it or use another key."
+    )
+
+
+Owner = Literal["key", "account"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The limits of a key or an account; 0 means unlimited."""
+
+    requests_per_minute: int
+    tokens_per_minute: int
+    concurrency: int
+
+
+def refuse_requests(owner: Owner, limit: int, wait_seconds: float) -> RateLimited:
+    """Make the refusal of a request that comes too soon; it will fit after the wait."""
+    return RateLimited(
+        f"This {owner} may make {limit} requests per minute. Try again in {wait_seconds:.1f} s.",
+        retry_after_seconds=wait_seconds,
+    )
+
+
+def refuse_tokens(owner: Owner, limit: int, estimate: int, wait_seconds: float) -> RateLimited:
+    """Make the refusal of a request whose tokens are too many; they will fit after the wait."""
+    return RateLimited(
+        f"This {owner} may use {limit} tokens per minute and this request takes about {estimate}."
+        f" Try again in {wait_seconds:.1f} s.",
+        kind="tokens",
+        retry_after_seconds=wait_seconds,
+    )
+
+
+def refuse_concurrency(
+    owner: Owner, limit: int, most: str = "as many as it may have at once"
+) -> RateLimited:
+    """Make the refusal of one request more in flight; `most` says what the limit stands for."""
+    return RateLimited(
+        f"This {owner} has {limit} requests in flight, {most}. Wait for one to finish."
+    )
+
 
 LimitName = Literal["requests_per_minute", "tokens_per_minute", "concurrency"]
 LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)

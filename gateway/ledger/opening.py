@@ -13,9 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from gateway.ledger.base import COMMIT_SECONDS, Ledger
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.locations import DatabaseUrl, Location
-from gateway.ledger.records import AuditReport, MoveRecord
+from gateway.ledger.records import AuditReport, LedgerError, MoveRecord
 from gateway.ledger.sql.books.books import Books
 from gateway.times import unix_ms
 

@@ -1,4 +1,4 @@
-"""Records and errors of the operator's books that several parts share.
+"""Errors of a ledger, and the records of accounts, entries, codes, events and audits.
 
 Views are copies: changing one changes nothing in the ledger.
 """
@@ -9,9 +9,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.usage_records import Spent
-from gateway.times import DAY_MS, HOUR_MS
+from gateway.times import format_moment
+
+
+class LedgerError(Exception):
+    """The ledger cannot be opened or used; the text names the file or database and what to do."""
+
+
+class LedgerMissing(LedgerError):
+    """There is no database, and its folder could have one."""
+
+
+class LedgerLocked(LedgerError):
+    """Another process serves from this database."""
+
+
+class FilesLost(LedgerError):
+    """A file that is in use was removed or replaced; what is written to it now may be lost."""
+
+
+class LedgerMismatch(LedgerError):
+    """The audit found that balances and entries disagree, so the ledger must not be served from."""
 
 
 class Refused(Exception):
@@ -228,67 +248,80 @@ class EventView:
     address: str | None
 
 
-OPERATOR_IDLE_MS: Final = 30 * 60_000
-"""An operator's session ends when it was not used for this time: it can spend others' money."""
-HOLDER_IDLE_MS: Final = 7 * DAY_MS
-"""A holder's session ends when it was not used for this time: they look in once a week."""
-SESSION_MS: Final = 30 * DAY_MS
-"""The longest a holder's session can last, however often it is used: a month."""
-OPERATOR_SESSION_MS: Final = 12 * HOUR_MS
-"""The longest an operator's session can last: a working day, as NIST SP 800-63B-4 has it for AAL2."""
-
-OpenedBy = Literal["password", "link", "identity header"]
-FailedBy = OpenedBy | Literal["token", "code"]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionView:
-    """A session in the console; only the browser knows its token."""
-
-    id: str
-    account: AccountView
-    opened_by: OpenedBy
-    device: str
-    """For example `Firefox on Linux`."""
-    address: str
-    created_ms: int
-    last_seen_ms: int
-    expires_ms: int
-
-    @property
-    def by_proxy(self) -> bool:
-        """Return whether a proxy vouches for it, so that it has neither a cookie nor an end here."""
-        return self.opened_by == "identity header"
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A session about to be opened, apart from its account."""
-
-    id: str
-    digest: bytes = field(repr=False)
-    device: str
-    address: str
-    replaces: str | None = None
-    """The browser's earlier session, which ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class TotpView:
-    """The one-time codes of an account."""
-
-    secret: bytes = field(repr=False)
-    last_step: int
-    """The time step of the last code that was accepted."""
-    confirmed_ms: int | None
-    """None: they are not asked for yet."""
-    recovery_codes: int
-    """The number that is left."""
-
-
 @dataclass(frozen=True, slots=True)
 class MoveRecord:
     """One row of a ledger on its way to another one; `row` has the columns by name."""
 
     table: str
     row: Mapping[str, str | int | bytes | None]
+
+
+CodeStatus = Literal["open", "redeemed", "void", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeView:
+    """A top-up code without its secret."""
+
+    id: str
+    batch: str
+    last4: str
+    amount_nano: int
+    note: str
+    created_by: str
+    created_ms: int
+    expires_ms: int | None
+    voided_ms: int | None
+    redeemed_ms: int | None
+    redeemed_by: str | None
+    """The account's name."""
+
+    @property
+    def display(self) -> str:
+        """Return a text that tells codes apart."""
+        return f"····-{self.last4}"
+
+    def status(self, now_ms: int) -> CodeStatus:
+        if self.redeemed_ms is not None:
+            return "redeemed"
+        if self.voided_ms is not None:
+            return "void"
+        return "expired" if self.expires_ms is not None and self.expires_ms <= now_ms else "open"
+
+
+@dataclass(frozen=True, slots=True)
+class NewCodes:
+    """A batch of new codes."""
+
+    batch: str
+    codes: tuple[str, ...] = field(repr=False)
+    """The secrets; they are shown once and stored nowhere."""
+    amount_nano: int
+    expires_ms: int | None
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTerms:
+    """The terms that all codes of a batch share."""
+
+    batch: str
+    amount_nano: int
+    expires_ms: int | None
+    note: str
+
+
+class InvalidCode(Refused):
+    """There is no such code, or it is used, void or expired; the caller is not told which.
+
+    Only the account that redeemed a code is told so, and when.
+    """
+
+    def __init__(self, redeemed_ms: int | None = None) -> None:
+        super().__init__(
+            "this code is mistyped, used, void or expired; check it, or ask whoever gave it to you"
+            if redeemed_ms is None
+            else f"you redeemed this code on {format_moment(redeemed_ms)} UTC; it works once",
+            code="code_invalid",
+            field="code",
+        )

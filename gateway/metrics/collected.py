@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final
 
 from gateway.api.state import Call, Gateway
-from gateway.ledger.receipts import Outcome
+from gateway.ledger.call_records import Outcome
 from gateway.metrics.families import Counter, Family, Histogram, Labels, Name, render_gauge
 from gateway.money import Tokens
 

@@ -32,8 +32,8 @@ from gateway.app import make_routes
 from gateway.config.load import describe_changes, keep_fixed, load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.opening import open_books
+from gateway.ledger.records import LedgerError
 from gateway.server.connections import fit_to_files
 from gateway.times import unix_ms
 

@@ -27,8 +27,8 @@ from gateway.config.secrets import warn_of_literals
 from gateway.exit_codes import ExitCode
 from gateway.ledger.alert_records import Alert
 from gateway.ledger.base import Ledger
-from gateway.ledger.errors import LedgerError, LedgerMismatch
 from gateway.ledger.opening import open_ledger
+from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.server import systemd
 from gateway.server.connections import fit_to_files, watch_connections
 from gateway.server.drain import (

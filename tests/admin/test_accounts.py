@@ -13,10 +13,9 @@ from threading import Barrier
 import pytest
 
 from gateway.admin import accounts, keys
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.key_records import KeyTerms, TermChanges, Terms
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.records import Conflict, EntryView, NotFound, Refused
+from gateway.ledger.records import Conflict, EntryView, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MAX_AMOUNT_NANO, Tokens

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts, keys
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.records import NotFound, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.money import MAX_AMOUNT_NANO

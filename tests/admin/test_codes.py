@@ -13,9 +13,8 @@ import pytest
 
 from gateway import apikeys
 from gateway.admin import accounts, codes, keys
-from gateway.ledger.code_records import CodeStatus
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.records import CodeStatus, Conflict, NotFound, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MAX_AMOUNT_NANO, NANO

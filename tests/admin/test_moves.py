@@ -16,13 +16,11 @@ import pytest
 from gateway.admin import accounts, codes, keys, moves, signin
 from gateway.apikeys import digest
 from gateway.ledger.alert_records import Channel, Hook
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.errors import FilesLost
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.records import BadRecord, Conflict, MoveRecord, NotFound
+from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
+from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.token_records import TokenTerms
 from gateway.money import NANO
 from gateway.times import unix_ms
 from tests.admin.test_totp import set_up as set_up_totp

@@ -10,13 +10,12 @@ import pytest
 
 from gateway.admin import accounts, signin
 from gateway.admin.signin import Visitor
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import (
+from gateway.ledger.records import LedgerError, NotFound
+from gateway.ledger.signin_records import (
     HOLDER_IDLE_MS,
     OPERATOR_IDLE_MS,
     OPERATOR_SESSION_MS,
     SESSION_MS,
-    NotFound,
 )
 from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
 from gateway.ledger.sqlite.books import SqliteBooks

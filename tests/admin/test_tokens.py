@@ -10,8 +10,8 @@ import pytest
 
 from gateway.admin import accounts, keys
 from gateway.ledger.records import Refused
+from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.token_records import TokenTerms
 from tests.support.rows import each_row
 
 

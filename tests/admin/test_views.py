@@ -6,9 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from gateway.admin import views
-from gateway.ledger.call_records import CallView
+from gateway.ledger.call_records import CallView, Usage
 from gateway.ledger.key_records import KeyTerms, KeyView
-from gateway.ledger.usage_records import Usage
 from gateway.money import Tokens
 
 CALL = CallView(

@@ -15,8 +15,7 @@ from gateway.api.state import Call as ServedCall
 from gateway.api.state import Gateway
 from gateway.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.rates import Rate
+from gateway.ledger.key_records import Allowance, Rate
 from gateway.ledger.serving.memory import QueuedHold, drop_hold, take_hold
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.api.in_flight import Scene, open_inside

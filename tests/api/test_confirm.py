@@ -19,8 +19,12 @@ from gateway.errors import (
     Overloaded,
 )
 from gateway.ledger.base import Key
-from gateway.ledger.budget_records import refuse_spent
-from gateway.ledger.rates import refuse_concurrency, refuse_requests, refuse_tokens
+from gateway.ledger.key_records import (
+    refuse_concurrency,
+    refuse_requests,
+    refuse_spent,
+    refuse_tokens,
+)
 from tests.api.scene import ASKS, PATHS
 from tests.api.shared_ledger import RATE, Refuse, Shared, open_shared
 from tests.support import client

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.api.observations import find_code
 from gateway.errors import BadRequest, name_model
-from gateway.ledger.observations import RefusalView, UpstreamView
+from gateway.ledger.alert_records import RefusalView, UpstreamView
 from gateway.ledger.opening import open_books
 from tests.api.test_failed_routes import CAUSES, SAID, read_line
 from tests.support.chat import say

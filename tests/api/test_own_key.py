@@ -15,9 +15,9 @@ from gateway.api.own_key import describe_own_key
 from gateway.config.records import Limits
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.usage_records import Spent
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 from tests.ledger.kit import admission, find_key, make_place, query, settlement, void

@@ -12,8 +12,7 @@ from gateway.api.state import Gateway
 from gateway.config.records import Limits
 from gateway.errors import RateLimited
 from gateway.ledger.base import Account, Key, Line
-from gateway.ledger.key_records import KeyTerms, Terms
-from gateway.ledger.rates import Rate
+from gateway.ledger.key_records import KeyTerms, Rate, Terms
 from tests.support.rows import each_row
 
 

@@ -14,15 +14,13 @@ from typing import Final
 
 from gateway import apikeys
 from gateway.admin import accounts, codes, keys, signin
-from gateway.ledger.alert_records import Hook
+from gateway.ledger.alert_records import Hook, UpstreamFailure
 from gateway.ledger.base import Admission, Ledger, Settlement
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.call_records import Outcome
+from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.receipts import Outcome
+from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.token_records import TokenTerms
 from gateway.money import NANO, Price, Tokens
 from gateway.prices import AppliedPrice
 from tests.console.kit import HOLDER, OTHER, Console, start_console

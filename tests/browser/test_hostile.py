@@ -14,8 +14,8 @@ from playwright.async_api import Page
 
 from gateway.admin import accounts, keys
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.token_records import TokenTerms
 from gateway.money import NANO
 from tests.browser.kit import Site, go, read_title
 from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES

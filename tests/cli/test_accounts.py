@@ -12,7 +12,7 @@ import pytest
 from gateway.admin import accounts, signin
 from gateway.admin.passwords import verify_password
 from gateway.admin.signin import Visitor
-from gateway.ledger.records import SessionView
+from gateway.ledger.signin_records import SessionView
 from tests.admin.test_totp import set_up as set_up_totp
 from tests.support.cli import Cli, make_cli
 

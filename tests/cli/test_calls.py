@@ -10,11 +10,9 @@ from typing import Final, get_args
 
 from gateway import apikeys
 from gateway.cli.calls import page_receipt
-from gateway.ledger.call_records import CallDetail
-from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.alert_records import UpstreamFailure
+from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.receipts import Outcome, Receipt
-from gateway.ledger.usage_records import KeyLabel
 from gateway.money import PRICES, Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.request_ids import make_request_id

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.check import listen_address, mask_keys
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
 from tests.support.cli import Cli, make_cli

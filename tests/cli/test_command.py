@@ -11,8 +11,7 @@ import pytest
 from gateway.cli.arguments import Output
 from gateway.cli.codes import CODES
 from gateway.cli.command import Command
-from gateway.ledger.code_records import CodeView
-from gateway.ledger.records import NotFound
+from gateway.ledger.records import CodeView, NotFound
 from tests.support.settings import load
 
 

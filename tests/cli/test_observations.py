@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Ledger
-from gateway.ledger.observations import UpstreamFailure
 from gateway.ledger.opening import open_ledger
 from gateway.times import DAY_MS, unix_ms
 from tests.support.cli import Cli

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gateway.cli.keys import state_of_token
-from gateway.ledger.token_records import TokenTerms, TokenView
+from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 

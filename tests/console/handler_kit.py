@@ -13,7 +13,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.console.books_thread import BooksThread
 from gateway.console.state import ConsoleRequest, ConsoleState
-from gateway.ledger.records import AccountView, SessionView
+from gateway.ledger.records import AccountView
+from gateway.ledger.signin_records import SessionView
 from tests.support.records import make_call
 
 

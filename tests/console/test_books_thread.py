@@ -12,8 +12,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.console.books_thread import LOCK_WAIT_MS, MIN_LOCK_WAIT_MS, BooksThread
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import Actor
+from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sql.books.books import Books
 from tests.console.handler_kit import open_books_thread
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 from gateway.admin import accounts, keys
 from gateway.console.state import Route
 from gateway.console.throttle import ADDRESS_TRIES
-from gateway.ledger.token_records import TokenRole, TokenTerms
+from gateway.ledger.signin_records import TokenRole, TokenTerms
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
 from tests.console.session import PASSWORD, PUBLIC, execute, seed_passwords, sign_in
 from tests.console.test_dispatch import every_route, fill, on_one_loop

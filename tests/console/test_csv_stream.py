@@ -21,8 +21,8 @@ from gateway.console.api import activity as activity_api
 from gateway.console.api import billing as billing_api
 from gateway.console.csv_stream import Chunk, stream_csv
 from gateway.console.origin import API_HEADERS
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS

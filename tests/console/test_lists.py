@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from gateway.admin import accounts, codes, keys
-from gateway.ledger.call_records import CallFilter, CallView
+from gateway.ledger.call_records import CallFilter, CallView, Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.receipts import Outcome
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView, NotFound
 from gateway.ledger.sql.books import calls as call_book
 from gateway.ledger.sql.books import entries

@@ -6,7 +6,7 @@ import re
 from typing import Final, get_args
 
 from gateway.console.api import ROUTES
-from gateway.ledger.token_records import TokenRole
+from gateway.ledger.signin_records import TokenRole
 from tests import ROOT
 from tests.console.kit import API
 

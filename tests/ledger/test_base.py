@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.receipts import Outcome
 from tests.ledger.contract.kit import NOW_MS, settlement
 from tests.support.rows import each_row
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger.budget_records import Allowance, Budget, Spending, refuse_spent
-from gateway.ledger.periods import find_span
+from gateway.ledger.key_records import Allowance, Budget, Spending, find_span, refuse_spent
 from gateway.times import DAY_MS
 
 NOW_MS = 1_700_000_000_000

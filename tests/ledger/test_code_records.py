@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger.code_records import CodeView
+from gateway.ledger.records import CodeView
 from tests.support.rows import each_row
 
 NOW_MS = 1000

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.opening import check_ledger, find_server, make_ledger, open_books, open_ledger
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.support.stand_in import PACKAGE, URL, stand_in
 

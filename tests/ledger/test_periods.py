@@ -8,7 +8,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.ledger.periods import Period, Span, find_span
+from gateway.ledger.key_records import Period, Span, find_span
 from gateway.times import DAY_MS, to_unix_ms
 from tests.support.rows import each_row
 

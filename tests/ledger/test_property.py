@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway.admin import accounts, keys
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Hold, Key
-from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import Allowance
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.times import DAY_MS

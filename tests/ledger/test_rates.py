@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.errors import RateLimited
-from gateway.ledger.rates import refuse_concurrency, refuse_requests, refuse_tokens
+from gateway.ledger.key_records import refuse_concurrency, refuse_requests, refuse_tokens
 from tests.support.rows import each_row
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from gateway.ledger.receipts import ENDINGS, Correction, Outcome, Receipt, describe_receipt
+from gateway.ledger.call_records import ENDINGS, Correction, Outcome, Receipt, describe_receipt
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger.token_records import TokenTerms, TokenView
+from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.rows import each_row
 
 NOW_MS = 1000

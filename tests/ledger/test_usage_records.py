@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger.usage_records import Usage, sum_usage
+from gateway.ledger.call_records import Usage, sum_usage
 from gateway.money import Tokens
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.admin import accounts
-from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import open_ledger
 from tests.support import config, replies, running
 from tests.support.chat import Used, say

@@ -21,12 +21,11 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from gateway.ledger.call_records import CallFilter
+from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.usage_records import UsageFilter
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.call_records import CallFilter
+from gateway.ledger.call_records import CallFilter, UsageGroup
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.postgres.books import PostgresBooks
@@ -27,7 +27,6 @@ from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.records import AccountOrder, EntryFilter
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.usage_records import UsageGroup
 from gateway.times import DAY_MS
 from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, PRICE, Busy, History, make_pages
 from tests.support.postgres import find_server, run_cluster

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from gateway.ledger.receipts import Outcome
+from gateway.ledger.call_records import Outcome
 from gateway.metrics.collected import FAULTS, Metrics, find_fault
 from gateway.money import Tokens
 from tests.support.records import make_call

@@ -21,7 +21,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.admin import keys as admin_keys
-from gateway.ledger.token_records import TokenTerms
+from gateway.ledger.signin_records import TokenTerms
 from gateway.server import memory
 from gateway.tasks import spawn
 from tests import ROOT

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.locations import Location
 from gateway.ledger.sql.books.books import Books
 

@@ -15,8 +15,7 @@ from gateway.console.csv_stream import CHUNK_ROWS, Chunk, stream_csv
 from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import invalid_field
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger.call_records import CallFilter, CallView, OutcomeFilter
-from gateway.ledger.receipts import ENDINGS
+from gateway.ledger.call_records import ENDINGS, CallFilter, CallView, OutcomeFilter
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS

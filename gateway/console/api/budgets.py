@@ -16,8 +16,7 @@ from gateway.console.state import (
     Route,
     in_books_thread,
 )
-from gateway.ledger.budget_records import Allowance, BudgetChanges
-from gateway.ledger.periods import Period
+from gateway.ledger.key_records import Allowance, BudgetChanges, Period
 from gateway.ledger.sql.books.books import Books
 
 MAX_BUDGETS: Final = 100

@@ -11,7 +11,7 @@ from gateway.console.idempotency import idempotent
 from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.state import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger.code_records import CodeStatus, CodeView
+from gateway.ledger.records import CodeStatus, CodeView
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 

@@ -7,8 +7,8 @@ from typing import Final
 from gateway.admin import accounts, views
 from gateway.console.api.usage import MAX_DAYS, read_days
 from gateway.console.state import READERS, Answer, ConsoleRequest, Route, in_books_thread
+from gateway.ledger.call_records import ProviderCosts, Usage, sum_costs, sum_usage
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.usage_records import ProviderCosts, Usage, sum_costs, sum_usage
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_day
 

@@ -15,8 +15,15 @@ from gateway.console.pages import SPENT_DAYS, describe_listed_key
 from gateway.console.paging import Listing, read_page
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.state import SHOPS, Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import LIMITS, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
+from gateway.ledger.key_records import (
+    LIMITS,
+    Allowance,
+    KeyChanges,
+    KeyTerms,
+    KeyView,
+    NewKey,
+    TermChanges,
+)
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS

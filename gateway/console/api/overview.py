@@ -10,10 +10,9 @@ from gateway.admin import observations, views
 from gateway.config.records import Billing
 from gateway.console.pages import SPENT_DAYS
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger.call_records import CallFilter
+from gateway.ledger.call_records import CallFilter, KeyLabel, OverviewView, Usage, sum_usage
 from gateway.ledger.records import AccountView
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.usage_records import KeyLabel, OverviewView, Usage, sum_usage
 from gateway.money import describe_amount, format_amount
 from gateway.times import DAY_MS, format_day, format_moment
 

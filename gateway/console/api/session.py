@@ -19,8 +19,8 @@ from gateway.console.password_hashing import PasswordHasher, TooBusy
 from gateway.console.refusals import ConsoleError, unavailable
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import FailedBy, SessionView
+from gateway.ledger.records import LedgerError
+from gateway.ledger.signin_records import FailedBy, SessionView
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.tasks import spawn

@@ -20,8 +20,8 @@ from gateway.console.password_hashing import TooBusy
 from gateway.console.refusals import ConsoleError, signed_in_by_proxy
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
 from gateway.console.throttle import make_cookie
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import SessionView
+from gateway.ledger.records import LedgerError
+from gateway.ledger.signin_records import SessionView
 from gateway.ledger.sql.books.books import Books
 from gateway.times import format_iso
 

@@ -7,8 +7,8 @@ from typing import Final, get_args
 from gateway.admin import keys, views
 from gateway.console.api.session import require_fresh
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.ledger.signin_records import TokenRole, TokenTerms
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.token_records import TokenRole, TokenTerms
 
 ROLES: Final[tuple[TokenRole, ...]] = get_args(TokenRole)
 

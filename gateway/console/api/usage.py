@@ -14,8 +14,7 @@ from gateway.console.csv_stream import Chunk, stream_csv
 from gateway.console.fields import Query, read_id
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.state import EVERY_TOKEN, Answer, ConsoleRequest, Route, in_books_thread
-from gateway.ledger.sql.books.books import Books
-from gateway.ledger.usage_records import (
+from gateway.ledger.call_records import (
     ChartUnit,
     Usage,
     UsageFilter,
@@ -23,6 +22,7 @@ from gateway.ledger.usage_records import (
     UsageReport,
     sum_usage,
 )
+from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_day, format_hour
 

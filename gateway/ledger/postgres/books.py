@@ -10,7 +10,6 @@ from typing import Final
 
 import psycopg
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.moving import read_records
 from gateway.ledger.postgres.nodes import list_nodes
@@ -21,7 +20,7 @@ from gateway.ledger.postgres.session import (
     describe,
     transaction,
 )
-from gateway.ledger.records import AuditReport, MoveRecord, NodeView, Refused
+from gateway.ledger.records import AuditReport, LedgerError, MoveRecord, NodeView, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.times import unix_ms

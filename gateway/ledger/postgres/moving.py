@@ -9,13 +9,12 @@ from typing import Final
 
 import psycopg
 
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.key_records import find_span
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.periods import find_span
 from gateway.ledger.postgres.audit import CHECKS
 from gateway.ledger.postgres.schema import SHAPE, is_served, open_session
 from gateway.ledger.postgres.session import BOOKS_LOCK, Session, describe, explain
-from gateway.ledger.records import AuditReport, BadRecord, MoveRecord
+from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sql.audit import prove, read_last_entry, write_checkpoint
 
 TABLES: Final = (

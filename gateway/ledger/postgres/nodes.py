@@ -12,10 +12,9 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.schema import SILENCE_SECONDS, open_session
 from gateway.ledger.postgres.session import Session, explain
-from gateway.ledger.records import NodeView
+from gateway.ledger.records import LedgerError, NodeView
 from gateway.version import find_version
 
 TAKEN_OVER: Final = "GW001"

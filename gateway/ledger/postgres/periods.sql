@@ -1,4 +1,4 @@
--- The periods of budgets, as `gateway.ledger.periods` has them: days are counted from the epoch in
+-- The periods of budgets, as `gateway.ledger.key_records` has them: days are counted from the epoch in
 -- UTC, weeks begin on Monday.
 
 CREATE OR REPLACE FUNCTION first_day(period TEXT, day BIGINT) RETURNS BIGINT

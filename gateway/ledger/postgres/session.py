@@ -23,10 +23,10 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.dialect import translate
 from gateway.ledger.postgres.statements import Parameter, fetch_value
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.connection import Values
 
 CONNECT_SECONDS: Final = 5

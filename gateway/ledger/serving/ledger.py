@@ -8,8 +8,8 @@ from typing import Protocol
 
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.base import Hold, Key, Settlement
+from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
-from gateway.ledger.receipts import Receipt
 from gateway.ledger.serving.memory import (
     Memory,
     QueuedHold,
@@ -20,7 +20,6 @@ from gateway.ledger.serving.memory import (
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.queue import fail_wait, find_failure
 from gateway.ledger.serving.writer import Writer
-from gateway.ledger.usage_records import Spent
 
 
 class Reader(Protocol):

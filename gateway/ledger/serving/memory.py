@@ -14,9 +14,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
-from gateway.ledger.budget_records import Budget, Spending
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.receipts import Receipt
+from gateway.ledger.call_records import Receipt
+from gateway.ledger.key_records import Budget, KeyTerms, Spending
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.refusals import refuse_funds
 from gateway.money import NONE, Tokens

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from gateway.ledger.observations import SLOT_MS, UpstreamFailure
+from gateway.ledger.alert_records import SLOT_MS, UpstreamFailure
 from gateway.ledger.serving.health import States
 from gateway.ledger.serving.rounds import Store
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from gateway.errors import BalanceHeld, GatewayError, InsufficientBalance
-from gateway.ledger.budget_records import Budget, refuse_spent
+from gateway.ledger.key_records import Budget, refuse_spent
 
 Lack = Literal["balance", "cap", "budget", "balance held", "cap held", "budget held"]
 """The limit that is spent, or held by requests in flight."""

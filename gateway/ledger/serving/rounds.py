@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from gateway.errors import GatewayError
 from gateway.ledger.base import Account, Hold, Settlement
-from gateway.ledger.budget_records import Spending
+from gateway.ledger.key_records import Spending
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.sums import Observations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.ledger.observations import UpstreamFailure
+from gateway.ledger.alert_records import UpstreamFailure
 
 RefusalKey = tuple[int, int | None, str, str]
 """Hour, account id, code, model."""

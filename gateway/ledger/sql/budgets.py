@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.periods import Period, Span, find_span
+from gateway.ledger.key_records import Period, Span, find_span
 from gateway.ledger.sql.connection import Connection
 from gateway.times import DAY_MS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.sql.connection import join_parts, sum_parts
-from gateway.ledger.usage_records import ProviderCosts
 from gateway.times import DAY_MS
 
 _IS_KNOWN: Final = "provider_cost_nano IS NOT NULL"

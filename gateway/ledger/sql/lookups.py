@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from gateway.ledger.base import Key
+from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
-from gateway.ledger.receipts import Receipt
 from gateway.ledger.sql.connection import Connection, Value
 from gateway.ledger.sql.receipts import read_receipt
-from gateway.ledger.usage_records import Spent
 
 Result = TypeVar("Result")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.ledger.observations import KEPT_FAILURES, KEPT_MS, SLOT_MS, UpstreamFailure
+from gateway.ledger.alert_records import KEPT_FAILURES, KEPT_MS, SLOT_MS, UpstreamFailure
 from gateway.ledger.serving.sums import CallKey, CallSum, Observations, RefusalKey, RefusalSum
 from gateway.ledger.sql.connection import Connection
 from gateway.times import HOUR_MS

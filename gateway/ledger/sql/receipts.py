@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import orjson
 
-from gateway.ledger.receipts import Correction, Outcome, Receipt
+from gateway.ledger.call_records import Correction, Outcome, Receipt
 from gateway.ledger.sql.connection import Connection
 from gateway.money import NONE, Tokens
 from gateway.prices import read_price

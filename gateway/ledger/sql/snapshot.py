@@ -8,8 +8,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.ledger.base import Account
-from gateway.ledger.budget_records import Allowance, Budget, Spending
-from gateway.ledger.periods import Period, find_span
+from gateway.ledger.key_records import Allowance, Budget, Period, Spending, find_span
 from gateway.ledger.serving.memory import KeyRow, Snapshot
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.terms import (

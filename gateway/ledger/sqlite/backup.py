@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import LedgerError
 
 SYNC_SECONDS: Final = 0.02
 """How often the copy is synced: its bytes must not pile up and delay the ledger's own sync."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.budget_records import Spending
+from gateway.ledger.key_records import Spending
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.posting import Draft
 from gateway.ledger.sql.receipts import write_extras

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import AuditReport, MoveRecord
+from gateway.ledger.records import AuditReport, LedgerError, MoveRecord
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sqlite.audit import run_audit

@@ -15,8 +15,7 @@ from typing import Final
 import orjson
 
 from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.budget_records import Spending
-from gateway.ledger.periods import Period, find_span
+from gateway.ledger.key_records import Period, Spending, find_span
 from gateway.ledger.sql.budgets import sum_charges
 from gateway.ledger.sqlite.rows import Statement, read_json, run_rows
 

@@ -11,8 +11,8 @@ from operator import add
 from typing import Final
 
 from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.sqlite.rows import Statement, run_rows
-from gateway.ledger.usage_records import ProviderCosts
 from gateway.times import DAY_MS
 
 _ADD: Final = Statement(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.errors import FilesLost, LedgerError, LedgerLocked
+from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.reasons import explain
 
 FILE_MODE: Final = 0o600

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.file_access import WRITE, find_obstacle
-from gateway.ledger.errors import LedgerError, LedgerMissing
+from gateway.ledger.records import LedgerError, LedgerMissing
 
 PRIMARY_CODE: Final = 0xFF
 """Extended result codes carry the primary one in their lowest byte."""

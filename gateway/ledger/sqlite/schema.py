@@ -12,7 +12,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.errors import LedgerError, LedgerLocked
+from gateway.ledger.records import LedgerError, LedgerLocked
 from gateway.ledger.sqlite.backup import write_backup
 from gateway.ledger.sqlite.files import (
     FILE_MODE,

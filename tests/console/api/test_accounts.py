@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import accounts, keys
+from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sql.books import accounts as account_book
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.usage_records import Spent
 from gateway.money import NANO
 from gateway.times import DAY_MS
 from tests.admin.kit import ACCOUNT_FIELDS, ACCOUNTS, ENTRY_FIELDS, add_key, get, post, quote, url

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.receipts import ENDINGS
+from gateway.ledger.call_records import ENDINGS
 from tests.console.history import open_history, read_csv
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console
 from tests.support.rows import each_row

@@ -10,8 +10,7 @@ from typing import Final
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import Actor
+from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.kit import add_key, get
 from tests.console.kit import (

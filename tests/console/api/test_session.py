@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts, keys
-from gateway.ledger.records import HOLDER_IDLE_MS, OPERATOR_IDLE_MS, SESSION_MS
+from gateway.ledger.signin_records import HOLDER_IDLE_MS, OPERATOR_IDLE_MS, SESSION_MS
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
 from tests.console.session import (
     LINUX,

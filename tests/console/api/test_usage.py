@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from gateway.admin import keys
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.receipts import Outcome
 from gateway.money import format_amount
 from gateway.times import DAY_MS, HOUR_MS, format_day
 from tests.console.calls import SUMS, TODAY, Past, add_calls

@@ -12,9 +12,8 @@ from itertools import count
 from typing import Final
 
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Ledger, Settlement
-from gateway.ledger.call_records import CallFilter, CallView
+from gateway.ledger.call_records import CallFilter, CallView, Outcome, Receipt
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.receipts import Outcome, Receipt
 from gateway.ledger.records import EntryView, StoredSecret
 from gateway.ledger.sql.books.books import Books
 from gateway.money import Price, Tokens

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.errors import LedgerMismatch
+from gateway.ledger.records import LedgerMismatch
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place, admission, charge, find_key, void
 

@@ -11,25 +11,26 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger.call_records import CallFilter
-from gateway.ledger.code_records import CodeTerms, CodeView, InvalidCode
+from gateway.ledger.alert_records import UpstreamFailure
+from gateway.ledger.call_records import CallFilter, Spent, UsageFilter
 from gateway.ledger.key_records import KeyTerms, Terms
-from gateway.ledger.observations import UpstreamFailure
 from gateway.ledger.records import (
     Actor,
+    CodeTerms,
+    CodeView,
     Conflict,
     EntryFilter,
     EntryView,
+    InvalidCode,
     NotFound,
-    Opening,
     OtherRequest,
     Refused,
     RepeatableRequest,
     StoredReply,
     StoredSecret,
 )
+from gateway.ledger.signin_records import Opening
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.usage_records import Spent, UsageFilter
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (

@@ -8,9 +8,7 @@ import pytest
 
 from gateway.errors import BalanceHeld, BudgetSpent
 from gateway.ledger.base import COMMIT_SECONDS, Key, Ledger
-from gateway.ledger.budget_records import Allowance, BudgetView
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.periods import Period
+from gateway.ledger.key_records import Allowance, BudgetView, KeyTerms, Period
 from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS, HOUR_MS

@@ -17,9 +17,7 @@ from gateway.errors import (
     RateLimited,
 )
 from gateway.ledger.base import Hold, Key, Ledger
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyChanges, KeyTerms
-from gateway.ledger.rates import Rate
+from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, Rate
 from gateway.money import Tokens
 from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs

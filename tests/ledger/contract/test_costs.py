@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.ledger.receipts import Outcome
-from gateway.ledger.usage_records import ProviderCosts, UsageGroup
+from gateway.ledger.call_records import Outcome, ProviderCosts, UsageGroup
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import InsufficientBalance
 from gateway.ledger.base import Key, Ledger
-from gateway.ledger.usage_records import Spent, UsageFilter
+from gateway.ledger.call_records import Spent, UsageFilter
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.observations import CallSums, RefusalView, UpstreamFailure, UpstreamView
+from gateway.ledger.alert_records import CallSums, RefusalView, UpstreamFailure, UpstreamView
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.ledger.receipts import Correction
-from gateway.ledger.usage_records import Spent
+from gateway.ledger.call_records import Correction, Spent
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS

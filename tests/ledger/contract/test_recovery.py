@@ -9,9 +9,8 @@ from typing import Final
 import pytest
 
 from gateway.ledger.base import Ledger
-from gateway.ledger.errors import LedgerLocked
-from gateway.ledger.receipts import Receipt
-from gateway.ledger.records import NotFound
+from gateway.ledger.call_records import Receipt
+from gateway.ledger.records import LedgerLocked, NotFound
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,

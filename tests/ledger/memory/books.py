@@ -7,11 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from gateway.ledger.base import Account, Key, Line, Settlement
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.call_records import CallFilter, CallView
-from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView, TermChanges
+from gateway.ledger.call_records import CallFilter, CallView, ProviderCosts, UsageGroup, sum_costs
+from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, KeyView, TermChanges
 from gateway.ledger.records import AccountView, AuditReport, EntryKind, EntryView, StoredSecret
-from gateway.ledger.usage_records import ProviderCosts, UsageGroup, sum_costs
 from gateway.times import DAY_MS, format_day
 from tests.ledger.memory.budgets import MemoryBudgets
 from tests.ledger.memory.storage import MemoryStorage, Request

@@ -6,9 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.ledger.base import Key
-from gateway.ledger.budget_records import Allowance, Budget, BudgetChanges, BudgetView, Spending
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.periods import find_span
+from gateway.ledger.key_records import (
+    Allowance,
+    Budget,
+    BudgetChanges,
+    BudgetView,
+    KeyTerms,
+    Spending,
+    find_span,
+)
 from tests.ledger.memory.storage import MemoryStorage
 
 

@@ -18,13 +18,10 @@ from gateway.errors import (
     LedgerUnavailable,
 )
 from gateway.ledger.base import COMMIT_SECONDS, Account, Admission, Hold, Key, Settlement
-from gateway.ledger.budget_records import Budget, refuse_spent
-from gateway.ledger.errors import LedgerMismatch
-from gateway.ledger.key_records import EndedKey
-from gateway.ledger.receipts import Receipt
-from gateway.ledger.records import MAX_INTEGER
+from gateway.ledger.call_records import Receipt, Spent
+from gateway.ledger.key_records import Budget, EndedKey, refuse_spent
+from gateway.ledger.records import MAX_INTEGER, LedgerMismatch
 from gateway.ledger.serving.memory import MOST_SPENT_NANO, check_admission, make_void
-from gateway.ledger.usage_records import Spent
 from gateway.times import DAY_MS
 from tests.ledger.memory.storage import MemoryStorage, Request
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.ledger.base import Account, Admission, Key, Settlement
-from gateway.ledger.budget_records import Budget, Spending
-from gateway.ledger.periods import find_span
-from gateway.ledger.receipts import Correction, Receipt
+from gateway.ledger.call_records import Correction, Receipt
+from gateway.ledger.key_records import Budget, Spending, find_span
 from gateway.ledger.records import AuditReport, EntryKind, EntryView
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.postgres import books as module
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import leave, register
 from gateway.ledger.postgres.session import connect, transaction
-from gateway.ledger.records import Refused
+from gateway.ledger.records import LedgerError, LedgerMissing, Refused
 from tests.ledger.databases import CUT_OFF, wait_for_lock
 from tests.support.postgres import Cluster, name_of
 

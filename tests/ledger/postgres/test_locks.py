@@ -17,12 +17,10 @@ from gateway import apikeys
 from gateway.admin import accounts, keys
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Hold, Key, Ledger
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.key_records import Allowance, KeyTerms, Rate
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.postgres.session import connect
-from gateway.ledger.rates import Rate
+from gateway.ledger.records import LedgerError
 from tests.ledger.databases import ask
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
 from tests.support.waiting import until

@@ -14,21 +14,19 @@ import pytest
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.admin import accounts, codes, keys, signin
-from gateway.ledger.alert_records import Channel, Hook
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.alert_records import Channel, Hook, UpstreamFailure
+from gateway.ledger.key_records import Allowance
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.observations import UpstreamFailure
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
 from gateway.ledger.postgres.moving import OF_NODES, TABLES
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import SHAPE, open_session
-from gateway.ledger.records import BadRecord, MoveRecord
+from gateway.ledger.records import BadRecord, LedgerError, MoveRecord
+from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import VERSION
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending
-from gateway.ledger.token_records import TokenTerms
 from gateway.money import NANO
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (

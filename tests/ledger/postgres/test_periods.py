@@ -1,4 +1,4 @@
-"""The periods of `periods.sql` are those of `gateway.ledger.periods`."""
+"""The periods of `periods.sql` are those of `gateway.ledger.key_records`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 import orjson
 import pytest
 
-from gateway.ledger.periods import Period, find_span
+from gateway.ledger.key_records import Period, find_span
 from gateway.ledger.postgres.session import connect
 from gateway.times import DAY_MS
 

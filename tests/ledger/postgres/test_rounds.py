@@ -10,12 +10,9 @@ import pytest
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.admin import accounts
-from gateway.ledger.budget_records import Allowance, Budget, Spending
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.periods import find_span
+from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Rate, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import look_around, register
-from gateway.ledger.rates import Rate
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
 from tests.ledger.databases import ask

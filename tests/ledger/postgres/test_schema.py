@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.errors import LedgerError, LedgerMissing
 from gateway.ledger.postgres import schema
 from gateway.ledger.postgres.schema import (
     FUNCTIONS,
@@ -18,6 +17,7 @@ from gateway.ledger.postgres.schema import (
     open_session,
 )
 from gateway.ledger.postgres.session import connect
+from gateway.ledger.records import LedgerError, LedgerMissing
 from tests.ledger.databases import ask
 from tests.support.databases import need_server
 from tests.support.postgres import name_of, run_cluster

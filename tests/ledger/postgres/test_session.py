@@ -9,7 +9,6 @@ from contextlib import closing, suppress
 import psycopg
 import pytest
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.session import (
     NOW,
     DatabaseClock,
@@ -19,6 +18,7 @@ from gateway.ledger.postgres.session import (
     explain,
     transaction,
 )
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.connection import Values
 from gateway.times import unix_ms
 from tests.ledger.databases import ask

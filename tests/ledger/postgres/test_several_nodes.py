@@ -14,10 +14,10 @@ import pytest
 from gateway.admin import accounts
 from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
 from gateway.ledger.base import Hold, Ledger
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres import nodes
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.records import LedgerError
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
 from tests.support.postgres import Cluster
 from tests.support.waiting import until

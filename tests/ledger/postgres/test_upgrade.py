@@ -15,14 +15,14 @@ import pytest
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.ledger.base import Settlement
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.call_records import Receipt
 from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.nodes import Node, register
 from gateway.ledger.postgres.schema import VERSION, open_session
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.postgres.serving.messages import write_admissions, write_settlements
 from gateway.ledger.postgres.session import Session, connect
-from gateway.ledger.receipts import Receipt
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.receipts import read_receipt
 from gateway.money import Price, Tokens

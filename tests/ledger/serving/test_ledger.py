@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey, KeyTerms
-from gateway.ledger.receipts import Receipt
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory, take_hold
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations
 from gateway.ledger.serving.writer import Writer
-from gateway.ledger.usage_records import Spent
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 
 KEY = Key("key_1", Account(1, "a", False, 5000), KeyTerms(), Line("key_1"))

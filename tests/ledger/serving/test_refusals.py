@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
-from gateway.ledger.budget_records import Allowance, Budget, Spending
-from gateway.ledger.periods import find_span
+from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.serving.refusals import Lack, refuse_funds
 from tests.support.rows import each_row
 

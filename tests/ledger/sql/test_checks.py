@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.admin import accounts, codes
-from gateway.ledger.budget_records import Allowance, Budget, Spending
-from gateway.ledger.periods import find_span
+from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import prove
 from gateway.ledger.sql.budgets import end_period
 from gateway.ledger.sqlite.books import SqliteBooks

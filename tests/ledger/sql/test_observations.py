@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from gateway.ledger.observations import KEPT_FAILURES, KEPT_MS, SLOT_MS
+from gateway.ledger.alert_records import KEPT_FAILURES, KEPT_MS, SLOT_MS
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.observations import Insert, Row, write_observations

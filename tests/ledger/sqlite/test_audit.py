@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts, codes
-from gateway.ledger.errors import LedgerMismatch
+from gateway.ledger.records import LedgerMismatch
 from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

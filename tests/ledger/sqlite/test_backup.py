@@ -18,7 +18,7 @@ from stat import S_IMODE
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import (

@@ -11,9 +11,7 @@ import pytest
 
 from gateway.admin import accounts, keys
 from gateway.ledger.base import Account, Hold, Key, Line
-from gateway.ledger.budget_records import Allowance, Budget, Spending
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.periods import Period, find_span
+from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.budgets import SUM
 from gateway.ledger.sqlite.batch import Committed, commit_requests

@@ -16,7 +16,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
 from gateway.exit_codes import ExitCode
-from gateway.ledger.errors import FilesLost, LedgerError, LedgerLocked
+from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import FileWatch, find_server, is_served, marked, take_lock
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.integrity import check_file, read_through
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

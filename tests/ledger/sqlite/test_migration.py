@@ -15,9 +15,8 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.receipts import Receipt
-from gateway.ledger.records import RepeatableRequest, StoredReply
+from gateway.ledger.call_records import Receipt
+from gateway.ledger.records import LedgerError, RepeatableRequest, StoredReply
 from gateway.ledger.sql.receipts import read_receipt
 from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import VERSION, connect, read_version

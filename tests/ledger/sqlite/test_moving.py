@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.opening import make_ledger
-from gateway.ledger.records import BadRecord, MoveRecord
+from gateway.ledger.records import BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sqlite.moving import read_records
 from gateway.ledger.sqlite.schema import VERSION
 from tests.ledger.kit import query

@@ -12,7 +12,7 @@ from stat import S_IMODE
 
 import pytest
 
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import VERSION, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

@@ -19,15 +19,14 @@ from hypothesis import strategies as st
 
 from gateway.admin import accounts, keys
 from gateway.ledger.base import Account, Hold, Key, Line
+from gateway.ledger.call_records import Outcome, UsageGroup
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.receipts import Outcome
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending
-from gateway.ledger.usage_records import UsageGroup
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.kit import Place, admission, assert_sound, find_key, make_place, settlement, void

@@ -12,7 +12,6 @@ import psycopg
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key
-from gateway.ledger.errors import LedgerMismatch
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.nodes import Node, leave, register
@@ -28,6 +27,7 @@ from gateway.ledger.postgres.serving.reader import PostgresReader
 from gateway.ledger.postgres.serving.store import PostgresStore
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, explain, find_clock
+from gateway.ledger.records import LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
 from gateway.ledger.serving.observer import Observer

@@ -13,8 +13,8 @@ from typing import Final
 
 import psycopg
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.records import LedgerError
 
 log = logging.getLogger("gateway.ledger")
 

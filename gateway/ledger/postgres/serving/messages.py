@@ -11,11 +11,12 @@ import orjson
 
 from gateway.errors import GatewayError
 from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.budget_records import Spending
-from gateway.ledger.periods import Period, find_span
-from gateway.ledger.rates import (
+from gateway.ledger.key_records import (
     Owner,
+    Period,
     Rate,
+    Spending,
+    find_span,
     refuse_concurrency,
     refuse_requests,
     refuse_tokens,

@@ -12,8 +12,8 @@ import psycopg
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.lookups import Lookups, Result
 

@@ -20,7 +20,6 @@ import psycopg
 from psycopg import errors
 
 from gateway.ledger.base import Account
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.nodes import BOOKS_KEPT, TAKEN_OVER, Node, TakenOver, renew
 from gateway.ledger.postgres.observations import write_aside
 from gateway.ledger.postgres.schema import open_session
@@ -38,6 +37,7 @@ from gateway.ledger.postgres.serving.messages import (
 )
 from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, describe
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations

@@ -8,6 +8,7 @@ from typing import Final
 
 import orjson
 
+from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountOrder, AccountView, Conflict, NotFound, StandingView
 from gateway.ledger.sql.books.database import (
@@ -33,7 +34,6 @@ from gateway.ledger.sql.connection import (
 )
 from gateway.ledger.sql.posting import Draft, post_entry
 from gateway.ledger.sql.terms import SET_TERMS, write_terms
-from gateway.ledger.usage_records import Spent
 from gateway.money import format_amount
 
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.budget_records import (
+from gateway.ledger.key_records import (
     Allowance,
     BudgetChanges,
     BudgetStanding,
     BudgetView,
+    KeyView,
+    Period,
     Spending,
+    find_span,
     show_budget,
 )
-from gateway.ledger.key_records import KeyView
-from gateway.ledger.periods import Period, find_span
 from gateway.ledger.records import Conflict, NotFound
 from gateway.ledger.sql.books.database import Database, append_change, read_account
 from gateway.ledger.sql.budgets import sum_charges

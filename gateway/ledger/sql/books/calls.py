@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from gateway import apikeys
-from gateway.ledger.call_records import CallDetail, CallFilter, CallView
-from gateway.ledger.observations import UpstreamFailure
-from gateway.ledger.receipts import Outcome
+from gateway.ledger.alert_records import UpstreamFailure
+from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books.call_search import (
     COUNT,
@@ -32,7 +31,6 @@ from gateway.ledger.sql.connection import (
     sum_parts,
 )
 from gateway.ledger.sql.receipts import read_receipt
-from gateway.ledger.usage_records import KeyLabel
 from gateway.money import Tokens
 
 MAX_COUNTED: Final = 10_000

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.ledger.code_records import CodeStatus, CodeTerms, CodeView, InvalidCode
-from gateway.ledger.records import Conflict, EntryView, NotFound, StoredSecret
+from gateway.ledger.records import (
+    CodeStatus,
+    CodeTerms,
+    CodeView,
+    Conflict,
+    EntryView,
+    InvalidCode,
+    NotFound,
+    StoredSecret,
+)
 from gateway.ledger.sql.books.database import Database, read_account
 from gateway.ledger.sql.books.entries import EntryBook
 from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from gateway import apikeys
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.key_records import KeyChanges, KeyTerms, KeyView
+from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.sql.books.budgets import (
     BUDGET_COLUMNS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.observations import (
+from gateway.ledger.alert_records import (
     SLOT_MS,
     CallSums,
     RefusalView,

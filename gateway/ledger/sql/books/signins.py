@@ -12,16 +12,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import (
+from gateway.ledger.records import AccountView, Conflict, LedgerError, NotFound
+from gateway.ledger.signin_records import (
     HOLDER_IDLE_MS,
     OPERATOR_IDLE_MS,
     OPERATOR_SESSION_MS,
     SESSION_MS,
-    AccountView,
-    Conflict,
     FailedBy,
-    NotFound,
     OpenedBy,
     Opening,
     SessionView,

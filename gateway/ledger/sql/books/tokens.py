@@ -6,11 +6,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.records import Conflict, LedgerError, NotFound, StoredSecret
+from gateway.ledger.signin_records import TokenRole, TokenTerms, TokenView
 from gateway.ledger.sql.books.database import Database
 from gateway.ledger.sql.connection import Value, insert
-from gateway.ledger.token_records import TokenRole, TokenTerms, TokenView
 
 USED_EVERY_MS: Final = 60_000
 """The precision of a token's last use, in ms: each update is a write."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.ledger.records import AccountView, Conflict, NotFound, TotpView
+from gateway.ledger.records import AccountView, Conflict, NotFound
+from gateway.ledger.signin_records import TotpView
 from gateway.ledger.sql.books.database import Database, read_account
 
 _READ: Final = """

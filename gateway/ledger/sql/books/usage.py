@@ -13,6 +13,17 @@ from typing import Final, TypeVar
 import orjson
 
 from gateway import apikeys
+from gateway.ledger.call_records import (
+    ChartUnit,
+    KeyLabel,
+    OverviewView,
+    ProviderCosts,
+    Usage,
+    UsageFilter,
+    UsageGroup,
+    UsagePoint,
+    UsageReport,
+)
 from gateway.ledger.sql import costs
 from gateway.ledger.sql.books.database import KEY_WORKS, Database, read_account
 from gateway.ledger.sql.connection import (
@@ -23,17 +34,6 @@ from gateway.ledger.sql.connection import (
     read_columns,
     read_rows,
     sum_parts,
-)
-from gateway.ledger.usage_records import (
-    ChartUnit,
-    KeyLabel,
-    OverviewView,
-    ProviderCosts,
-    Usage,
-    UsageFilter,
-    UsageGroup,
-    UsagePoint,
-    UsageReport,
 )
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.errors import LedgerMismatch
+from gateway.ledger.records import LedgerMismatch
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.schema import ignore_step, set_busy_timeout, transaction

@@ -13,7 +13,7 @@ from typing import Final
 
 import aiosqlite
 
-from gateway.ledger.errors import FilesLost
+from gateway.ledger.records import FilesLost
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests

@@ -8,12 +8,12 @@ from contextlib import closing
 import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.errors import LedgerError, LedgerMismatch
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import TakenOver
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.memory import Snapshot
 from tests.ledger.contract.kit import WAIT_SECONDS, admission, create_key, find_key, void
 from tests.ledger.databases import ask

@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger.errors import LedgerError
 from gateway.ledger.postgres.serving import listener as module
 from gateway.ledger.postgres.serving.listener import Listener
 from gateway.ledger.postgres.session import connect
+from gateway.ledger.records import LedgerError
 from tests.ledger.databases import CUT_OFF
 
 TELL = "INSERT INTO changes (kind, id) VALUES ('account', '1')"

@@ -9,9 +9,7 @@ import pytest
 
 from gateway.errors import BalanceHeld, BudgetSpent, GatewayError, InsufficientBalance, RateLimited
 from gateway.ledger.base import Account, Hold, Key, Line
-from gateway.ledger.budget_records import Allowance, Budget, Spending
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.periods import find_span
+from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Rate, Spending, find_span
 from gateway.ledger.postgres.serving.messages import (
     Declined,
     find_spendings,
@@ -21,7 +19,6 @@ from gateway.ledger.postgres.serving.messages import (
     write_admissions,
     write_settlements,
 )
-from gateway.ledger.rates import Rate
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, PRICE, TOKENS, admission, settlement, void

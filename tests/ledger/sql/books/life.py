@@ -9,14 +9,11 @@ from random import Random
 from typing import Final
 
 from gateway.ledger.alert_records import Alert, Hook
-from gateway.ledger.budget_records import Allowance
-from gateway.ledger.code_records import CodeTerms
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.periods import Period
-from gateway.ledger.records import EntryFilter, EntryKind, Opening, Refused, StoredSecret
+from gateway.ledger.key_records import Allowance, KeyTerms, Period
+from gateway.ledger.records import CodeTerms, EntryFilter, EntryKind, Refused, StoredSecret
+from gateway.ledger.signin_records import Opening, TokenTerms
 from gateway.ledger.sql.connection import Value, insert
 from gateway.ledger.sql.receipts import read_receipt
-from gateway.ledger.token_records import TokenTerms
 from gateway.money import Price
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import AccountOrder, Conflict, NotFound
 from gateway.ledger.sql.books.accounts import RANKS
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.usage_records import Spent
 from tests.console.calls import check_plan
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 from tests.ledger.sql.books.places import AnyBooks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger.budget_records import Allowance
+from gateway.ledger.key_records import Allowance
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of
 from tests.ledger.sql.books.conftest import Clock

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger.code_records import CodeStatus, CodeTerms, InvalidCode
-from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.records import (
+    CodeStatus,
+    CodeTerms,
+    Conflict,
+    InvalidCode,
+    NotFound,
+    StoredSecret,
+)
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks

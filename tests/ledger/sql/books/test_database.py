@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger.errors import LedgerError
-from gateway.ledger.records import Actor
+from gateway.ledger.records import Actor, LedgerError
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace
 

@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.ledger.records import (
-    HOLDER_IDLE_MS,
-    SESSION_MS,
-    Conflict,
-    NotFound,
-    Opening,
-    SessionView,
-)
+from gateway.ledger.records import Conflict, NotFound
+from gateway.ledger.signin_records import HOLDER_IDLE_MS, SESSION_MS, Opening, SessionView
 from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ledger.records import Conflict, NotFound, TotpView
+from gateway.ledger.records import Conflict, NotFound
+from gateway.ledger.signin_records import TotpView
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.places import AnyBooks
 

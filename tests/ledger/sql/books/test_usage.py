@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.base import Account, Hold, Key, Line
+from gateway.ledger.call_records import ChartUnit, Usage, UsageFilter, UsageGroup, sum_usage
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
 from gateway.ledger.serving.rounds import Item
 from gateway.ledger.sql.books.usage import POINTS
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.usage_records import ChartUnit, Usage, UsageFilter, UsageGroup, sum_usage
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import check_plan
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void

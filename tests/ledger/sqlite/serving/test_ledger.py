@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.errors import LedgerError, LedgerMismatch
+from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

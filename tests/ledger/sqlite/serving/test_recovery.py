@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts
-from gateway.ledger.errors import LedgerError
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.audit import MAX_TO_SETTLE
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

@@ -1,0 +1,120 @@
+"""Records of who may act: sessions of the console, one-time codes, and tokens of scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from gateway.ledger.records import AccountView
+from gateway.times import DAY_MS, HOUR_MS
+
+OPERATOR_IDLE_MS: Final = 30 * 60_000
+"""An operator's session ends when it was not used for this time: it can spend others' money."""
+HOLDER_IDLE_MS: Final = 7 * DAY_MS
+"""A holder's session ends when it was not used for this time: they look in once a week."""
+SESSION_MS: Final = 30 * DAY_MS
+"""The longest a holder's session can last, however often it is used: a month."""
+OPERATOR_SESSION_MS: Final = 12 * HOUR_MS
+"""The longest an operator's session can last: a working day, as NIST SP 800-63B-4 has it for AAL2."""
+
+OpenedBy = Literal["password", "link", "identity header"]
+FailedBy = OpenedBy | Literal["token", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session in the console; only the browser knows its token."""
+
+    id: str
+    account: AccountView
+    opened_by: OpenedBy
+    device: str
+    """For example `Firefox on Linux`."""
+    address: str
+    created_ms: int
+    last_seen_ms: int
+    expires_ms: int
+
+    @property
+    def by_proxy(self) -> bool:
+        """Return whether a proxy vouches for it, so that it has neither a cookie nor an end here."""
+        return self.opened_by == "identity header"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A session about to be opened, apart from its account."""
+
+    id: str
+    digest: bytes = field(repr=False)
+    device: str
+    address: str
+    replaces: str | None = None
+    """The browser's earlier session, which ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class TotpView:
+    """The one-time codes of an account."""
+
+    secret: bytes = field(repr=False)
+    last_step: int
+    """The time step of the last code that was accepted."""
+    confirmed_ms: int | None
+    """None: they are not asked for yet."""
+    recovery_codes: int
+    """The number that is left."""
+
+
+SCRIPT_PREFIX: Final = "gwt_"
+"""The beginning of each token, for programs that scan for leaked secrets."""
+SCRIPT_ACTOR: Final = "token "
+"""The beginning of the name by which events tell a token from an account."""
+
+TokenRole = Literal["operator", "accounts", "read"]
+TokenStatus = Literal["active", "expired", "revoked"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTerms:
+    name: str
+    role: TokenRole
+    expires_ms: int | None = None
+    """None means that it never expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """A token without its secret."""
+
+    id: str
+    terms: TokenTerms
+    last4: str
+    created_by: str
+    created_ms: int
+    revoked_ms: int | None
+    last_used_ms: int | None
+    """When it was last used, to the minute."""
+
+    @property
+    def display(self) -> str:
+        """Return a text such as `gwt_…a1b2`, by which people tell tokens apart."""
+        return f"{SCRIPT_PREFIX}…{self.last4}"
+
+    @property
+    def actor(self) -> str:
+        """Return its name in events; no account's name can begin like that."""
+        return f"{SCRIPT_ACTOR}{self.terms.name}"
+
+    def status(self, now_ms: int) -> TokenStatus:
+        if self.revoked_ms is not None:
+            return "revoked"
+        expires_ms = self.terms.expires_ms
+        return "expired" if expires_ms is not None and expires_ms <= now_ms else "active"
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    token: TokenView
+    secret: str = field(repr=False)
+    """The token itself, which is shown once and stored nowhere."""
