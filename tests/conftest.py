@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ import pytest
 
 from gateway.admin import passwords
 
+# To rewrite all asserts takes 12 CPU-seconds in each worker, and to compile the package half a second
+# in each gateway that a test starts; so the bytecode is kept even where the environment forbids it.
+sys.dont_write_bytecode = False
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.databases"]
 
