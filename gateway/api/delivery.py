@@ -170,6 +170,8 @@ class Delivery:
             raise UpstreamError("The upstream provider's stream broke off.")
 
 
+PIECE_BYTES: Final = 1 << 18
+"""Bytes of a large reply that are written in one turn of the loop."""
 SERVER: Final = "gateway"
 """The `Server` header: no version, which would tell attackers what to try."""
 
@@ -193,19 +195,20 @@ class JsonReply(web.StreamResponse):
             raise ConnectionResetError
         if self._keep_alive is None:
             self._keep_alive = request.keep_alive and not call.gateway.draining
-        head, size = self._write_head(request), len(self._json)
-        if size > SMALL_BYTES:
-            transport.write(head)
-            transport.write(self._json)
-        else:
-            transport.write(head + self._json)
+        head, body = self._write_head(request), self._json
         self._json = b""  # aiohttp keeps a reply until the connection's next request
-        if transport.get_write_buffer_size() > SMALL_BYTES:
-            hold_reply(call, size)
-            try:
+        if len(body) <= SMALL_BYTES:
+            transport.write(head + body)
+            return
+        hold_reply(call, len(body))
+        try:
+            transport.write(head)
+            # Piece by piece: asyncio copies what the kernel does not take at once.
+            for start in range(0, len(body), PIECE_BYTES):
+                transport.write(body[start : start + PIECE_BYTES])
                 await drain(request)
-            finally:
-                release(call)
+        finally:
+            release(call)
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: the body has its length."""

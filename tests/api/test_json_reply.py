@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
+from aiohttp import HttpVersion11
 
+from gateway.api.delivery import PIECE_BYTES, JsonReply
+from tests.api.test_memory import make_call, make_gateway
 from tests.support.chat import check_error, say
 from tests.support.client import request
 from tests.support.process import CHAT, GatewayProcess
@@ -75,6 +79,26 @@ async def test_over_its_share_only_an_accounts_own_replies_are_not_read(
         replies = await asyncio.gather(*(call.read_all() for call in calls))
         assert all(len(one.body) > len(HUGE) for one in replies)
     await ask_until_served(gateway, key)
+
+
+async def test_a_large_reply_waits_for_the_caller_after_each_piece() -> None:
+    """A transport copies what it cannot send at once, so it gets no more than a piece."""
+    played: list[int | str] = []
+
+    async def wait() -> None:
+        played.append("waited")
+
+    transport = SimpleNamespace(write=lambda data: played.append(len(data)), is_closing=bool)
+    asked: Any = SimpleNamespace(
+        transport=transport,
+        keep_alive=True,
+        version=HttpVersion11,
+        writer=SimpleNamespace(drain=wait),
+    )
+    call = make_call(make_gateway(4), 1)
+    await JsonReply(call, b"a" * (2 * PIECE_BYTES + 1), {}).prepare(asked)
+    assert played[1:] == [PIECE_BYTES, "waited", PIECE_BYTES, "waited", 1, "waited"]
+    assert call.held_bytes == 0
 
 
 @pytest.mark.parametrize(
