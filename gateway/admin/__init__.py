@@ -2,14 +2,15 @@
 
     accounts   accounts, budgets, balances, usage, backups
     keys       keys and scripts' tokens, and their terms
-    codes      top-up codes; CSV that a spreadsheet can open safely
+    codes      top-up codes
     observations   how providers answer, what was refused, alerts; an audit that raises one
     signin     passwords, one-time codes, sign-in links, sessions
     moves      a whole ledger to a file and back
     reload     asks the serving process to read gateway.toml again
     checks     checks of names, notes, amounts and dates; the names of processes that serve
     passwords  weak passwords, and password hashes
-    views      accounts, keys, entries, codes and calls as JSON objects
+    fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely
+    views      the fields of accounts, keys, entries, codes and calls
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.
 May import: the leaves, `config`, `ledger`.

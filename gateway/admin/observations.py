@@ -8,15 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gateway.admin import views
+from gateway.admin.fields import describe
 from gateway.config.records import Billing, Config, Provider
-from gateway.ledger.alert_records import (
-    Alert,
-    AlertView,
-    CallSums,
-    RefusalView,
-    UpstreamFailure,
-    UpstreamView,
-)
+from gateway.ledger.alert_records import Alert, CallSums, RefusalView, UpstreamFailure, UpstreamView
 from gateway.ledger.records import AuditReport, LedgerError
 from gateway.ledger.sql.books.books import Books
 
@@ -87,9 +81,9 @@ def describe_upstream(state: UpstreamState) -> dict[str, object]:
     return {
         "state": state.state,
         "state_text": state.words,
-        "hour": views.describe(state.hour, "calls", "failures"),
-        "today": views.describe(state.today, "calls", "failures"),
-        "last_failure": None if failure is None else views.describe_failure(failure),
+        "hour": describe(state.hour, "calls", "failures"),
+        "today": describe(state.today, "calls", "failures"),
+        "last_failure": None if failure is None else views.FAILURE.describe(failure),
     }
 
 
@@ -97,12 +91,6 @@ def list_refusals(books: Books, account: str | None, since_ms: int) -> list[Refu
     """Return the refusals of an account, or of everybody, the latest first. Raises NotFound."""
     account_id = None if account is None else books.accounts.find_id(account)
     return books.observations.read_refusals(account_id, since_ms)
-
-
-def describe_refusal(refusal: RefusalView) -> dict[str, object]:
-    return views.describe(
-        refusal, "account", "code", "model", "count", "last_ms", "last_request_id"
-    )
 
 
 _NOTHING: Final = CallSums()
@@ -142,11 +130,6 @@ def _is_failing(latest: CallSums) -> bool:
 
 LATEST: Final = 20
 """Alerts that are listed, so that they fit on a screen."""
-
-
-def describe_alert(alert: AlertView) -> dict[str, object]:
-    members = ("created_ms", "next_try_ms", "attempts", "delivered_ms", "reason")
-    return views.describe(alert, "id", "channel", "kind", "text", *members)
 
 
 def find_low_balance_nano(books: Books, account_id: int, billing: Billing) -> int | None:

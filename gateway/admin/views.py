@@ -1,11 +1,13 @@
-"""Accounts, keys, entries, codes, calls and usage as JSON objects.
-
-Every amount is given twice: as a decimal string and, under `…_nano`, in whole nano-units.
-"""
+"""The fields of accounts, keys, entries, codes, calls and the like; `fields` tells how to use them."""
 
 from __future__ import annotations
 
-from gateway.ledger.alert_records import UpstreamFailure
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final
+
+from gateway.admin.fields import Fields
+from gateway.ledger.alert_records import AlertView, RefusalView, UpstreamFailure
 from gateway.ledger.call_records import (
     ENDINGS,
     CallDetail,
@@ -26,143 +28,254 @@ from gateway.ledger.records import (
     NewCodes,
 )
 from gateway.ledger.signin_records import TokenView
-from gateway.money import describe_amount, describe_tokens
-from gateway.times import format_iso
+from gateway.money import format_amount
+from gateway.times import format_moment, unix_ms
 
 
-def describe(record: object, *names: str) -> dict[str, object]:
-    """Return these attributes of a record for JSON, under their names.
-
-    The suffix tells the unit: `…_nano` is an amount, and `…_ms` a time, which loses the suffix.
-    """
-    members: dict[str, object] = {}
-    for name in names:
-        value = getattr(record, name)
-        if name.endswith("_nano"):
-            members |= describe_amount(name.removesuffix("_nano"), value)
-        elif name.endswith("_ms"):
-            members[name.removesuffix("_ms")] = format_iso(value)
-        else:
-            members[name] = value
-    return members
+def describe_limits(terms: Terms) -> str:
+    """Describe the limits of a key or an account; "-" are the defaults of gateway.toml."""
+    limits = (
+        (terms.requests_per_minute, "requests/min"),
+        (terms.tokens_per_minute, "tokens/min"),
+        (terms.concurrency, "at once"),
+    )
+    said = [f"{limit or 'unlimited'} {unit}" for limit, unit in limits if limit is not None]
+    return ", ".join(said) or "-"
 
 
-def describe_account(account: AccountView) -> dict[str, object]:
-    figures = ("id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms")
-    return {**describe(account, *figures), **_describe_terms(account.terms)}
+def describe_models(terms: Terms) -> str:
+    return "all" if terms.models is None else ", ".join(sorted(terms.models))
 
 
-def _describe_terms(terms: Terms) -> dict[str, object]:
-    limits = describe(terms, "requests_per_minute", "tokens_per_minute", "concurrency")
-    return {"models": None if terms.models is None else sorted(terms.models), **limits}
+_TERMS: Final = Fields[Terms](
+    ("models", lambda terms: None if terms.models is None else sorted(terms.models)),
+    "requests_per_minute",
+    "tokens_per_minute",
+    "concurrency",
+)
 
 
-def describe_key(key: KeyView) -> dict[str, object]:
-    """Return a key without its secret."""
-    return {
-        **describe(key, "id", "account"),
-        "name": key.terms.name,
-        "display": key.display,
-        **_describe_terms(key.terms),
-        **describe(key.terms, "cap_nano"),
-        **describe(key, "spent_nano", "created_ms"),
-        **describe(key.terms, "expires_ms"),
-        **describe(key, "revoked_ms", "last_used_ms", "replaced_by"),
-        "budget": None if key.budget is None else _describe_standing(key.budget),
-    }
+# ---- accounts and their entries ------------------------------------------------------------------
 
 
-def describe_budget(budget: BudgetView) -> dict[str, object]:
-    return {**_describe_standing(budget), **describe(budget, "account", "keys", "created_ms")}
+def describe_account_state(account: AccountView) -> str:
+    state = "suspended" if account.suspended else "active"
+    return f"{state}, operator" if account.operator else state
 
 
-def _describe_standing(budget: BudgetStanding) -> dict[str, object]:
-    amounts = ("amount_nano", "spent_nano", "remaining_nano")
-    return describe(budget, "id", "name", "period", *amounts, "resets_ms")
+ACCOUNT: Final = Fields[AccountView](
+    *("id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms"),
+    *_TERMS.under("terms"),
+    table={
+        "NAME": "name",
+        ">BALANCE {}": "balance_nano",
+        ">HELD {}": "held_nano",
+        "STATE": describe_account_state,
+        "LIMITS": lambda account: describe_limits(account.terms),
+        "CREATED UTC": "created_ms",
+    },
+)
+ENTRY: Final = Fields[EntryView](
+    *("id", "account", "kind", "amount_nano", "balance_after_nano", "request_id", "note"),
+    "created_ms",
+    table={
+        "WHEN UTC": "created_ms",
+        "KIND": "kind",
+        ">AMOUNT {}": "amount_nano",
+        ">BALANCE {}": "balance_after_nano",
+        "NOTE": lambda entry: " ".join(filter(None, (entry.request_id, entry.note))),
+    },
+)
+EVENT: Final = Fields[EventView](
+    *("id", "at_ms", "actor", "action", "account", "target", "detail", "address"),
+    table={
+        "WHEN UTC": "at_ms",
+        "WHO": "actor",
+        "WHAT": "action",
+        "ACCOUNT": "account",
+        "TARGET": "target",
+        "FROM": "address",
+        "DETAIL": lambda event: event.detail,
+    },
+)
 
 
-def describe_entry(entry: EntryView) -> dict[str, object]:
-    amounts = ("amount_nano", "balance_after_nano")
-    return describe(entry, "id", "account", "kind", *amounts, "request_id", "note", "created_ms")
+# ---- keys, budgets, tokens and codes -------------------------------------------------------------
 
 
-def describe_event(event: EventView) -> dict[str, object]:
-    members = ("id", "at_ms", "actor", "action", "account", "target", "detail", "address")
-    return describe(event, *members)
+def _describe_end(status: str, revoked_ms: int | None, expires_ms: int | None) -> str:
+    """Describe whether a key or a token works, and since or until when."""
+    match status:
+        case "revoked":
+            return f"revoked {format_moment(revoked_ms or 0)}"
+        case "expired":
+            return f"expired {format_moment(expires_ms or 0)}"
+        case "cap_spent":
+            return "cap spent"
+        case _:
+            return "active" if expires_ms is None else f"until {format_moment(expires_ms)}"
 
 
-def describe_code(code: CodeView, now_ms: int) -> dict[str, object]:
-    """Return a code without its secret."""
-    return {
-        **describe(code, "id", "batch", "display", "amount_nano"),
-        "status": code.status(now_ms),
-        **describe(code, "note", "created_ms", "created_by", "expires_ms"),
-        **describe(code, "redeemed_ms", "redeemed_by", "voided_ms"),
-    }
+def describe_key_state(key: KeyView) -> str:
+    return _describe_end(key.status(unix_ms()), key.revoked_ms, key.terms.expires_ms)
 
 
-def describe_new_codes(made: NewCodes) -> dict[str, object]:
-    """Return a batch with its codes, which are shown only this once."""
-    return describe(made, "batch", "codes", "amount_nano", "expires_ms", "created_ms")
+def describe_token_state(token: TokenView) -> str:
+    return _describe_end(token.status(unix_ms()), token.revoked_ms, token.terms.expires_ms)
 
 
-def describe_detail(detail: AccountDetail) -> dict[str, object]:
-    return {
-        **describe_account(detail.account),
-        "keys": [describe_key(key) for key in detail.keys],
-        "entries": [describe_entry(entry) for entry in detail.entries],
-    }
+def describe_code_state(code: CodeView) -> str:
+    """Describe what became of a code, or until when it can be redeemed."""
+    status = code.status(unix_ms())
+    if status == "open":
+        return f"until {format_moment(code.expires_ms)}" if code.expires_ms else "open"
+    ended_ms = {"redeemed": code.redeemed_ms, "void": code.voided_ms, "expired": code.expires_ms}
+    return f"{status} {format_moment(ended_ms[status] or 0)}"
 
 
-def describe_token(token: TokenView, now_ms: int) -> dict[str, object]:
-    """Return a token without its secret."""
-    return {
-        **describe(token, "id"),
-        **describe(token.terms, "name", "role"),
-        **describe(token, "display"),
-        "status": token.status(now_ms),
-        **describe(token, "created_ms", "created_by"),
-        **describe(token.terms, "expires_ms"),
-        **describe(token, "revoked_ms", "last_used_ms"),
-    }
+def _describe_key_budget(key: KeyView) -> str:
+    budget = key.budget
+    if budget is None:
+        return "-"
+    name = "" if budget.name is None else f", {budget.name}"
+    spent, amount = format_amount(budget.spent_nano), format_amount(budget.amount_nano)
+    return f"{spent} of {amount} a {budget.period}{name}"
 
 
-def describe_usage(usage: Usage) -> dict[str, object]:
-    return {
-        "requests": usage.requests,
-        **describe_tokens(usage.tokens),
-        **describe_amount("cost", usage.cost_nano),
-    }
+_STANDING: Final = Fields[BudgetStanding](
+    *("id", "name", "period", "amount_nano", "spent_nano", "remaining_nano", "resets_ms")
+)
+BUDGET: Final = Fields[BudgetView](
+    *_STANDING.members,
+    *("account", "keys", "created_ms"),
+    table={
+        "ID": "id",
+        "ACCOUNT": "account",
+        "NAME": "name",
+        ">AMOUNT {}": "amount_nano",
+        "PER": "period",
+        ">SPENT {}": "spent_nano",
+        ">REMAINING {}": "remaining_nano",
+        "RESETS UTC": "resets_ms",
+        "KEYS": "keys",
+    },
+)
+KEY: Final = Fields[KeyView](
+    *("id", "account", "terms.name", "display"),
+    *_TERMS.under("terms"),
+    *("terms.cap_nano", "spent_nano", "created_ms", "terms.expires_ms", "revoked_ms"),
+    *("last_used_ms", "replaced_by"),
+    ("budget", lambda key: None if key.budget is None else _STANDING.describe(key.budget)),
+    table={
+        "ID": "id",
+        "ACCOUNT": "account",
+        "NAME": "terms.name",
+        "KEY": "display",
+        "STATE": describe_key_state,
+        ">SPENT {}": "spent_nano",
+        ">CAP {}": "terms.cap_nano",
+        ">BUDGET {}": _describe_key_budget,
+        "LIMITS": lambda key: describe_limits(key.terms),
+        "MODELS": lambda key: describe_models(key.terms),
+    },
+)
+"""A key without its secret."""
+TOKEN: Final = Fields[TokenView](
+    *("id", "terms.name", "terms.role", "display", "status", "created_ms", "created_by"),
+    *("terms.expires_ms", "revoked_ms", "last_used_ms"),
+    table={
+        "ID": "id",
+        "NAME": "terms.name",
+        "ROLE": "terms.role",
+        "TOKEN": "display",
+        "STATE": describe_token_state,
+        "LAST USED UTC": "last_used_ms",
+        "BY": "created_by",
+    },
+)
+"""A token without its secret."""
+CODE: Final = Fields[CodeView](
+    *("id", "batch", "display", "amount_nano", "status", "note", "created_ms", "created_by"),
+    *("expires_ms", "redeemed_ms", "redeemed_by", "voided_ms"),
+    table={
+        "ID": "id",
+        "BATCH": "batch",
+        "CODE": "display",
+        ">AMOUNT {}": "amount_nano",
+        "STATE": describe_code_state,
+        "BY": "redeemed_by",
+        "NOTE": "note",
+    },
+)
+"""A code without its secret."""
+NEW_CODES: Final = Fields[NewCodes]("batch", "codes", "amount_nano", "expires_ms", "created_ms")
+"""A batch with its codes, which are shown only this once."""
+ACCOUNT_DETAIL: Final = Fields[AccountDetail](
+    *ACCOUNT.under("account"),
+    ("keys", lambda detail: [KEY.describe(key) for key in detail.keys]),
+    ("entries", lambda detail: [ENTRY.describe(entry) for entry in detail.entries]),
+)
 
 
-def describe_costs(costs: ProviderCosts) -> dict[str, object]:
-    """Return what providers bill, for operators alone; null where nothing is known of it."""
-    return {
-        **describe_amount("provider_cost", costs.cost_nano if costs.known else None),
-        **describe_amount("margin", costs.margin_nano if costs.known else None),
-        "costed_requests": costs.known,
-        **describe_amount("reported_cost", costs.reported_nano if costs.reported else None),
-        **describe_amount("reported_excess", costs.difference_nano if costs.compared else None),
-        "reported_requests": costs.reported,
-    }
+# ---- calls and usage -----------------------------------------------------------------------------
 
 
-def describe_call(call: CallView) -> dict[str, object]:
-    return {
-        **describe(call, "request_id", "account", "started_ms", "ended_ms", "model", "provider"),
-        "key": call.key_id,
-        **describe(call, "key_name", "key_display", "state", "outcome"),
-        "outcome_label": ENDINGS[call.outcome].label,
-        **describe(call, "status", "stream"),
-        **describe_tokens(call.tokens),
-        **describe(call, "cost_nano", "estimated"),
-        "first_byte_ms": call.first_byte_ms,
-        "total_ms": call.total_ms,
-    }
+def _describe_call_end(call: CallView) -> str:
+    status = "" if call.status is None else f" {call.status}"
+    return f"{ENDINGS[call.outcome].label}{status}"
 
 
-def describe_failure(failure: UpstreamFailure) -> dict[str, object]:
-    return describe(failure, "at_ms", "request_id", "status", "reason", "url")
+CALL: Final = Fields[CallView](
+    *("request_id", "account", "started_ms", "ended_ms", "model", "provider", ("key", "key_id")),
+    *("key_name", "key_display", "state", "outcome"),
+    ("outcome_label", lambda call: ENDINGS[call.outcome].label),
+    *("status", "stream", "tokens", "cost_nano", "estimated", "first_byte_ms", "total_ms"),
+    table={
+        "ID": "request_id",
+        "STARTED UTC": "started_ms",
+        "ACCOUNT": "account",
+        "KEY": lambda call: call.key_name or call.key_display,
+        "MODEL": "model",
+        "PROVIDER": "provider",
+        "ENDED": _describe_call_end,
+        ">COST {}": "cost_nano",
+    },
+)
+USAGE: Final = Fields[Usage](
+    *("requests", "tokens", "cost_nano"),
+    table={
+        ">REQUESTS": "requests",
+        ">INPUT": "tokens.all_input",  # one figure for all input, as in the vendors' SDKs
+        ">OF IT CACHED": "tokens.cached_input",
+        ">OF IT WRITTEN": "tokens.cache_write",
+        ">OUTPUT": "tokens.output",
+        ">COST {}": "cost_nano",
+    },
+)
+
+
+def _if_known(requests: str, amount: str) -> Callable[[ProviderCosts], int | None]:
+    """Return a function that finds an amount; None where it is known of no request."""
+    find, count = attrgetter(amount), attrgetter(requests)
+    return lambda costs: find(costs) if count(costs) else None
+
+
+COSTS: Final = Fields[ProviderCosts](
+    ("provider_cost_nano", _if_known("known", "cost_nano")),
+    ("margin_nano", _if_known("known", "margin_nano")),
+    ("costed_requests", "known"),
+    ("reported_cost_nano", _if_known("reported", "reported_nano")),
+    ("reported_excess_nano", _if_known("compared", "difference_nano")),
+    ("reported_requests", "reported"),
+    table={
+        ">WITH COST": "costed_requests",
+        ">PROVIDER COST": "provider_cost_nano",
+        ">MARGIN": "margin_nano",
+        ">REPORTED": "reported_cost_nano",
+        ">EXCESS": "reported_excess_nano",
+    },
+)
+"""What providers bill, for operators alone; null where nothing is known of it."""
 
 
 def describe_call_detail(
@@ -172,18 +285,57 @@ def describe_call_detail(
     receipt = describe_receipt(detail.receipt, currency, for_operator=for_operator)
     members = {"account": detail.account, **key, **receipt}
     if for_operator:
-        members["failures"] = [describe_failure(one) for one in detail.failures]
+        members["failures"] = [FAILURE.describe(one) for one in detail.failures]
     return members
 
 
-def describe_audit(report: AuditReport) -> dict[str, object]:
-    return {
-        **describe(report, "ok", "accounts", "entries", "pending", "interrupted", "unsettled"),
-        "to_settle": [describe_interrupted(one) for one in report.to_settle],
-        "problems": list(report.problems),
-    }
+# ---- what the server noticed ---------------------------------------------------------------------
 
 
-def describe_interrupted(request: InterruptedView) -> dict[str, object]:
-    members = describe(request, "account", "model", "provider", "hold_nano", "started_ms")
-    return {"id": request.request_id, **members}
+def _describe_delivery(alert: AlertView) -> str:
+    if alert.delivered_ms is not None:
+        return f"delivered {format_moment(alert.delivered_ms)}"
+    word = "given up" if alert.next_try_ms is None else "waits"
+    return f"{word}: {alert.reason}" if alert.reason else word
+
+
+FAILURE: Final = Fields[UpstreamFailure]("at_ms", "request_id", "status", "reason", "url")
+ALERT: Final = Fields[AlertView](
+    *("id", "channel", "kind", "text", "created_ms", "next_try_ms", "attempts", "delivered_ms"),
+    "reason",
+    table={
+        "RAISED UTC": "created_ms",
+        "BY": "channel",
+        "KIND": "kind",
+        "STATE": _describe_delivery,
+        "TEXT": "text",
+    },
+)
+REFUSAL: Final = Fields[RefusalView](
+    *("account", "code", "model", "count", "last_ms", "last_request_id"),
+    table={
+        "LAST UTC": "last_ms",
+        "ACCOUNT": lambda one: "unknown key" if one.account is None else one.account,
+        "CODE": "code",
+        "MODEL": "model",
+        "REQUESTS": "count",
+        "LAST REQUEST": "last_request_id",
+    },
+)
+INTERRUPTED: Final = Fields[InterruptedView](
+    ("id", "request_id"),
+    *("account", "model", "provider", "hold_nano", "started_ms"),
+    table={
+        "INTERRUPTED": "id",
+        "ACCOUNT": "account",
+        "MODEL": "model",
+        "PROVIDER": "provider",
+        ">HELD {}": "hold_nano",
+        "STARTED UTC": "started_ms",
+    },
+)
+AUDIT: Final = Fields[AuditReport](
+    *("ok", "accounts", "entries", "pending", "interrupted", "unsettled"),
+    ("to_settle", lambda report: [INTERRUPTED.describe(one) for one in report.to_settle]),
+    ("problems", lambda report: list(report.problems)),
+)

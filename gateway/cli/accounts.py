@@ -10,9 +10,9 @@ from typing import Final, Literal, Unpack, get_args
 from gateway.addresses import make_tunnel_command
 from gateway.admin import accounts, signin, views
 from gateway.cli import arguments as read
-from gateway.cli.arguments import Columns, render, render_fields
+from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
-from gateway.cli.keys import KEYS, limits_of, models_of, warn_of_unknown_models
+from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import JSON, arg, choice, edit, flag, make_limits, verb
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountDetail, AccountView, EntryView, Refused
@@ -24,27 +24,6 @@ Role = Literal["holder", "operator"]
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
 """How much of the line is read: a longer one is refused anyway."""
 
-
-def state_of_account(account: AccountView) -> str:
-    state = "suspended" if account.suspended else "active"
-    return f"{state}, operator" if account.operator else state
-
-
-ACCOUNTS: Final[Columns[AccountView]] = (
-    ("NAME", lambda account: account.name),
-    ("BALANCE {}", lambda account: format_amount(account.balance_nano)),
-    ("HELD {}", lambda account: format_amount(account.held_nano)),
-    ("STATE", state_of_account),
-    ("LIMITS", lambda account: limits_of(account.terms)),
-    ("CREATED UTC", lambda account: format_moment(account.created_ms)),
-)
-ENTRIES: Final[Columns[EntryView]] = (
-    ("WHEN UTC", lambda entry: format_moment(entry.created_ms)),
-    ("KIND", lambda entry: entry.kind),
-    ("AMOUNT {}", lambda entry: format_amount(entry.amount_nano)),
-    ("BALANCE {}", lambda entry: format_amount(entry.balance_after_nano)),
-    ("NOTE", lambda entry: " ".join(part for part in (entry.request_id, entry.note) if part)),
-)
 
 _NAME: Final = arg("name", "NAME", read.word, "the account's name")
 _IDEMPOTENCY_KEY: Final = arg(
@@ -105,7 +84,7 @@ def account_edit(
 def account_list(command: Command) -> None:
     """List the accounts with their balances."""
     with command.open_books() as books:
-        command.show_list(books.accounts.read_all(), views.describe_account, ACCOUNTS)
+        command.show_list(books.accounts.read_all(), views.ACCOUNT)
 
 
 @verb("account show", "account show alice", arguments=(_NAME, JSON))
@@ -113,7 +92,7 @@ def account_show(command: Command, name: str) -> None:
     """Show an account with its keys and latest entries."""
     with command.open_books() as books:
         detail = accounts.show_account(books, name)
-    command.show(views.describe_detail(detail), page_account(detail, command.currency))
+    command.show(views.ACCOUNT_DETAIL.describe(detail), page_account(detail, command.currency))
 
 
 @verb(
@@ -241,13 +220,13 @@ def account_end_sessions(command: Command, name: str) -> None:
 
 
 def _tell_account(command: Command, account: AccountView, done: str) -> None:
-    command.show(views.describe_account(account))
+    command.show(views.ACCOUNT.describe(account))
     balance = command.format_money(account.balance_nano)
     command.say(f"Account {account.name} {done}; its balance is {balance}.")
 
 
 def _tell_entry(command: Command, entry: EntryView) -> None:
-    command.show(views.describe_entry(entry))
+    command.show(views.ENTRY.describe(entry))
     amount = format_amount(entry.amount_nano)
     if entry.is_repeated:
         command.say(
@@ -270,16 +249,16 @@ def page_account(detail: AccountDetail, currency: str) -> str:
         ("balance", f"{balance} {currency}"),
         ("held", f"{held} {currency}"),
         ("available", f"{available} {currency}"),
-        ("state", state_of_account(account)),
-        ("limits", limits_of(account.terms)),
-        ("models", models_of(account.terms)),
+        ("state", views.describe_account_state(account)),
+        ("limits", views.describe_limits(account.terms)),
+        ("models", views.describe_models(account.terms)),
         ("created", f"{format_moment(account.created_ms)} UTC"),
     )
     parts = [render_fields(fields)]
     if detail.keys:
-        parts.append("Keys\n" + render(KEYS, detail.keys, currency))
+        parts.append("Keys\n" + render(views.KEY.columns, detail.keys, currency))
     if detail.entries:
-        parts.append("Latest entries\n" + render(ENTRIES, detail.entries, currency))
+        parts.append("Latest entries\n" + render(views.ENTRY.columns, detail.entries, currency))
     return "\n\n".join(parts)
 
 

@@ -5,39 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gateway.admin import observations
+from gateway.admin import observations, views
+from gateway.admin.fields import Columns
+from gateway.admin.observations import UpstreamState
 from gateway.alerts.delivery import try_channels
 from gateway.cli import arguments as read
-from gateway.cli.arguments import Column, Columns, render_table
+from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, SINCE, arg, verb
 from gateway.config.load import load_config
 from gateway.exit_codes import ExitCode
-from gateway.ledger.alert_records import (
-    Alert,
-    AlertView,
-    CallSums,
-    RefusalView,
-    UpstreamFailure,
-    make_alert_id,
-)
+from gateway.ledger.alert_records import Alert, CallSums, UpstreamFailure, make_alert_id
 from gateway.times import DAY_MS, format_moment
-
-
-def _describe_state(alert: AlertView) -> str:
-    if alert.delivered_ms is not None:
-        return f"delivered {format_moment(alert.delivered_ms)}"
-    word = "given up" if alert.next_try_ms is None else "waits"
-    return f"{word}: {alert.reason}" if alert.reason else word
-
-
-_ALERTS: Final[Columns[AlertView]] = (
-    ("RAISED UTC", lambda one: format_moment(one.created_ms)),
-    ("BY", lambda one: one.channel),
-    ("KIND", lambda one: one.kind),
-    ("STATE", _describe_state),
-    ("TEXT", lambda one: one.text),
-)
 
 
 @verb(
@@ -53,7 +32,7 @@ def list_alerts(command: Command, limit: int) -> None:
     """List the latest alerts to the operator, and whether they were delivered."""
     with command.open_books() as books:
         rows = books.alerts.read_latest(limit)
-    command.show_list(rows, observations.describe_alert, _ALERTS)
+    command.show_list(rows, views.ALERT)
 
 
 @verb("alerts test", "alerts test", "alerts test --json", arguments=(JSON,), load=load_config)
@@ -75,18 +54,13 @@ def send_test(command: Command) -> int:
 RECENT_MS: Final = 7 * DAY_MS
 """How far back refusals are shown unless another time is asked for."""
 
-_PROVIDERS: Final = (
-    *map(Column, ("PROVIDER", "MODEL THERE", "STATE")),
-    *(Column(title, right=True) for title in ("LAST HOUR", "TODAY")),
-    Column("LAST FAILURE"),
-)
-_REFUSALS: Final[Columns[RefusalView]] = (
-    ("LAST UTC", lambda one: format_moment(one.last_ms)),
-    ("ACCOUNT", lambda one: "unknown key" if one.account is None else one.account),
-    ("CODE", lambda one: one.code),
-    ("MODEL", lambda one: one.model or "-"),
-    ("REQUESTS", lambda one: str(one.count)),
-    ("LAST REQUEST", lambda one: one.last_request_id),
+_PROVIDERS: Final[Columns[tuple[str, str, UpstreamState]]] = (
+    ("PROVIDER", lambda row: row[0]),
+    ("MODEL THERE", lambda row: row[1]),
+    ("STATE", lambda row: row[2].words),
+    (">LAST HOUR", lambda row: _describe_sums(row[2].hour)),
+    (">TODAY", lambda row: _describe_sums(row[2].today)),
+    ("LAST FAILURE", lambda row: _describe_last(row[2].failure)),
 )
 
 
@@ -102,7 +76,7 @@ def providers(command: Command) -> None:
             {"provider": name, "model": model, **observations.describe_upstream(state)}
             for name, model, state in judged
         ],
-        render_table(_PROVIDERS, [_make_cells(*row) for row in judged]),
+        render(_PROVIDERS, judged),
     )
 
 
@@ -116,26 +90,14 @@ def refusals(command: Command, account: str | None, since: int | None) -> None:
     with command.open_books() as books:
         since_ms = books.clock() - RECENT_MS if since is None else since
         rows = observations.list_refusals(books, account, since_ms)
-    command.show_list(rows, observations.describe_refusal, _REFUSALS)
-
-
-def _make_cells(provider: str, model: str, state: observations.UpstreamState) -> tuple[str, ...]:
-    return (
-        provider,
-        model,
-        state.words,
-        _describe_sums(state.hour),
-        _describe_sums(state.today),
-        _describe_last(state),
-    )
+    command.show_list(rows, views.REFUSAL)
 
 
 def _describe_sums(sums: CallSums) -> str:
     return f"{sums.calls}, {sums.failures} failed" if sums.failures else str(sums.calls)
 
 
-def _describe_last(state: observations.UpstreamState) -> str:
-    failure = state.failure
+def _describe_last(failure: UpstreamFailure | None) -> str:
     if failure is None:
         return "-"
     return f"{format_moment(failure.at_ms)} {describe_failure(failure)} {failure.request_id}"

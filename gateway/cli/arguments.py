@@ -11,7 +11,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final, TextIO, TypeVar, get_args
 
-from gateway.admin import checks, codes
+from gateway.admin import checks
+from gateway.admin.fields import Columns, printable
 from gateway.ledger.key_records import Allowance, Period
 from gateway.money import align_points, parse_amount_nano
 from gateway.times import DAY_MS, to_unix_ms, unix_ms
@@ -181,8 +182,6 @@ def _read_moment(text: str, also: str = "") -> tuple[int, bool]:
 
 Json = dict[str, object] | list[dict[str, object]]
 Row = TypeVar("Row")
-Columns = tuple[tuple[str, Callable[[Row], str]], ...]
-"""The title and the cell of each column. `{}` in a title is the currency of a column of amounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,27 +206,22 @@ class Output:
         self.err.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table; `right` is for numbers, whose points stand under each other."""
+def render_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Render rows under their titles, aligned, without trailing spaces.
 
-    title: str
-    right: bool = False
-
-
-def render_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> str:
-    """Render rows under their titles, aligned, without trailing spaces."""
-    body = [[codes.printable(cell) for cell in row] for row in rows]
-    for index, column in enumerate(columns):
-        if column.right:
-            for line, cell in zip(body, align_points([line[index] for line in body]), strict=True):
-                line[index] = cell
-    lines = [[column.title for column in columns], *body]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    A title that begins with `>` is that of numbers, whose points stand under each other.
+    """
+    body = [[printable(cell) for cell in row] for row in rows]
+    is_number = [title.startswith(">") for title in titles]
+    for index in (index for index, right in enumerate(is_number) if right):
+        for line, cell in zip(body, align_points([line[index] for line in body]), strict=True):
+            line[index] = cell
+    lines = [[title.removeprefix(">") for title in titles], *body]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for cell, width, column in zip(line, widths, columns, strict=True)
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, is_number, strict=True)
         ).rstrip()
         for line in lines
     )
@@ -236,14 +230,12 @@ def render_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> st
 def render_fields(fields: Sequence[tuple[str, str]]) -> str:
     """Render names and values, one pair per line."""
     width = max(len(name) for name, _ in fields)
-    return "\n".join(
-        f"{name:<{width}}  {codes.printable(value)}".rstrip() for name, value in fields
-    )
+    return "\n".join(f"{name:<{width}}  {printable(value)}".rstrip() for name, value in fields)
 
 
-def render(columns: Columns[Row], rows: Sequence[Row], currency: str) -> str:
-    """Render rows as a table; amounts are aligned to the right."""
+def render(columns: Columns[Row], rows: Iterable[Row], currency: str = "") -> str:
+    """Render records as a table; `{}` in a title becomes the currency."""
     return render_table(
-        [Column(title.format(currency), right="{}" in title) for title, _ in columns],
+        [title.format(currency) for title, _ in columns],
         [[cell(row) for _, cell in columns] for row in rows],
     )

@@ -8,32 +8,12 @@ from typing import Final
 
 from gateway.admin import accounts, moves, observations, views
 from gateway.cli import arguments as read
-from gateway.cli.arguments import Columns, render
+from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, LIMIT, SINCE, arg, verb
 from gateway.exit_codes import ExitCode
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.records import AuditReport, EventView, InterruptedView, Refused
-from gateway.money import format_amount
-from gateway.times import format_moment
-
-EVENTS: Final[Columns[EventView]] = (
-    ("WHEN UTC", lambda event: format_moment(event.at_ms)),
-    ("WHO", lambda event: event.actor),
-    ("WHAT", lambda event: event.action),
-    ("ACCOUNT", lambda event: event.account or "-"),
-    ("TARGET", lambda event: event.target or "-"),
-    ("FROM", lambda event: event.address or "-"),
-    ("DETAIL", lambda event: event.detail),
-)
-INTERRUPTED: Final[Columns[InterruptedView]] = (
-    ("INTERRUPTED", lambda request: request.request_id),
-    ("ACCOUNT", lambda request: request.account),
-    ("MODEL", lambda request: request.model),
-    ("PROVIDER", lambda request: request.provider),
-    ("HELD {}", lambda request: format_amount(request.hold_nano)),
-    ("STARTED UTC", lambda request: format_moment(request.started_ms)),
-)
+from gateway.ledger.records import AuditReport, Refused
 
 _NEW_FILE: Final = arg("file", "FILE", read.new_file, "the new file; must not exist")
 
@@ -47,8 +27,8 @@ def audit(command: Command) -> int:
         f"requests pending {report.pending}, interrupted {report.interrupted}"
     )
     if report.to_settle:
-        text += "\n\n" + render(INTERRUPTED, report.to_settle, command.currency)
-    command.show(views.describe_audit(report), text)
+        text += "\n\n" + render(views.INTERRUPTED.columns, report.to_settle, command.currency)
+    command.show(views.AUDIT.describe(report), text)
     if report.unsettled:
         command.say(
             f"Interrupted requests to settle: {report.unsettled}. Nothing was charged for them."
@@ -76,7 +56,7 @@ def events(command: Command, search: str | None, since: int | None, limit: int) 
     with command.open_books() as books:
         found = books.events.read_page(search, None, limit + 1)
     rows = [event for event in found if event.at_ms >= (since or 0)]
-    command.show_latest("events", rows, views.describe_event, EVENTS, limit)
+    command.show_latest("events", rows, views.EVENT, limit)
 
 
 @verb(

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
-from gateway.admin import accounts, codes, views
+from gateway.admin import accounts, views
+from gateway.admin.fields import csv_lines, write_csv_cells
 from gateway.cli import arguments as read
 from gateway.cli.alerts import describe_failure
-from gateway.cli.arguments import Column, Columns, render_fields, render_table
+from gateway.cli.arguments import render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.ledger.call_records import (
     ENDINGS,
     CallDetail,
     CallFilter,
-    CallView,
     Correction,
     OutcomeFilter,
     ProviderCosts,
@@ -32,23 +31,6 @@ from gateway.times import format_moment
 
 _UNITS: Final = {"request": "each", "web_search": "per thousand"}
 """The units of prices that are not for a million tokens."""
-
-
-def _describe_end(call: CallView) -> str:
-    status = "" if call.status is None else f" {call.status}"
-    return f"{ENDINGS[call.outcome].label}{status}"
-
-
-CALLS: Final[Columns[CallView]] = (
-    ("ID", lambda call: call.request_id),
-    ("STARTED UTC", lambda call: format_moment(call.started_ms)),
-    ("ACCOUNT", lambda call: call.account),
-    ("KEY", lambda call: call.key_name or call.key_display),
-    ("MODEL", lambda call: call.model),
-    ("PROVIDER", lambda call: call.provider),
-    ("ENDED", _describe_end),
-    ("COST {}", lambda call: format_amount(call.cost_nano)),
-)
 
 
 @verb(
@@ -93,7 +75,7 @@ def list_calls(
             until_ms=until,
         )
         found = books.calls.read_page(chosen, None, limit + 1)
-    command.show_latest("calls", found, views.describe_call, CALLS, limit)
+    command.show_latest("calls", found, views.CALL, limit)
 
 
 @verb(
@@ -207,12 +189,16 @@ def usage(
         )
         named = _name_groups(books, by, [group for group, *_ in rows])
     lines = [(names, sums, costs) for names, (_, sums, costs) in zip(named, rows, strict=True)]
-    table = csv_usage if csv else partial(table_usage, currency=command.currency)
     described = [
-        {**names, **views.describe_usage(sums), **views.describe_costs(costs)}
+        {**names, **views.USAGE.describe(sums), **views.COSTS.describe(costs)}
         for names, sums, costs in lines
     ]
-    command.show(described, table(lines, by))
+    if csv:
+        header = (*_GROUPS[by], *views.USAGE.names, *views.COSTS.names)
+        table = csv_lines([header, *(write_csv_cells(row, header) for row in described)])
+    else:
+        table = table_usage(lines, by, command.currency)
+    command.show(described, table)
 
 
 def _name_groups(books: Books, by: UsageGroup, groups: Sequence[str]) -> list[dict[str, str]]:
@@ -220,84 +206,37 @@ def _name_groups(books: Books, by: UsageGroup, groups: Sequence[str]) -> list[di
     if by != "key":
         return [{by: group} for group in groups]
     keys = {key.id: key for key in books.keys.read_all()}
-    return [
-        {by: group, "account": keys[group].account, "key_name": keys[group].terms.name}
-        for group in groups
-    ]
+    found = [(group, keys[group].account, keys[group].terms.name) for group in groups]
+    return [dict(zip(_GROUPS["key"], names, strict=True)) for names in found]
 
 
-UsageLine = tuple[Mapping[str, str], Usage, ProviderCosts]
-"""The columns that name a group of usage, its sums, and what providers bill for it."""
-_GROUP_TITLES: Final[Mapping[UsageGroup, tuple[str, ...]]] = {
-    "day": ("DAY UTC",),
-    "model": ("MODEL",),
-    "key": ("KEY", "ACCOUNT", "NAME"),
-    "account": ("ACCOUNT",),
+_GROUPS: Final[Mapping[UsageGroup, Mapping[str, str]]] = {
+    "day": {"day": "DAY UTC"},
+    "model": {"model": "MODEL"},
+    "key": {"key": "KEY", "account": "ACCOUNT", "key_name": "NAME"},
+    "account": {"account": "ACCOUNT"},
 }
-_COST_TITLES: Final = ("WITH COST", "PROVIDER COST", "MARGIN", "REPORTED", "EXCESS")
+"""The columns that name a group: in JSON and CSV, and in the table."""
 
 
-def table_usage(rows: Sequence[UsageLine], by: UsageGroup, currency: str) -> str:
+def table_usage(
+    lines: Sequence[tuple[Mapping[str, str], Usage, ProviderCosts]], by: UsageGroup, currency: str
+) -> str:
     """Render usage by group, with a total of several; with providers' costs if any are known."""
-    titles = ["REQUESTS", "INPUT", "OF IT CACHED", "OF IT WRITTEN", "OUTPUT", f"COST {currency}"]
-    if has_costs := any(any(costs) for *_, costs in rows):
-        titles += _COST_TITLES
-    groups = _GROUP_TITLES[by]
-    columns = (
-        *(Column(title) for title in groups),
-        *(Column(title, right=True) for title in titles),
-    )
-    lines = [
-        (
-            *(name or "-" for name in names.values()),
-            *_figures(sums),
-            *(_cells(costs) if has_costs else ()),
-        )
-        for names, sums, costs in rows
+    groups = tuple(_GROUPS[by].values())
+    has_costs = any(any(costs) for *_, costs in lines)
+    costs_columns = views.COSTS.columns if has_costs else ()
+    titles = [title.format(currency) for title, _ in (*views.USAGE.columns, *costs_columns)]
+
+    def write(names: Iterable[str], sums: Usage, costs: ProviderCosts) -> list[str]:
+        cells = [cell(sums) for _, cell in views.USAGE.columns]
+        return [*names, *cells, *(cell(costs) for _, cell in costs_columns)]
+
+    rows = [
+        write([one or "-" for one in names.values()], sums, costs) for names, sums, costs in lines
     ]
-    if len(rows) > 1:
-        total = sum_usage(sums for _, sums, _ in rows)
-        costs = sum_costs(costs for *_, costs in rows)
-        lines.append(
-            (
-                *("total", *[""] * (len(groups) - 1)),
-                *_figures(total),
-                *(_cells(costs) if has_costs else ()),
-            )
-        )
-    return render_table(columns, lines)
-
-
-def _figures(usage: Usage) -> tuple[str, ...]:
-    """Return the cells of a sum; all input is one figure, as in the vendors' SDKs."""
-    tokens = usage.tokens
-    counts = (tokens.all_input, tokens.cached_input, tokens.cache_write, tokens.output)
-    return (str(usage.requests), *map(str, counts), format_amount(usage.cost_nano))
-
-
-def _cells(costs: ProviderCosts) -> tuple[str, ...]:
-    """Describe what providers bill; "-" where it is not known."""
-    amounts = (
-        (costs.known, costs.cost_nano),
-        (costs.known, costs.margin_nano),
-        (costs.reported, costs.reported_nano),
-        (costs.compared, costs.difference_nano),
-    )
-    shown = (format_amount(nano) if requests else "-" for requests, nano in amounts)
-    return (str(costs.known), *shown)
-
-
-def csv_usage(rows: Sequence[UsageLine], by: UsageGroup) -> str:
-    names = ("key", "account", "key_name") if by == "key" else (by,)
-    empty = views.describe_usage(Usage()) | views.describe_costs(ProviderCosts())
-    described = [
-        (names, views.describe_usage(sums) | views.describe_costs(costs))
-        for names, sums, costs in rows
-    ]
-    return codes.render_csv(
-        (*names, *empty),
-        [
-            (*names.values(), *("" if one is None else str(one) for one in members.values()))
-            for names, members in described
-        ],
-    )
+    if len(lines) > 1:
+        usages, costs = [sums for _, sums, _ in lines], [costs for *_, costs in lines]
+        names = ("total", *[""] * (len(groups) - 1))
+        rows.append(write(names, sum_usage(usages), sum_costs(costs)))
+    return render_table((*groups, *titles), rows)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
+from gateway.admin.views import describe_limits
 from gateway.apikeys import find_last4
-from gateway.cli.arguments import Column, render_fields, render_table
+from gateway.cli.arguments import render_fields, render_table
 from gateway.cli.command import Command
-from gateway.cli.keys import limits_of
 from gateway.cli.verbs import JSON, flag, verb
 from gateway.config.load import load_config
 from gateway.config.reader import quote_key
@@ -178,13 +178,12 @@ def page_config(config: Config) -> str:
 
 
 def _describe_limits(limits: Limits) -> str:
-    return limits_of(Terms(None, **asdict(limits)))
+    return describe_limits(Terms(None, **asdict(limits)))
 
 
 def _table_providers(config: Config) -> str:
-    columns = (Column("PROVIDER"), Column("DIALECT"), Column("KEY"), Column("STATE"))
     return render_table(
-        columns,
+        ("PROVIDER", "DIALECT", "KEY", "STATE"),
         [
             (provider.name, provider.dialect, mask_keys(provider.api_keys) or "-", _state(provider))
             for provider in config.providers.values()
@@ -198,20 +197,20 @@ def _table_models(config: Config) -> str:
     names = [
         n for n in PRICES if n not in MEDIA or any(getattr(one, n) is not None for one in told)
     ]
-    columns = (
-        Column("MODEL"),
-        Column("KIND"),
-        Column("STATE"),
-        *(Column(_PRICES[name], right=True) for name in names),
-        Column("OVERDRAFT", right=True),
-        Column("ROUTES"),
+    titles = (
+        "MODEL",
+        "KIND",
+        "STATE",
+        *(f">{_PRICES[name]}" for name in names),
+        ">OVERDRAFT",
+        "ROUTES",
     )
     rows = [row for model in config.models.values() for row in _model_rows(config, model, names)]
     heading = (
         f"Prices in {config.billing.currency} per million tokens, per request, and per thousand searches\n"
         "Overdraft: what the requests of an account may cost beyond its balance, all at once"
     )
-    return f"{heading}\n{render_table(columns, rows)}"
+    return f"{heading}\n{render_table(titles, rows)}"
 
 
 def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -305,8 +304,8 @@ def page_findings(findings: Sequence[Finding]) -> str:
     """Return the findings as text for people."""
     if not findings:
         return "No provider is on that could be asked."
-    columns = (Column("PROVIDER"), Column("ASKED"), Column("FOUND"))
-    return render_table(columns, [(one.provider, one.url, one.words) for one in findings])
+    titles = ("PROVIDER", "ASKED", "FOUND")
+    return render_table(titles, [(one.provider, one.url, one.words) for one in findings])
 
 
 def list_conflicts(config: Config) -> Iterator[str]:

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final, get_args
 
 from gateway.admin import accounts, codes, views
 from gateway.cli import arguments as read
-from gateway.cli.arguments import Columns
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, arg, choice, flag, verb
 from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView
-from gateway.ledger.records import CodeStatus, CodeView
-from gateway.money import format_amount
-from gateway.times import format_moment, unix_ms
-
-
-def state_of_code(code: CodeView) -> str:
-    """Describe what became of a code, or until when it can be redeemed."""
-    status = code.status(unix_ms())
-    if status == "open":
-        return f"until {format_moment(code.expires_ms)}" if code.expires_ms else "open"
-    ended_ms = {"redeemed": code.redeemed_ms, "void": code.voided_ms, "expired": code.expires_ms}
-    return f"{status} {format_moment(ended_ms[status] or 0)}"
-
-
-CODES: Final[Columns[CodeView]] = (
-    ("ID", lambda code: code.id),
-    ("BATCH", lambda code: code.batch),
-    ("CODE", lambda code: code.display),
-    ("AMOUNT {}", lambda code: format_amount(code.amount_nano)),
-    ("STATE", state_of_code),
-    ("BY", lambda code: code.redeemed_by or "-"),
-    ("NOTE", lambda code: code.note or "-"),
-)
+from gateway.ledger.records import CodeStatus
 
 
 @verb(
@@ -63,7 +39,7 @@ def code_make(
     worth = command.format_money(made.amount_nano)
     # First, on stderr: if the codes get lost, their batch can be voided.
     command.say(f"Batch {made.batch}: {count} of {worth}, shown this once:")
-    command.show(views.describe_new_codes(made), "\n".join(made.codes))
+    command.show(views.NEW_CODES.describe(made), "\n".join(made.codes))
 
 
 @verb(
@@ -77,10 +53,9 @@ def code_make(
 )
 def code_list(command: Command, status: CodeStatus | None) -> None:
     """List codes, without their secrets."""
-    now_ms = unix_ms()
     with command.open_books() as books:
-        found = codes.list_codes(books, status)
-    command.show_list(found, partial(views.describe_code, now_ms=now_ms), CODES)
+        _, found = books.codes.read_page(status, None, None, None)
+    command.show_list(found, views.CODE)
 
 
 @verb(
@@ -102,21 +77,9 @@ def code_void(command: Command, id: str, *, batch: bool) -> None:  # noqa: A002 
             command.say(f"Batch {id}: {count} open codes are void.")
         else:
             code = books.codes.void(id)
-            command.show(views.describe_code(code, unix_ms()))
+            command.show(views.CODE.describe(code))
             command.say(f"Code {code.id} ({code.display}) is void.")
 
-
-BUDGETS: Final[Columns[BudgetView]] = (
-    ("ID", lambda budget: str(budget.id)),
-    ("ACCOUNT", lambda budget: budget.account),
-    ("NAME", lambda budget: budget.name or "-"),
-    ("AMOUNT {}", lambda budget: format_amount(budget.amount_nano)),
-    ("PER", lambda budget: budget.period),
-    ("SPENT {}", lambda budget: format_amount(budget.spent_nano)),
-    ("REMAINING {}", lambda budget: format_amount(budget.remaining_nano)),
-    ("RESETS UTC", lambda budget: format_moment(budget.resets_ms)),
-    ("KEYS", lambda budget: str(budget.keys)),
-)
 
 _ALLOWANCE: Final = "the most that may be spent in each day, week or month (UTC), such as 100/month"
 _BUDGET: Final = arg(
@@ -154,7 +117,7 @@ def budget_add(command: Command, account: str, name: str, allowance: Allowance) 
 def budget_list(command: Command, account: str | None) -> None:
     """List budgets: what is spent, what remains, and when they begin anew."""
     with command.open_books() as books:
-        command.show_list(books.budgets.read_all(account), views.describe_budget, BUDGETS)
+        command.show_list(books.budgets.read_all(account), views.BUDGET)
 
 
 @verb(
@@ -192,7 +155,7 @@ def budget_remove(command: Command, budget: str) -> None:
 
 
 def _tell_budget(command: Command, budget: BudgetView, done: str) -> None:
-    command.show(views.describe_budget(budget))
+    command.show(views.BUDGET.describe(budget))
     name = "" if budget.name is None else f" '{budget.name}'"
     command.say(
         f"Budget {budget.id}{name} of account {budget.account},"

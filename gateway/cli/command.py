@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from gateway.admin import accounts, views
+from gateway.admin import accounts
 from gateway.admin import reload as asking
-from gateway.cli.arguments import Columns, Json, Output, render
+from gateway.admin.fields import Fields, describe
+from gateway.cli.arguments import Json, Output, render
 from gateway.cli.verbs import JSON, verb
 from gateway.config.load import load_config, load_storage
 from gateway.config.records import Config
@@ -20,6 +21,7 @@ from gateway.ledger.opening import find_server
 from gateway.ledger.records import CLI, Actor
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
+from gateway.times import unix_ms
 
 Row = TypeVar("Row")
 
@@ -65,26 +67,16 @@ class Command:
         elif text:
             self.output.print(text)
 
-    def show_list(
-        self,
-        rows: Sequence[Row],
-        describe: Callable[[Row], dict[str, object]],
-        columns: Columns[Row],
-    ) -> None:
+    def show_list(self, rows: Sequence[Row], fields: Fields[Row]) -> None:
         """Write rows to stdout: as JSON if it was asked for, else as a table."""
-        self.show([describe(row) for row in rows], render(columns, rows, self.currency))
+        now_ms = unix_ms()
+        table = render(fields.columns, rows, self.currency)
+        self.show([fields.describe(row, now_ms) for row in rows], table)
 
-    def show_latest(
-        self,
-        what: str,
-        rows: Sequence[Row],
-        describe: Callable[[Row], dict[str, object]],
-        columns: Columns[Row],
-        limit: int,
-    ) -> None:
+    def show_latest(self, what: str, rows: Sequence[Row], fields: Fields[Row], limit: int) -> None:
         """Write as many rows as `--limit` allows, and say so if there are more."""
         shown = rows[:limit]
-        self.show_list(shown, describe, columns)
+        self.show_list(shown, fields)
         if len(rows) > len(shown):
             self.say(f"These are the latest {len(shown)} {what}; --limit N shows more.")
 
@@ -147,6 +139,6 @@ def reload(command: Command) -> int:
             f" {asking.WAIT_SECONDS:.0f} s. Its log and the console's page Health say more."
         )
         return ExitCode.UNAVAILABLE
-    command.show(views.describe(answer, "ok", "at_ms", "words"))
+    command.show(describe(answer, "ok", "at_ms", "words"))
     command.say(answer.words if answer.ok else f"Refused, nothing changed: {answer.words}")
     return ExitCode.OK if answer.ok else ExitCode.CONFIG

@@ -3,84 +3,14 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS
-from functools import partial
 from typing import Final, Unpack, get_args
 
 from gateway.admin import accounts, keys, views
 from gateway.cli import arguments as read
-from gateway.cli.arguments import Columns
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, arg, choice, edit, make_limits, verb
-from gateway.ledger.key_records import (
-    Allowance,
-    KeyChanges,
-    KeyTerms,
-    KeyView,
-    NewKey,
-    TermChanges,
-    Terms,
-)
-from gateway.ledger.signin_records import TokenRole, TokenTerms, TokenView
-from gateway.money import format_amount
-from gateway.times import format_moment, unix_ms
-
-
-def limits_of(terms: Terms) -> str:
-    """Describe the limits of a key or an account; "-" are the defaults of gateway.toml."""
-    limits = (
-        (terms.requests_per_minute, "requests/min"),
-        (terms.tokens_per_minute, "tokens/min"),
-        (terms.concurrency, "at once"),
-    )
-    return (
-        ", ".join(f"{limit or 'unlimited'} {unit}" for limit, unit in limits if limit is not None)
-        or "-"
-    )
-
-
-def models_of(terms: Terms) -> str:
-    return "all" if terms.models is None else ", ".join(sorted(terms.models))
-
-
-def state_of_key(key: KeyView) -> str:
-    """Describe whether a key works, and since or until when."""
-    match key.status(unix_ms()):
-        case "revoked":
-            return f"revoked {format_moment(key.revoked_ms or 0)}"
-        case "expired":
-            return f"expired {format_moment(key.terms.expires_ms or 0)}"
-        case "cap_spent":
-            return "cap spent"
-        case "active":
-            expires_ms = key.terms.expires_ms
-            return "active" if expires_ms is None else f"until {format_moment(expires_ms)}"
-
-
-def _cap_of_key(key: KeyView) -> str:
-    return "-" if key.terms.cap_nano is None else format_amount(key.terms.cap_nano)
-
-
-def _budget_of_key(key: KeyView) -> str:
-    budget = key.budget
-    if budget is None:
-        return "-"
-    name = "" if budget.name is None else f", {budget.name}"
-    spent, amount = format_amount(budget.spent_nano), format_amount(budget.amount_nano)
-    return f"{spent} of {amount} a {budget.period}{name}"
-
-
-KEYS: Final[Columns[KeyView]] = (
-    ("ID", lambda key: key.id),
-    ("ACCOUNT", lambda key: key.account),
-    ("NAME", lambda key: key.terms.name or "-"),
-    ("KEY", lambda key: key.display),
-    ("STATE", state_of_key),
-    ("SPENT {}", lambda key: format_amount(key.spent_nano)),
-    ("CAP {}", _cap_of_key),
-    ("BUDGET {}", _budget_of_key),
-    ("LIMITS", lambda key: limits_of(key.terms)),
-    ("MODELS", lambda key: models_of(key.terms)),
-)
+from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
+from gateway.ledger.signin_records import TokenRole, TokenTerms
 
 _KEY: Final = arg(
     "key", "KEY", read.word, "the key's id, as `key list` shows it, or its name if no other has it"
@@ -196,7 +126,7 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
 def key_list(command: Command, account: str | None) -> None:
     """List keys, without their secrets."""
     with command.open_books() as books:
-        command.show_list(books.keys.read_all(account), views.describe_key, KEYS)
+        command.show_list(books.keys.read_all(account), views.KEY)
 
 
 @verb(
@@ -231,7 +161,7 @@ def key_revoke(command: Command, key: str) -> None:
 
 
 def _tell_key(command: Command, key: KeyView, done: str) -> None:
-    command.show(views.describe_key(key))
+    command.show(views.KEY.describe(key))
     command.say(f"Key {key.id} of account {key.account} is {done}.")
 
 
@@ -241,39 +171,13 @@ def _hand_out(command: Command, made: NewKey) -> None:
     Its id is written to stderr first: if the key gets lost, it can be revoked.
     """
     command.say(f"Key {made.key.id} of account {made.key.account}, shown this once:")
-    command.show({"secret": made.secret, **views.describe_key(made.key)}, made.secret)
+    command.show({"secret": made.secret, **views.KEY.describe(made.key)}, made.secret)
 
 
 def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
     for model in terms.get("models") or ():
         if model not in command.config.models:
             command.say(f"Note: {command.config.path} has no model {model}. Check the spelling.")
-
-
-def state_of_token(token: TokenView) -> str:
-    """Describe whether a token works, and since or until when."""
-    expires_ms = token.terms.expires_ms
-    match token.status(unix_ms()):
-        case "revoked":
-            return f"revoked {format_moment(token.revoked_ms or 0)}"
-        case "expired":
-            return f"expired {format_moment(expires_ms or 0)}"
-        case "active":
-            return "active" if expires_ms is None else f"until {format_moment(expires_ms)}"
-
-
-TOKENS: Final[Columns[TokenView]] = (
-    ("ID", lambda token: token.id),
-    ("NAME", lambda token: token.terms.name),
-    ("ROLE", lambda token: token.terms.role),
-    ("TOKEN", lambda token: token.display),
-    ("STATE", state_of_token),
-    (
-        "LAST USED UTC",
-        lambda token: format_moment(token.last_used_ms) if token.last_used_ms else "-",
-    ),
-    ("BY", lambda token: token.created_by),
-)
 
 
 @verb(
@@ -305,7 +209,7 @@ def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry
         expires_ms = read.resolve_expiry(expires, books.clock())
         made = keys.add_token(books, TokenTerms(name, role, expires_ms))
     command.say(f"Token {name} ({made.token.id}), role {role}, shown this once:")
-    described = views.describe_token(made.token, unix_ms())
+    described = views.TOKEN.describe(made.token)
     command.show({"secret": made.secret, **described}, made.secret)
 
 
@@ -314,7 +218,7 @@ def token_list(command: Command) -> None:
     """List tokens, without their secrets."""
     with command.open_books() as books:
         found = books.tokens.read_all()
-    command.show_list(found, partial(views.describe_token, now_ms=unix_ms()), TOKENS)
+    command.show_list(found, views.TOKEN)
 
 
 @verb(
@@ -330,5 +234,5 @@ def token_revoke(command: Command, token: str) -> None:
     """Revoke a token for good."""
     with command.open_books() as books:
         revoked = books.tokens.revoke(token)
-    command.show(views.describe_token(revoked, unix_ms()))
+    command.show(views.TOKEN.describe(revoked))
     command.say(f"Token {revoked.terms.name} ({revoked.id}) is revoked.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.cli import arguments as read
-from gateway.cli.arguments import Column, render_table
+from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import JSON, arg, verb
 from gateway.exit_codes import ExitCode
@@ -22,7 +22,7 @@ from gateway.price_lists.comparison import (
 )
 from gateway.price_lists.lists import open_list
 
-_COLUMNS: Final = (Column("MODEL"), Column("KEY"), Column("ROUTE"), Column("IN THE LIST"))
+_TITLES: Final = ("MODEL", "KEY", "ROUTE", "IN THE LIST")
 _LIST_CURRENCY: Final = "USD"
 
 
@@ -47,7 +47,7 @@ def price_check(command: Command, file: Path) -> int:
         for one in compared
         for said in _describe_state(one)
     ]
-    command.show([_describe(one) for one in compared], render_table(_COLUMNS, rows))
+    command.show([_describe(one) for one in compared], render_table(_TITLES, rows))
     found = sum(one.state in {"agrees", "drifts"} for one in compared)
     command.say(
         f"Compared: {found} of {len(compared)}. Drifting: {len(drifting)}."

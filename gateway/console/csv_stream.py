@@ -19,7 +19,7 @@ from typing import Final, Generic, TypeVar
 
 from aiohttp import hdrs, web
 
-from gateway.admin import codes
+from gateway.admin.fields import csv_lines, write_csv_cells
 from gateway.api.state import make_headers
 from gateway.console.origin import API_HEADERS
 from gateway.console.state import ConsoleRequest
@@ -63,7 +63,7 @@ async def stream_csv(
         await response.prepare(request.http)
         if request.http.method == hdrs.METH_HEAD:
             return response
-        await response.write((codes.csv_lines([columns]) + text).encode())
+        await response.write((csv_lines([columns]) + text).encode())
         while after is not None:
             text, after = await request.run(partial(_render, columns, read, after))
             await response.write(text.encode())
@@ -78,18 +78,7 @@ def _render(
     books: Books,
 ) -> tuple[str, Place | None]:
     chunk = read(books, after)
-    return codes.csv_lines(
-        [_cell(row, name) for name in columns] for row in chunk.rows
-    ), chunk.after
-
-
-def _cell(row: Json, name: str) -> str | int | None:
-    value = row[name]
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    assert value is None or isinstance(value, str | int)
-    is_amount = isinstance(value, str) and f"{name}_nano" in row
-    return codes.Figure(value) if is_amount else value
+    return csv_lines(write_csv_cells(row, columns) for row in chunk.rows), chunk.after
 
 
 def _make_response(request: ConsoleRequest, topic: str) -> web.StreamResponse:

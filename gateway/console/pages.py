@@ -148,7 +148,7 @@ def describe_listed_key(
 ) -> dict[str, object]:
     """Describe a key with its status and its cost in 30 days, looked up by its id."""
     return {
-        **views.describe_key(key),
+        **views.KEY.describe(key),
         **describe_amount("spent_30d", spent_30d_nano.get(key.id, 0)),
         "status": key.status(now_ms),
     }

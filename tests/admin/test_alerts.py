@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from gateway.admin import observations
+from gateway.admin import observations, views
 from gateway.ledger.alert_records import Hook
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.support.settings import load
@@ -25,7 +25,7 @@ def test_a_mismatch_is_told_and_success_is_not(tmp_path: Path) -> None:
         assert not observations.run_audit(books, config).ok
         (told,) = books.alerts.read_latest(9)
     assert (told.kind, told.channel) == ("audit_mismatch", "command")
-    assert observations.describe_alert(told)["text"] == told.text
+    assert views.ALERT.describe(told)["text"] == told.text
 
 
 def test_an_account_has_a_threshold_of_its_own_or_that_of_the_configuration(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 
-from gateway.admin.codes import Figure, render_csv
+from gateway.admin.fields import Figure, csv_lines
 from tests.support.rows import each_row
 
 STARTS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u3000=1"]
@@ -15,7 +15,7 @@ WIDE = ["\uff1d1", "\uff0b1", "\uff0d1", "\uff20A", "\ufe661", "\u207a1", "\u221
 
 @each_row("cell", [*STARTS, *WIDE])
 def test_no_text_cell_of_a_csv_is_a_formula(cell: str) -> None:
-    rendered = render_csv(("name", "cost"), [(cell, -5)])
+    rendered = csv_lines([("name", "cost"), (cell, -5)])
     assert list(csv.reader(io.StringIO(rendered, newline=""))) == [
         ["name", "cost"],
         ["'" + re.sub(r"[\t\r\n\u3000]", "\ufffd", cell), "-5"],
@@ -23,7 +23,7 @@ def test_no_text_cell_of_a_csv_is_a_formula(cell: str) -> None:
 
 
 def test_a_csv_keeps_commas_and_quotes() -> None:
-    rendered = render_csv(("name",), [('a "b", c',)])
+    rendered = csv_lines([("name",), ('a "b", c',)])
     assert list(csv.reader(io.StringIO(rendered))) == [["name"], ['a "b", c']]
 
 
@@ -31,11 +31,11 @@ def test_a_csv_keeps_commas_and_quotes() -> None:
 @each_row("delimiter", [",", ";", "|"])
 def test_no_cell_is_a_formula_where_others_separate(cell: str, delimiter: str) -> None:
     """Spreadsheets of many countries split the lines at semicolons."""
-    rendered = render_csv(("name", "cost"), [("x", cell), (cell, "x")])
+    rendered = csv_lines([("name", "cost"), ("x", cell), (cell, "x")])
     for row in csv.reader(io.StringIO(rendered), delimiter=delimiter):
         assert not [one for one in row if one.strip(' "')[:1] in {"=", "@", "-", "\uff1d"}]
 
 
 @each_row("cell", [Figure("-0.25"), "2026-11-23", "12:30", "a-b", "a; b=1", 7, -5])
 def test_figures_dates_and_plain_texts_stay(cell: str | int) -> None:
-    assert render_csv((), [(cell,)]) == f"\n{cell}\n"
+    assert csv_lines([(cell,)]) == f"{cell}\n"

@@ -179,7 +179,7 @@ def seed_past(books: SqliteBooks) -> None:
     keys.add_token(books, TokenTerms("monitor", "read"))
     made = codes.make_codes(books, 10 * NANO, 4, note="Workshop")
     codes.redeem(books, OTHER, made.codes[0])
-    open_ones = codes.list_codes(books, "open")
+    _, open_ones = books.codes.read_page("open", None, None, None)
     books.codes.void(open_ones[0].id)
 
 

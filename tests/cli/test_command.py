@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.admin import views
 from gateway.cli.arguments import Output
-from gateway.cli.codes import CODES
 from gateway.cli.command import Command
 from gateway.ledger.records import CodeView, NotFound
 from tests.support.settings import load
@@ -46,11 +46,11 @@ def test_what_has_no_text_is_shown_to_tools_alone(tmp_path: Path) -> None:
 def test_rows_are_a_table_in_the_currency(tmp_path: Path) -> None:
     rows: list[CodeView] = []
     command = make_command(tmp_path, json=False)
-    command.show_list(rows, lambda _: {}, CODES)
+    command.show_list(rows, views.CODE)
     assert "AMOUNT EUR" in read(command)[0]
     assert command.format_money(1_500_000_000) == "1.50 EUR"
     command = make_command(tmp_path, json=True)
-    command.show_list(rows, lambda _: {}, CODES)
+    command.show_list(rows, views.CODE)
     assert json.loads(read(command)[0]) == []
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway import apikeys
-from gateway.cli.keys import state_of_key
+from gateway.admin.views import describe_key_state
 from gateway.exit_codes import ExitCode
 from gateway.ledger.key_records import KeyTerms, KeyView
 from tests.support.cli import Cli
@@ -194,4 +194,4 @@ KEY = KeyView("key_1", "a", "sk-ru-…a1b2", KeyTerms(), 5, 0, None, None, None)
 def test_the_state_of_a_key_is_its_status_and_when_it_began_or_ends(
     key: KeyView, state: str
 ) -> None:
-    assert state_of_key(key) == state
+    assert describe_key_state(key) == state

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 
-from gateway.cli.arguments import Column, Output, render_fields, render_table
+from gateway.cli.arguments import Output, render_fields, render_table
 
 
 def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:
     table = render_table(
-        (Column("NAME"), Column("COST", right=True), Column("NOTE")),
+        ("NAME", ">COST", "NOTE"),
         [("a", "1.00", "x"), ("longer", "12.50", "")],
     )
     assert table == (
@@ -22,7 +22,7 @@ def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:
 
 def test_the_points_of_amounts_stand_under_each_other() -> None:
     amounts = ("20.00", "0.0004", "-", "free", "-1234.000000001")
-    table = render_table((Column("COST", right=True), Column("N")), [(one, "x") for one in amounts])
+    table = render_table((">COST", "N"), [(one, "x") for one in amounts])
     assert table == (
         "           COST  N\n"
         "   20.00         x\n"
@@ -34,11 +34,11 @@ def test_the_points_of_amounts_stand_under_each_other() -> None:
 
 
 def test_a_table_without_rows_is_its_heading() -> None:
-    assert render_table((Column("A"), Column("B")), []) == "A  B"
+    assert render_table(("A", "B"), []) == "A  B"
 
 
 def test_nothing_in_a_cell_moves_the_cursor() -> None:
-    shown = render_table((Column("A"),), [("x\x1b[2J\r\n\u202ey",)])
+    shown = render_table(("A",), [("x\x1b[2J\r\n\u202ey",)])
     assert shown == "A\nx\ufffd[2J\ufffd\ufffd\ufffdy"
     assert "\x1b" not in render_fields([("name", "\x1b]0;title\x07")])
 

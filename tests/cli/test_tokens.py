@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gateway.cli.keys import state_of_token
+from gateway.admin.views import describe_token_state
 from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.cli import Cli
 from tests.support.rows import each_row
@@ -82,4 +82,6 @@ YEAR_9999_MS = 253_402_300_799_000
 )
 def test_the_state_of_a_token(expires_ms: int | None, revoked_ms: int | None, state: str) -> None:
     terms = TokenTerms("shop", "read", expires_ms)
-    assert state_of_token(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)) == state
+    assert (
+        describe_token_state(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)) == state
+    )

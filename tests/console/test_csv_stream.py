@@ -15,10 +15,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gateway.admin import accounts, keys
-from gateway.admin.codes import Figure, csv_lines
-from gateway.console.api import activity as activity_api
-from gateway.console.api import billing as billing_api
+from gateway.admin import accounts, keys, views
+from gateway.admin.fields import Figure, csv_lines
 from gateway.console.csv_stream import Chunk, stream_csv
 from gateway.console.origin import API_HEADERS
 from gateway.ledger.key_records import KeyTerms
@@ -80,8 +78,8 @@ QUERIES: Final = (
 async def test_csv_has_the_rows_of_the_json(console: Console, target: str) -> None:
     topic, _, query = target.partition("?")
     name, columns = {
-        "activity": ("calls", activity_api.COLUMNS),
-        "billing": ("entries", billing_api.COLUMNS),
+        "activity": ("calls", views.CALL.names),
+        "billing": ("entries", views.ENTRY.names),
     }[topic]
     rows = await read_json(console, f"{API}/{target}", name)
     reply = await console.get(f"{API}/{topic}.csv?{query}")

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.admin import accounts
-from gateway.admin.views import describe_entry
+from gateway.admin import accounts, views
 from gateway.console.books_thread import BooksThread
 from gateway.console.idempotency import idempotent
 from gateway.console.refusals import ConsoleError
@@ -48,7 +47,7 @@ async def books_thread(path: Path, account: AccountView) -> AsyncIterator[BooksT
 def credit(books: Books, request: ConsoleRequest) -> Answer:
     amount_nano = request.fields.need_amount_nano("amount")
     entry = accounts.credit(books, request.account.name, amount_nano, note="once")
-    return Answer({"entry": describe_entry(entry), "secret": "s3cret"}, 201, kept=None)
+    return Answer({"entry": views.ENTRY.describe(entry), "secret": "s3cret"}, 201, kept=None)
 
 
 def post(

@@ -148,13 +148,13 @@ def suspend_account(books: Books, request: ConsoleRequest) -> Answer:
     reason = (fields.text("reason") or "").strip()
     fields.done()
     _refuse_own(request, account_id, "suspend")
-    return Answer(views.describe_account(accounts.suspend(books, name, reason=reason)))
+    return Answer(views.ACCOUNT.describe(accounts.suspend(books, name, reason=reason)))
 
 
 def resume_account(books: Books, request: ConsoleRequest) -> Answer:
     name = books.accounts.find_name(_read_id(request))
     request.fields.done()
-    return Answer(views.describe_account(books.accounts.resume(name)))
+    return Answer(views.ACCOUNT.describe(books.accounts.resume(name)))
 
 
 async def make_signin_link(request: ConsoleRequest) -> Answer:
@@ -194,13 +194,13 @@ def _find_today(books: Books) -> int:
 
 
 def _answer_move(books: Books, entry: EntryView) -> Answer:
-    account = views.describe_account(books.accounts.read(entry.account))
-    return Answer({"entry": views.describe_entry(entry), "account": account})
+    account = views.ACCOUNT.describe(books.accounts.read(entry.account))
+    return Answer({"entry": views.ENTRY.describe(entry), "account": account})
 
 
 def _describe_standing(standing: StandingView) -> dict[str, Any]:
     return {
-        **views.describe_account(standing.account),
+        **views.ACCOUNT.describe(standing.account),
         **describe_amount("spent_today", standing.spent.today_nano),
         **describe_amount("spent_7d", standing.spent.week_nano),
         **describe_amount("spent_30d", standing.spent.month_nano),
@@ -218,7 +218,7 @@ def _describe_detail(books: Books, account_id: int) -> dict[str, Any]:
     run = books.entries.read_run(EntryFilter(account_id), None, accounts.LATEST_ENTRIES)
     return {
         **_describe_standing(standing),
-        "entries": [views.describe_entry(entry) for entry in run.entries],
+        "entries": [views.ENTRY.describe(entry) for entry in run.entries],
         "key_list": [
             describe_listed_key(key, now_ms, spent) for key in _list_keys(books, account_id, now_ms)
         ],

@@ -20,37 +20,11 @@ from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
 
-COLUMNS: Final = (
-    "request_id",
-    "account",
-    "started",
-    "ended",
-    "model",
-    "provider",
-    "key",
-    "key_name",
-    "key_display",
-    "state",
-    "outcome",
-    "outcome_label",
-    "status",
-    "stream",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "cost",
-    "cost_nano",
-    "estimated",
-    "first_byte_ms",
-    "total_ms",
-)
-
 MAX_STATUS: Final = 599
 """The largest HTTP status there is."""
 
 CALLS: Final[Listing[CallView]] = Listing(
-    "calls", lambda call: (call.request_id,), views.describe_call
+    "calls", lambda call: (call.request_id,), views.CALL.describe
 )
 
 
@@ -80,7 +54,7 @@ def show_call(books: Books, request: ConsoleRequest) -> Answer:
 
 async def download_calls(request: ConsoleRequest) -> web.StreamResponse:
     chosen = await request.run(partial(_read_filter, request))
-    return await stream_csv(request, "activity", COLUMNS, partial(_read_chunk, chosen))
+    return await stream_csv(request, "activity", views.CALL.names, partial(_read_chunk, chosen))
 
 
 def _read_filter(request: ConsoleRequest, books: Books) -> CallFilter:
@@ -113,7 +87,7 @@ def _read_account(request: ConsoleRequest, books: Books) -> int | None:
 def _read_chunk(chosen: CallFilter, books: Books, below_id: str | None) -> Chunk[str]:
     calls = books.calls.read_page(chosen, below_id, CHUNK_ROWS)
     after = calls[-1].request_id if len(calls) == CHUNK_ROWS else None
-    return Chunk([views.describe_call(call) for call in calls], after)
+    return Chunk([views.CALL.describe(call) for call in calls], after)
 
 
 ROUTES: Final = (

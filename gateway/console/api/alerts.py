@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any, Final
 
-from gateway.admin import observations
+from gateway.admin import observations, views
 from gateway.alerts.guard import check_holder_url
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
@@ -20,9 +20,7 @@ OWN_LATEST: Final = 5
 
 
 def list_alerts(books: Books, request: ConsoleRequest) -> Answer:
-    found = [
-        observations.describe_alert(one) for one in books.alerts.read_latest(observations.LATEST)
-    ]
+    found = [views.ALERT.describe(one) for one in books.alerts.read_latest(observations.LATEST)]
     channels = request.gateway.config.alerts.channels
     return Answer({"channels": channels, "count": len(found), "alerts": found})
 
@@ -79,9 +77,7 @@ def _check_url(url: str | None, request: ConsoleRequest) -> None:
 def _describe_own(books: Books, request: ConsoleRequest) -> dict[str, Any]:
     account_id = request.account.id
     hook = books.alerts.read_hook(account_id)
-    found = [
-        observations.describe_alert(one) for one in books.alerts.read_latest(OWN_LATEST, account_id)
-    ]
+    found = [views.ALERT.describe(one) for one in books.alerts.read_latest(OWN_LATEST, account_id)]
     return {
         "available": request.gateway.config.alerts.takes_holders,
         "webhook": hook.url,

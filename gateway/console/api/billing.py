@@ -17,21 +17,8 @@ from gateway.money import describe_amount
 from gateway.times import DAY_MS
 
 KINDS: Final[tuple[EntryKind, ...]] = get_args(EntryKind)
-COLUMNS: Final = (
-    "id",
-    "account",
-    "kind",
-    "amount",
-    "amount_nano",
-    "balance_after",
-    "balance_after_nano",
-    "request_id",
-    "note",
-    "created",
-)
-
 ENTRIES: Final[Listing[EntryView]] = Listing(
-    "entries", lambda entry: (entry.id,), views.describe_entry
+    "entries", lambda entry: (entry.id,), views.ENTRY.describe
 )
 
 
@@ -58,7 +45,7 @@ async def download_billing(request: ConsoleRequest) -> web.StreamResponse:
         None if first_day is None else first_day * DAY_MS,
         None if last_day is None else (last_day + 1) * DAY_MS,
     )
-    return await stream_csv(request, "billing", COLUMNS, partial(_read_chunk, chosen))
+    return await stream_csv(request, "billing", views.ENTRY.names, partial(_read_chunk, chosen))
 
 
 def _read_kind(request: ConsoleRequest) -> EntryKind | None:
@@ -67,7 +54,7 @@ def _read_kind(request: ConsoleRequest) -> EntryKind | None:
 
 def _read_chunk(chosen: EntryFilter, books: Books, below_id: int | None) -> Chunk[int]:
     run = books.entries.read_run(chosen, below_id, CHUNK_ROWS)
-    return Chunk([views.describe_entry(entry) for entry in run.entries], run.next_id)
+    return Chunk([views.ENTRY.describe(entry) for entry in run.entries], run.next_id)
 
 
 ROUTES: Final = (

@@ -51,9 +51,9 @@ def edit_budget(books: Books, request: ConsoleRequest) -> Answer:
     fields.done()
     budget_id, owner = read_id(request.segment("id"), "budget"), _find_owner(request)
     if not changes:
-        return Answer(views.describe_budget(books.budgets.read(budget_id, account_id=owner)))
+        return Answer(views.BUDGET.describe(books.budgets.read(budget_id, account_id=owner)))
     budget = accounts.edit_budget(books, budget_id, changes, account_id=owner)
-    return Answer(views.describe_budget(budget))
+    return Answer(views.BUDGET.describe(budget))
 
 
 def end_budget(books: Books, request: ConsoleRequest) -> Answer:
@@ -73,7 +73,7 @@ def read_allowance(fields: Fields, prefix: str = "") -> Allowance | None:
 
 
 def _list(books: Books, account: str) -> Answer:
-    found = [views.describe_budget(one) for one in books.budgets.read_all(account) if one.name]
+    found = [views.BUDGET.describe(one) for one in books.budgets.read_all(account) if one.name]
     return Answer({"count": len(found), "budgets": found})
 
 
@@ -85,7 +85,7 @@ def _add(books: Books, account: str, fields: Fields) -> Answer:
     if sum(one.name is not None for one in books.budgets.read_all(account)) >= MAX_BUDGETS:
         message = f"There are {MAX_BUDGETS} budgets already. Remove those that are not needed."
         raise ConsoleError(409, "too_many_budgets", message)
-    return Answer(views.describe_budget(accounts.add_budget(books, account, name, allowance)), 201)
+    return Answer(views.BUDGET.describe(accounts.add_budget(books, account, name, allowance)), 201)
 
 
 def _read_account(books: Books, request: ConsoleRequest) -> str:

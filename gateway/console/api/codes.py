@@ -25,7 +25,7 @@ def make_codes(books: Books, request: ConsoleRequest) -> Answer:
     expires_ms, note = fields.moment_ms("expires"), fields.text("note") or ""
     fields.done()
     made = codes.make_codes(books, amount_nano, count, expires_ms=expires_ms, note=note.strip())
-    return Answer(views.describe_new_codes(made), 201, kept={"batch": made.batch})
+    return Answer(views.NEW_CODES.describe(made), 201, kept={"batch": made.batch})
 
 
 def refuse_again(answer: Answer) -> Answer:
@@ -48,7 +48,7 @@ def list_codes(books: Books, request: ConsoleRequest) -> Answer:
     now_ms = books.clock()
     count, found = books.codes.read_page(status, query.text("batch"), page.after_text, page.wanted)
     listing: Listing[CodeView] = Listing(
-        "codes", lambda code: (code.id,), lambda code: views.describe_code(code, now_ms)
+        "codes", lambda code: (code.id,), lambda code: views.CODE.describe(code, now_ms)
     )
     return listing.answer(request.http, page, found, {"count": count})
 
@@ -56,7 +56,7 @@ def list_codes(books: Books, request: ConsoleRequest) -> Answer:
 def void_code(books: Books, request: ConsoleRequest) -> Answer:
     request.fields.done()
     code = books.codes.void(request.segment("id"))
-    return Answer(views.describe_code(code, books.clock()))
+    return Answer(views.CODE.describe(code, books.clock()))
 
 
 def void_batch(books: Books, request: ConsoleRequest) -> Answer:
@@ -84,7 +84,7 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
     tries.give_back(account.id)
     balance_nano = books.accounts.read(account.name).balance_nano
     return Answer(
-        {"entry": views.describe_entry(entry), **describe_amount("balance", balance_nano)}
+        {"entry": views.ENTRY.describe(entry), **describe_amount("balance", balance_nano)}
     )
 
 

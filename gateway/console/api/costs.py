@@ -35,7 +35,7 @@ def _describe(usage: Usage, costs: ProviderCosts) -> dict[str, object]:
     return {
         "requests": usage.requests,
         **describe_amount("charged", usage.cost_nano),
-        **views.describe_costs(costs),
+        **views.COSTS.describe(costs),
     }
 
 

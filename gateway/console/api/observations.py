@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from yarl import URL
 
-from gateway.admin import checks, observations
+from gateway.admin import checks, observations, views
 from gateway.api.state import Gateway
 from gateway.apikeys import find_last4
 from gateway.config.records import Provider
@@ -126,7 +126,7 @@ def list_refusals(books: Books, request: ConsoleRequest) -> Answer:
         {
             "since": format_iso(since_ms),
             "count": sum(one.count for one in found),
-            "refusals": [observations.describe_refusal(one) for one in found],
+            "refusals": [views.REFUSAL.describe(one) for one in found],
         }
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin import checks, observations, views
+from gateway.admin.fields import describe
 from gateway.config.records import Config, Reload
 from gateway.console.api.observations import describe_load, read_upstream
 from gateway.console.paging import Listing, read_page
@@ -129,18 +130,18 @@ def _describe_full_audit(process: ProcessState, checkpoint_ms: int | None) -> di
 
 
 def _describe_reload(reload: Reload | None) -> dict[str, object] | None:
-    return None if reload is None else views.describe(reload, "at_ms", "ok", "words", "restart_for")
+    return None if reload is None else describe(reload, "at_ms", "ok", "words", "restart_for")
 
 
 def _describe_node(node: NodeView) -> dict[str, object]:
     return {
         "name": checks.name_process(node.pid, node.host),
-        **views.describe(node, "version", "since_ms", "seen_ms"),
+        **describe(node, "version", "since_ms", "seen_ms"),
     }
 
 
 def _describe_failure(failure: Failure) -> dict[str, object]:
-    return views.describe(failure, "at_ms", "request_id", "status", "code", "provider")
+    return describe(failure, "at_ms", "request_id", "status", "code", "provider")
 
 
 # ---- audit ---------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
 def _describe_audit(audit: FinishedAudit | None) -> dict[str, object]:
     if audit is None:
         return {"at": None, **_NO_AUDIT}
-    return {"at": format_iso(audit.at_ms), **views.describe_audit(audit.report)}
+    return {"at": format_iso(audit.at_ms), **views.AUDIT.describe(audit.report)}
 
 
 # ---- event log -----------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ def list_events(books: Books, request: ConsoleRequest) -> Answer:
     return EVENTS.answer(request.http, page, events, {"count": books.events.count(search)})
 
 
-EVENTS: Final = Listing("events", lambda event: (event.id,), views.describe_event)
+EVENTS: Final = Listing("events", lambda event: (event.id,), views.EVENT.describe)
 
 ROUTES: Final = (
     Route("GET", "/console/api/health", "operator", show_health, READERS),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.admin import observations, views
+from gateway.admin.fields import describe
 from gateway.config.records import Billing
 from gateway.console.pages import SPENT_DAYS
 from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
@@ -63,13 +64,11 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
         "days_left": count_days_left(account.balance_nano, available_nano, spent_7d_nano),
         "days": [
-            {"day": format_day(day), **views.describe_usage(view.days.get(day, Usage()))}
+            {"day": format_day(day), **views.USAGE.describe(view.days.get(day, Usage()))}
             for day in range(today - SPENT_DAYS + 1, today + 1)
         ],
-        "refused_today": [
-            views.describe(one, "code", "model", "count", "last_ms") for one in refused
-        ],
-        "calls": [views.describe_call(call) for call in calls],
+        "refused_today": [describe(one, "code", "model", "count", "last_ms") for one in refused],
+        "calls": [views.CALL.describe(call) for call in calls],
         "keys": view.active_keys,
         "first_key": view.has_key,
         "first_call": view.has_call,

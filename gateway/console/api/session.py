@@ -14,6 +14,7 @@ from typing import Any, Final
 from aiohttp import hdrs
 
 from gateway.admin import observations, passwords, signin, views
+from gateway.admin.fields import describe
 from gateway.console.origin import describe_device, read_device_cookie
 from gateway.console.password_hashing import PasswordHasher, TooBusy
 from gateway.console.refusals import ConsoleError, unavailable
@@ -130,8 +131,8 @@ def describe_session(
     public_url = config.server.public_url
     has_password = books.signins.find_password_hash(session.account.name) is not None
     return {
-        "account": views.describe_account(session.account),
-        "session": views.describe(session, "id", "created_ms", "expires_ms"),
+        "account": views.ACCOUNT.describe(session.account),
+        "session": describe(session, "id", "created_ms", "expires_ms"),
         "by_proxy": session.by_proxy,
         "has_password": has_password,
         "current_password_needed": has_password and session.opened_by == "password",

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.admin import signin, views
+from gateway.admin import signin
+from gateway.admin.fields import describe
 from gateway.console.api.session import (
     make_requestor,
     refuse_busy,
@@ -159,7 +160,7 @@ def _own(request: ConsoleRequest) -> SessionView:
 
 def _describe(session: SessionView, *, is_current: bool) -> dict[str, Any]:
     shown = ("device", "address", "created_ms", "last_seen_ms", "expires_ms")
-    return {"id": session.id, "current": is_current, **views.describe(session, *shown)}
+    return {"id": session.id, "current": is_current, **describe(session, *shown)}
 
 
 ROUTES: Final = (

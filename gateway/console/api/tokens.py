@@ -16,7 +16,7 @@ ROLES: Final[tuple[TokenRole, ...]] = get_args(TokenRole)
 def list_tokens(books: Books, request: ConsoleRequest) -> Answer:
     del request
     now_ms = books.clock()
-    found = [views.describe_token(one, now_ms) for one in books.tokens.read_all()]
+    found = [views.TOKEN.describe(one, now_ms) for one in books.tokens.read_all()]
     return Answer({"count": len(found), "tokens": found})
 
 
@@ -28,14 +28,14 @@ def add_token(books: Books, request: ConsoleRequest) -> Answer:
     fields.done()
     require_fresh(books, request)
     made = keys.add_token(books, TokenTerms(name, role, expires_ms))
-    described = views.describe_token(made.token, books.clock())
+    described = views.TOKEN.describe(made.token, books.clock())
     return Answer({"token": described, "secret": made.secret}, 201)
 
 
 def revoke_token(books: Books, request: ConsoleRequest) -> Answer:
     request.fields.done()
     token = books.tokens.revoke(request.segment("id"))
-    return Answer(views.describe_token(token, books.clock()))
+    return Answer(views.TOKEN.describe(token, books.clock()))
 
 
 ROUTES: Final = (

@@ -35,7 +35,7 @@ DEFAULT_DAYS: Final = 30
 FIRST_DAY: Final = -719_162
 """1 January of the year 1, the first date that Python can represent."""
 
-_SUMS: Final = tuple(views.describe_usage(Usage()))
+_SUMS: Final = views.USAGE.names
 COLUMNS: Final[dict[Group, tuple[str, ...]]] = {
     "day": ("day", *_SUMS),
     "hour": ("hour", *_SUMS),
@@ -82,7 +82,7 @@ def _report(books: Books, request: ConsoleRequest, account_id: int) -> Answer:
         "by": asked.by,
         "currency": request.gateway.config.billing.currency,
         "rows": _ROWS[asked.by](report),
-        "totals": views.describe_usage(sum_usage(point.usage for point in report.points)),
+        "totals": views.USAGE.describe(sum_usage(point.usage for point in report.points)),
         "chart": {"unit": asked.unit, "points": _describe_points(report, asked.unit)},
         "models": list(report.models),
     }
@@ -130,14 +130,14 @@ def _read_group(query: Query) -> Group:
 
 def _list_by_time(name: ChartUnit, report: UsageReport) -> list[Json]:
     sums = _sum_by(report.points, lambda point: point.at)
-    return [{name: _FORMATS[name](at), **views.describe_usage(usage)} for at, usage in sums.items()]
+    return [{name: _FORMATS[name](at), **views.USAGE.describe(usage)} for at, usage in sums.items()]
 
 
 def _list_by_model(report: UsageReport) -> list[Json]:
     """List usage by model, the most expensive first."""
     sums = _sum_by(report.points, lambda point: point.model)
     ordered = sorted(sums.items(), key=lambda row: (-row[1].cost_nano, row[0]))
-    return [{"model": model, **views.describe_usage(usage)} for model, usage in ordered]
+    return [{"model": model, **views.USAGE.describe(usage)} for model, usage in ordered]
 
 
 def _list_by_key(report: UsageReport) -> list[Json]:
@@ -146,7 +146,7 @@ def _list_by_key(report: UsageReport) -> list[Json]:
             "key": key.id,
             "key_name": key.name,
             "key_display": key.display,
-            **views.describe_usage(usage),
+            **views.USAGE.describe(usage),
         }
         for key, usage in report.keys
     ]

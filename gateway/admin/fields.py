@@ -1,0 +1,180 @@
+"""How a record is shown: one list of its fields gives JSON, tables and CSV.
+
+    REFUSAL = Fields[RefusalView](
+        "account",                                  an attribute; "terms.name" is one of an attribute
+        ("requests", "count"),                      under another name
+        ("label", lambda one: LABELS[one.code]),    computed from the record
+        "last_ms",
+        table={"LAST UTC": "last_ms", ">REQUESTS": "requests", "ACCOUNT": find_name},
+    )
+    REFUSAL.describe(row)               the object for JSON
+    REFUSAL.names                       the names of its members: the header of a CSV file
+    write_csv_cells(described, names)   one row of CSV, from the object for JSON
+    REFUSAL.columns                     titles and functions, as `cli.arguments.render` takes them
+
+The suffix of a name is the unit of its value: `…_nano` is an amount, which JSON has twice, as a
+decimal string and, under `…_nano`, in nano-units; `…_ms` is a time, whose name loses the suffix in
+JSON; `tokens` are counts by class. A method is called with the present time, as `status` wants it.
+In the title of a column `>` aligns it to the right, and `{}` is the currency.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
+
+from gateway.money import Tokens, describe_amount, describe_tokens, format_amount
+from gateway.times import format_iso, format_moment, unix_ms
+
+Row = TypeVar("Row")
+Member = tuple[str, Callable[[Row], object]]
+Columns = tuple[tuple[str, Callable[[Row], str]], ...]
+"""The title and the cell of each column of a table."""
+
+_DURATIONS: Final = frozenset({"first_byte_ms", "total_ms"})
+"""Members that are no times, so they keep the suffix."""
+_NO_TABLE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Fields(Generic[Row]):
+    """The fields of a record, in the order of its JSON object."""
+
+    def __init__(
+        self,
+        *members: str | tuple[str, str | Callable[[Row], object]],
+        table: Mapping[str, str | Callable[[Row], str]] = _NO_TABLE,
+    ) -> None:
+        self.members: tuple[Member[Row], ...] = tuple(map(_make_member, members))
+        found = dict(self.members)
+        self.columns: Columns[Row] = tuple(
+            (title, _make_cell(cell, found.get(cell)) if isinstance(cell, str) else cell)
+            for title, cell in table.items()
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the JSON object's members."""
+        return tuple(part for name, _ in self.members for part in _spread(name, None))
+
+    def describe(self, row: Row, now_ms: int | None = None) -> dict[str, object]:
+        """Return the record as an object for JSON; `now_ms` is the time of its status."""
+        described: dict[str, object] = {}
+        for name, read in self.members:
+            value = read(row)
+            if callable(value):
+                value = value(unix_ms() if now_ms is None else now_ms)
+            described |= _spread(name, value)
+        return described
+
+    def under(self, attribute: str) -> tuple[Member[object], ...]:
+        """Return the members for a record that has this one as an attribute."""
+        find = attrgetter(attribute)
+        return tuple((name, _chain(find, read)) for name, read in self.members)
+
+
+def describe(record: object, *names: str) -> dict[str, object]:
+    """Return these attributes of a record for JSON."""
+    return Fields[object](*names).describe(record)
+
+
+def _make_member(member: str | tuple[str, str | Callable[[Row], object]]) -> Member[Row]:
+    if isinstance(member, str):
+        return member.rpartition(".")[2], attrgetter(member)
+    name, source = member
+    return name, attrgetter(source) if isinstance(source, str) else source
+
+
+def _make_cell(name: str, member: Callable[[Row], object] | None) -> Callable[[Row], str]:
+    """Return a function that writes a member, or else an attribute, for people."""
+    find = member or attrgetter(name)
+    return lambda row: _write_cell(name, find(row))
+
+
+def _chain(
+    find: Callable[[object], Row], read: Callable[[Row], object]
+) -> Callable[[object], object]:
+    return lambda row: read(find(row))
+
+
+def _spread(name: str, value: object) -> Mapping[str, object]:
+    """Return the members of JSON that a value becomes."""
+    if name.endswith("_nano"):
+        assert value is None or isinstance(value, int)
+        return describe_amount(name.removesuffix("_nano"), value)
+    if name.endswith("_ms") and name not in _DURATIONS:
+        assert value is None or isinstance(value, int)
+        return {name.removesuffix("_ms"): format_iso(value)}
+    if name == "tokens":
+        return describe_tokens(value if isinstance(value, Tokens) else Tokens())
+    return {name: value}
+
+
+def _write_cell(name: str, value: object) -> str:
+    """Write a value for people; "-" is nothing."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, int) and name.endswith("_nano"):
+        return format_amount(value)
+    if isinstance(value, int) and name.endswith("_ms"):
+        return format_moment(value)
+    return str(value)
+
+
+_SIGNS: Final = "=+\\-@"
+_WIDE: Final = "\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u207c\u207a\u207b\u208c\u208a\u208b\ufb29\u2212"
+"""The same signs in other widths and heights: East Asian editions read some as the plain ones."""
+_FORMULA: Final = re.compile(rf"[\t\r\n]|\s*[{_SIGNS}{_WIDE}]")
+"""The beginning of a cell that a spreadsheet runs."""
+_BEHIND: Final = re.compile(rf"[;|][\s\"]*(?=[{_SIGNS}{_WIDE}])")
+"""What ends a cell elsewhere, before a formula: where the decimal sign is a comma, cells end at a
+semicolon, and quotes do not keep a text together."""
+
+
+class Figure(str):
+    """A number as text that is left as it is in CSV, such as `-0.25`."""
+
+    __slots__ = ()
+
+
+def write_csv_cells(
+    described: Mapping[str, object], names: Iterable[str]
+) -> list[str | int | None]:
+    """Return these members of an object for JSON as the cells of a row."""
+    return [_write_csv_cell(described, name) for name in names]
+
+
+def _write_csv_cell(described: Mapping[str, object], name: str) -> str | int | None:
+    value = described[name]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    assert value is None or isinstance(value, str | int)
+    is_amount = isinstance(value, str) and f"{name}_nano" in described
+    return Figure(value) if is_amount else value
+
+
+def csv_lines(rows: Iterable[Sequence[str | int | None]]) -> str:
+    """Return lines of CSV in which no text cell is a formula; None is an empty cell."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_guard(cell) if isinstance(cell, str) else cell for cell in row])
+    return buffer.getvalue()
+
+
+def _guard(cell: str) -> str:
+    if isinstance(cell, Figure):
+        return cell
+    mark = "'" if _FORMULA.match(cell) else ""
+    return printable(mark + _BEHIND.sub(r"\g<0>'", cell))
+
+
+def printable(cell: str) -> str:
+    """Replace characters that are not printable, such as those that move a terminal's cursor."""
+    if cell.isprintable():
+        return cell
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)
