@@ -29,9 +29,9 @@ JSON_BORDERS: Final = (
     "ledger/postgres/serving/messages",  # rounds as JSON
     "ledger/postgres/session",  # rows as the driver gives them
     "ledger/sql/books/database",  # rows that come as one JSON array
-    "ledger/sql/checks",  # rows as a driver gives them
+    "ledger/sql/audit",  # rows as a driver gives them
     "ledger/sql/connection",  # the same
-    "ledger/sql/snapshot",  # the same
+    "ledger/sql/lookups",  # the same
     "price_lists/",
     "upstream/demo",
     "usage",

@@ -124,14 +124,14 @@ def make_ledger(
     """
     match location:
         case Path():
-            from gateway.ledger.sqlite import moving
+            from gateway.ledger.sqlite import books
 
-            return moving.make_ledger(location, version, records, clock())
+            return books.make_ledger(location, version, records, clock())
         case DatabaseUrl(url):
             with _need_driver():
-                from gateway.ledger.postgres import moving as postgres_moving
+                from gateway.ledger.postgres import books as postgres_books
 
-            return postgres_moving.make_ledger(url, version, records, clock())
+            return postgres_books.make_ledger(url, version, records, clock())
 
 
 def find_server(location: Location) -> int | None:

@@ -19,8 +19,8 @@ from gateway.alerts.findings import (
 from gateway.api.missing_usage import MissingUsage
 from gateway.ledger.records import Actor
 from gateway.ledger.serving.sums import CallSum, Observations
+from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.observations import write_aside
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.rows import each_row

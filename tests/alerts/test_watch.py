@@ -24,8 +24,8 @@ from gateway.config.records import Alerts
 from gateway.config.storage import NO_ALERTS
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.serving.sums import CallSum, Observations
+from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.observations import write_aside
 from gateway.times import unix_ms
 from tests.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.alerts.test_findings import Budget, Standing

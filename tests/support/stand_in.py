@@ -11,8 +11,7 @@ from typing import Final
 import pytest
 
 from gateway.ledger.records import AuditReport, MoveRecord
-from gateway.ledger.sqlite import moving
-from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks, make_ledger
 from gateway.ledger.sqlite.schema import check_file
 
 PACKAGE: Final = "gateway.ledger.postgres"
@@ -52,14 +51,13 @@ def stand_in(patch: pytest.MonkeyPatch, file: Path, *, pid: int | None = None) -
 
     def make(url: str, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
         opened.append(url)
-        return moving.make_ledger(file, version, records, now_ms)
+        return make_ledger(file, version, records, now_ms)
 
     replace_modules(
         patch,
         {
-            "books": {"PostgresBooks": open_books},
+            "books": {"PostgresBooks": open_books, "make_ledger": make},
             "schema": {"check_database": check},
-            "moving": {"make_ledger": make},
             "nodes": {"find_server": lambda _: pid},
             "serving": {},
             "serving.ledger": {"PostgresLedger": SimpleNamespace(open=lambda *a, **b: (a, b))},

@@ -1,18 +1,16 @@
 """The ledger in PostgreSQL, shared by several gateways. Needs the extra `postgres`.
 
-session   a connection, and the transaction of the books; dialect says statements in its words
+session   a connection, and the transaction of the books
 schema    tables and functions: made, checked, migrated. The scripts have the rules:
           tables, requests, rules, nodes   the tables, and what nothing may do to them
           rounds, settle, admit            one round of a node, in one call
           lives                            who lives, who died, and what they left
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
-statements  one on the event loop, without a thread
+statements  statements in its words; one on the event loop, without a thread
 audit     the proof of the books
-moving    every row as records, and a ledger made of them
-books     implements `Books`
-nodes     the processes that serve
-observations  sums of refusals and of calls to providers, written beside the books
+books     implements `Books`; every row as records, and a ledger made of them
+nodes     the processes that serve, and what they count beside the books
 serving/  implements `Ledger`
 
 A request's way through it:

@@ -6,8 +6,13 @@ from typing import Final
 
 from gateway.ledger.postgres.session import Session, snapshot, transaction
 from gateway.ledger.records import AuditReport
-from gateway.ledger.sql.audit import prove, read_checkpoint, read_last_entry, write_checkpoint
-from gateway.ledger.sql.checks import Check
+from gateway.ledger.sql.audit import (
+    Check,
+    prove,
+    read_checkpoint,
+    read_last_entry,
+    write_checkpoint,
+)
 
 _HELD: Final = """
     SELECT {table}.id, {table}.{sum}, coalesce(pending.amount_nano, 0)

@@ -1,10 +1,13 @@
-"""Nodes: each process that serves has a row, whose epoch it names in every transaction."""
+"""Nodes: each process that serves has a row, whose epoch it names in every transaction.
+
+What a node counts beside the books is written in a transaction of its own.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -13,8 +16,11 @@ import psycopg
 from psycopg import errors
 
 from gateway.ledger.postgres.schema import SILENCE_SECONDS, open_session
-from gateway.ledger.postgres.session import Session, explain
+from gateway.ledger.postgres.session import Session, commit_at_end, explain
 from gateway.ledger.records import LedgerError, NodeView
+from gateway.ledger.serving.sums import Observations
+from gateway.ledger.sql.books.observations import Insert, Row, write_observations
+from gateway.ledger.sql.connection import Connection
 from gateway.version import find_version
 
 TAKEN_OVER: Final = "GW001"
@@ -118,3 +124,25 @@ def find_server(url: str) -> int | None:
         except psycopg.Error as error:
             raise explain(url, error) from error
     return None if row is None else int(row[0])
+
+
+WAIT_MS: Final = 50
+"""Longer than other nodes take to write the same sums."""
+
+
+def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
+    """Add the sums to what is stored; a crash of the server may lose the last of them.
+
+    Rounds wait for this, so it waits for nobody.
+    """
+    settings = f"SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = {WAIT_MS}"
+    with commit_at_end(session, settings):
+        write_observations(session, observed, now_ms, _insert_rows)
+
+
+def _insert_rows(connection: Connection, insert: Insert, rows: Sequence[Row]) -> None:
+    if rows:  # in one order, so that nodes which write the same sums do not wait for each other
+        marks = "(" + ", ".join("?" * len(rows[0])) + ")"
+        connection.executemany(
+            f"{insert.into} VALUES {marks} {insert.then}", sorted(rows, key=repr)
+        )

@@ -24,8 +24,7 @@ from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.postgres.dialect import translate
-from gateway.ledger.postgres.statements import Parameter, fetch_value
+from gateway.ledger.postgres.statements import Parameter, fetch_value, translate
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.connection import Values
 

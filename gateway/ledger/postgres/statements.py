@@ -1,22 +1,52 @@
-"""Statements that the event loop runs itself: a round has no thread to wake, twice.
+"""Statements of the books in PostgreSQL's words, and those that the event loop runs itself.
 
-See "Asynchronous Command Processing" in PostgreSQL's documentation of libpq. Each call is one look at
-what has come; the loop says when there is more.
+A round has no thread to wake, twice. See "Asynchronous Command Processing" in PostgreSQL's
+documentation of libpq. Each call is one look at what has come; the loop says when there is more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
+
+
+_WORDS: Final = (
+    (re.compile(r"%"), "%%"),  # before placeholders are made of it
+    (
+        re.compile(r"json_each\((:\w+)\)"),
+        r"json_array_elements_text(CAST(\1 AS json)) AS each (value)",
+    ),
+    (re.compile(r"\bjson_group_array\("), "json_agg("),
+    (re.compile(r"\bjson_array\("), "json_build_array("),
+    (re.compile(r"\bINDEXED BY \w+"), ""),  # hints to SQLite's planner, as is the next
+    (re.compile(r"\bCROSS JOIN (\w+) ON\b"), r"JOIN \1 ON"),
+    (re.compile(r"\bLIKE\b"), "ILIKE"),
+    # Values are in the text, so a condition that is none is left out by the planner, which would take
+    # `x = coalesce(NULL, x)` for one that few rows meet.
+    (re.compile(r"([\w.]+) = coalesce\(:(\w+), \1\)"), r"(:\2 IS NULL OR \1 = :\2)"),
+    (re.compile(r"\?"), "%s"),
+    (re.compile(r"(?<!:):([a-z_]\w*)"), r"%(\1)s"),
+)
+
+
+@lru_cache(maxsize=1024)
+def translate(sql: str) -> str:
+    """Return the statement with psycopg's placeholders and PostgreSQL's words."""
+    for pattern, words in _WORDS:
+        sql = pattern.sub(words, sql)
+    return sql
+
 
 Parameter = bytes | int | str | None
 

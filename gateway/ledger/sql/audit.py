@@ -1,17 +1,216 @@
-"""The proof of the books: balances, entries, requests and sums agree, exactly and in integers."""
+"""The proof of the books: balances, entries, requests and sums agree, exactly and in integers.
+
+Each check is a query that finds rows which contradict others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from gateway.ledger.records import AuditReport, InterruptedView
-from gateway.ledger.sql.checks import CHECKS, FULL_CHECKS, Check
-from gateway.ledger.sql.connection import Connection
-from gateway.ledger.sql.receipts import read_used
+from gateway.ledger.sql.connection import PART, Connection
+from gateway.ledger.sql.rows import OTHERS_BUDGETS, WRONG_BUDGETS, WRONG_COSTS, read_used
 from gateway.money import Price, compute_cost_nano
 from gateway.prices import AppliedPrice, read_price
 from gateway.request_ids import find_first_id
+from gateway.times import DAY_MS
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Check(NamedTuple):
+    """A query for violations and a text for them.
+
+    `:since` is the last entry already proven, `:kept_from` the time since which all requests are
+    kept, a midnight, and `:kept_id` the least id of its requests. What came before it is proven by
+    the sums by hour, and a charge of that time may be without its request.
+    """
+
+    sql: str
+    message: str
+    show: Callable[[Sequence[Any]], Sequence[object]] = tuple
+    """Makes a row fit for the text."""
+
+
+def _show_hour(row: Sequence[Any]) -> Sequence[object]:
+    account, begins_ms, *rest = row
+    return (account, _name(begins_ms, "%Y-%m-%dT%H:%MZ"), *rest)
+
+
+def _show_day(row: Sequence[Any]) -> Sequence[object]:
+    account, day, *rest = row
+    return (account, _name(day * DAY_MS, "%Y-%m-%d"), *rest)
+
+
+def _name(ms: int, form: str) -> str:
+    """Name a time that may be any number, as the row is wrong."""
+    try:
+        return f"{EPOCH + timedelta(milliseconds=ms):{form}}"
+    except OverflowError:
+        return f"{ms} ms"
+
+
+CHECKS: Final = (
+    Check(
+        f"""
+        SELECT name, balance_nano, before + added
+        FROM (
+            SELECT accounts.name, accounts.balance_nano,
+                coalesce((
+                    SELECT balance_after_nano FROM entries
+                    WHERE account_id = accounts.id AND id <= :since ORDER BY id DESC LIMIT 1
+                ), 0) AS before,
+                coalesce((
+                    SELECT sum(amount_nano / {PART}) * {PART} + sum(amount_nano % {PART})
+                    FROM entries WHERE account_id = accounts.id AND id > :since
+                ), 0) AS added
+            FROM accounts
+        ) AS summed
+        WHERE balance_nano <> before + added
+        """,  # noqa: S608 - of constants
+        "account {0}: balance is {1}, the sum of its entries {2} nano-units",
+    ),
+    Check(
+        """
+        SELECT id, balance_after_nano, before + amount_nano
+        FROM (
+            SELECT id, amount_nano, balance_after_nano,
+                coalesce(
+                    lag(balance_after_nano) OVER (PARTITION BY account_id ORDER BY id),
+                    (
+                        SELECT earlier.balance_after_nano FROM entries AS earlier
+                        WHERE earlier.account_id = entries.account_id AND earlier.id <= :since
+                        ORDER BY earlier.id DESC LIMIT 1
+                    ),
+                    0
+                ) AS before
+            FROM entries WHERE id > :since
+        ) AS chained
+        WHERE balance_after_nano <> before + amount_nano
+        """,
+        "entry {0}: balance after it is {1}, should be {2} nano-units",
+    ),
+    Check(
+        """
+        SELECT entries.id, entries.request_id
+        FROM entries LEFT JOIN requests ON requests.id = entries.request_id
+        WHERE entries.id > :since AND entries.kind = 'charge' AND (
+            coalesce(requests.state, '') <> 'posted'
+            OR requests.cost_nano <> -entries.amount_nano
+            OR requests.account_id <> entries.account_id
+        ) AND (requests.id IS NOT NULL OR entries.request_id >= :kept_id)
+        """,
+        "entry {0}: its request {1} is not posted at its amount and account",
+    ),
+)
+
+_DIFFERENCES: Final = """
+    SELECT coalesce(name, CAST(account_id AS TEXT)), begins_ms, model, key_id, requests, failed,
+        tokens, cost_nano
+    FROM (
+        SELECT account_id, begins_ms, model, key_id, sum(requests) AS requests,
+            sum(failed) AS failed, abs(sum(input_tokens)) + abs(sum(cached_input_tokens))
+            + abs(sum(cache_write_tokens)) + abs(sum(output_tokens)) AS tokens,
+            sum(cost_nano) AS cost_nano
+        FROM ({}) AS differences GROUP BY 1, 2, 3, 4
+    ) AS sums LEFT JOIN accounts ON accounts.id = sums.account_id
+    WHERE requests <> 0 OR failed <> 0 OR tokens <> 0 OR sums.cost_nano <> 0
+"""
+"""Sums over rows that cancel each other out if they agree."""
+
+_HOURS_AGAINST_REQUESTS: Final = """
+    SELECT account_id, hour * 3600000 AS begins_ms, model, key_id, requests, failed, input_tokens,
+        cached_input_tokens, cache_write_tokens, output_tokens, cost_nano
+    FROM hourly WHERE hour * 3600000 >= :kept_from
+    UNION ALL
+    SELECT account_id, ended_ms / 3600000 * 3600000, model, key_id,
+        CASE state WHEN 'posted' THEN -1 ELSE 0 END, CASE state WHEN 'voided' THEN -1 ELSE 0 END,
+        CASE state WHEN 'posted' THEN -input_tokens ELSE 0 END,
+        CASE state WHEN 'posted' THEN -cached_input_tokens ELSE 0 END,
+        CASE state WHEN 'posted' THEN -cache_write_tokens - cache_write_1h_tokens ELSE 0 END,
+        CASE state WHEN 'posted' THEN -output_tokens ELSE 0 END,
+        -cost_nano
+    FROM requests WHERE state <> 'pending' AND ended_ms >= :kept_from
+"""
+_DAYS_AGAINST_HOURS: Final = """
+    SELECT account_id, day * 86400000 AS begins_ms, model, key_id, requests, failed, input_tokens,
+        cached_input_tokens, cache_write_tokens, output_tokens, cost_nano
+    FROM daily
+    UNION ALL
+    SELECT account_id, hour / 24 * 86400000, model, key_id, -requests, -failed, -input_tokens,
+        -cached_input_tokens, -cache_write_tokens, -output_tokens, -cost_nano
+    FROM hourly
+"""
+
+FULL_CHECKS: Final = (
+    Check(
+        """
+        SELECT codes.id, codes.entry_id
+        FROM codes LEFT JOIN entries ON entries.id = codes.entry_id
+        WHERE codes.entry_id IS NOT NULL AND (
+            coalesce(entries.kind, '') <> 'code'
+            OR entries.amount_nano <> codes.amount_nano
+            OR entries.account_id <> codes.redeemed_by
+        )
+        """,
+        "code {0}: its entry {1} has another kind, amount or account",
+    ),
+    Check(
+        """
+        SELECT id FROM entries
+        WHERE kind = 'code' AND NOT EXISTS (SELECT 1 FROM codes WHERE codes.entry_id = entries.id)
+        """,
+        "entry {0}: no code was redeemed by it",
+    ),
+    Check(
+        """
+        SELECT requests.id
+        FROM requests LEFT JOIN entries
+            ON entries.request_id = requests.id AND entries.kind = 'charge'
+        WHERE requests.state = 'posted' AND entries.id IS NULL
+        """,
+        "request {0}: posted without a charge",
+    ),
+    Check(
+        """
+        SELECT keys.id, keys.spent_nano, coalesce(sums.cost_nano, 0)
+        FROM keys LEFT JOIN (
+            SELECT used.origin_id, sum(cost_nano) AS cost_nano
+            FROM hourly JOIN keys AS used ON used.id = key_id GROUP BY used.origin_id
+        ) AS sums ON sums.origin_id = keys.id
+        WHERE keys.spent_nano <> coalesce(sums.cost_nano, 0)
+        """,
+        "key {0}: spent is {1}, the sum of the hours of its line {2} nano-units",
+    ),
+    Check(
+        WRONG_BUDGETS,
+        "budget {0}: spent is {1}, the sum of its requests in its period {2} nano-units",
+    ),
+    Check(
+        OTHERS_BUDGETS,
+        "request {0}: its budget {1} is another account's",
+    ),
+    Check(
+        _DIFFERENCES.format(_HOURS_AGAINST_REQUESTS),
+        "account {0}, hour {1}, model {2}, key {3}: the hour's sums differ from its requests by"
+        " {4} posted, {5} failed, {6} tokens, {7} nano-units",
+        _show_hour,
+    ),
+    Check(
+        _DIFFERENCES.format(_DAYS_AGAINST_HOURS),
+        "account {0}, day {1}, model {2}, key {3}: the day's sums differ from those of its hours by"
+        " {4} posted, {5} failed, {6} tokens, {7} nano-units",
+        _show_hour,
+    ),
+    Check(
+        WRONG_COSTS,
+        "account {0}, day {1}, model {2}, key {3}: the day's costs are not those of its requests",
+        _show_day,
+    ),
+)
+
 
 MAX_PROBLEMS: Final = 20
 """Problems listed of each kind: broken books have thousands that say no more."""

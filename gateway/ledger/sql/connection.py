@@ -3,7 +3,7 @@
 The statements of this folder are written in the SQL that both understand. Parameters are `?` or
 `:name`. Rows may come as one JSON array, by `json_group_array(json_array(...))`; a list is passed as
 JSON and read by `SELECT CAST(value AS BIGINT) FROM json_each(:ids)`. Truth is 0 or 1, and a subquery
-in FROM has a name. `postgres.dialect` tells what is written in other words for PostgreSQL.
+in FROM has a name. `postgres.statements` tells what is written in other words for PostgreSQL.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Connection(Protocol):
 def read_rows(connection: Connection, sql: str, values: Values = ()) -> list[Any]:
     """Return the rows of a statement that gives them as one JSON array.
 
-    SQLite gives up the GIL for every row, see `sqlite.rows`.
+    SQLite gives up the GIL for every row, see `sqlite.totals.run_rows`.
     """
     (array,) = connection.execute(sql, values).fetchone()
     rows: list[Any] = orjson.loads(array) if array else []

@@ -1,16 +1,94 @@
-"""Lookups of a serving process beside its rounds: receipts, spending, and keys that ended."""
+"""Reads of a serving process: what it keeps in memory; receipts, spending and keys that ended."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, TypeVar
 
-from gateway.ledger.base import Key
+import orjson
+
+from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Receipt, Spent
-from gateway.ledger.key_records import EndedKey
+from gateway.ledger.key_records import Allowance, Budget, EndedKey, Period, Spending, find_span
+from gateway.ledger.serving.memory import KeyRow, Snapshot
 from gateway.ledger.sql.connection import Connection, Value
-from gateway.ledger.sql.receipts import read_receipt
+from gateway.ledger.sql.rows import (
+    KEY_LIVES,
+    KEY_TERMS,
+    TERMS,
+    KeyTermsColumns,
+    TermsColumns,
+    read_key_terms,
+    read_receipt,
+    read_terms,
+)
+from gateway.times import DAY_MS
+
+_ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants
+_KEYS: Final = f"""
+    SELECT keys.id, keys.account_id, keys.digest, keys.revoked_ms, keys.origin_id,
+        origins.spent_nano, {KEY_TERMS}
+    FROM keys JOIN keys AS origins ON origins.id = keys.origin_id
+"""  # noqa: S608
+_BUDGETS: Final = (
+    "SELECT id, account_id, name, amount_nano, period, spent_nano, period_day FROM budgets"
+)
+_LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
+_NUMBERS: Final = " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
+_NAMES: Final = " WHERE keys.id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
+
+
+def read_all(connection: Connection, now_ms: int) -> Snapshot:
+    """Read all accounts and live keys, inside the caller's transaction."""
+    accounts = tuple(_account_row(row) for row in connection.execute(_ACCOUNTS))
+    keys = tuple(_key_row(row) for row in connection.execute(_LIVE_KEYS, {"now": now_ms}))
+    return Snapshot(accounts, keys, _read_budgets(connection, keys, ()))
+
+
+def read_changed(connection: Connection, changed: Sequence[tuple[str, str]]) -> Snapshot:
+    """Read what these rows of `changes` name, each by its kind and id."""
+    named: dict[str, set[str]] = {"account": set(), "key": set(), "budget": set()}
+    for kind, id_ in changed:
+        named[kind].add(id_)
+    accounts = _select(connection, _ACCOUNTS + _NUMBERS, named["account"])
+    keys = tuple(_key_row(row) for row in _select(connection, _KEYS + _NAMES, named["key"]))
+    budgets = _read_budgets(connection, keys, map(int, named["budget"]))
+    return Snapshot(tuple(_account_row(row) for row in accounts), keys, budgets)
+
+
+def _read_budgets(
+    connection: Connection, keys: Sequence[KeyRow], others: Collection[int] | map[int]
+) -> tuple[Budget, ...]:
+    """Return the budgets of these keys, and others."""
+    ids = {key.terms.budget_id for key in keys if key.terms.budget_id is not None}.union(others)
+    return tuple(_budget_row(row) for row in _select(connection, _BUDGETS + _NUMBERS, ids))
+
+
+def _select(connection: Connection, sql: str, ids: Collection[str] | Collection[int]) -> list[Any]:
+    if not ids:
+        return []
+    return connection.execute(sql, {"ids": orjson.dumps(list(ids)).decode()}).fetchall()
+
+
+def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
+    account_id, name, suspended, balance_nano = row[:4]
+    return Account(account_id, name, bool(suspended), balance_nano, terms=read_terms(row[4:]))
+
+
+def _budget_row(row: tuple[int, int, str | None, int, Period, int, int]) -> Budget:
+    budget_id, account_id, name, amount_nano, period, spent_nano, period_day = row
+    spending = Spending(find_span(period, period_day * DAY_MS), spent_nano)
+    return Budget(budget_id, account_id, name, Allowance(amount_nano, period), spending)
+
+
+def _key_row(
+    row: tuple[str, int, bytes, int | None, str, int, *KeyTermsColumns],
+) -> KeyRow:
+    key_id, account_id, digest, revoked_ms, origin_id, spent_nano = row[:6]
+    terms = read_key_terms(row[6:])
+    return KeyRow(key_id, account_id, digest, terms, revoked_ms, origin_id, spent_nano)
+
 
 Result = TypeVar("Result")
 

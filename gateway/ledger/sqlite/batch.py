@@ -3,6 +3,8 @@
 BEGIN IMMEDIATE; read the touched balances; compute each entry's balance after it in Python; write
 requests, entries, accounts, keys, budgets and the sums by hour and day; COMMIT. All is computed from what
 was read inside the transaction, so no other process's commit can be lost.
+
+Counts beside the books are written in a transaction of their own.
 """
 
 from __future__ import annotations
@@ -10,18 +12,24 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.serving.rounds import Item
-from gateway.ledger.sql.posting import Draft
-from gateway.ledger.sql.receipts import write_extras
-from gateway.ledger.sqlite.budgets import charge_budgets
-from gateway.ledger.sqlite.costs import add_costs
-from gateway.ledger.sqlite.rows import Statement, read_numbers, run_rows
+from gateway.ledger.serving.sums import Observations
+from gateway.ledger.sql.books.observations import Insert, Row, write_observations
+from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.rows import Draft, write_extras
 from gateway.ledger.sqlite.schema import transaction
-from gateway.ledger.sqlite.totals import add_totals
+from gateway.ledger.sqlite.totals import (
+    Statement,
+    add_costs,
+    add_totals,
+    charge_budgets,
+    read_numbers,
+    run_rows,
+)
 from gateway.prices import AppliedPrice
 
 _INSERT_PRICES: Final = Statement(
@@ -216,3 +224,29 @@ def _entry_row(draft: Draft, balance_after_nano: int) -> tuple[Cell, ...]:
         draft.note,
         draft.created_ms,
     )
+
+
+ROWS_AT_ONCE: Final = 512
+"""Rows of a statement: SQLite takes 32,766 parameters."""
+
+
+def write_aside(connection: sqlite3.Connection, observed: Observations, now_ms: int) -> None:
+    """Add the sums to what is stored, in one transaction that does not wait for the disk.
+
+    A commit of money does (`synchronous = FULL`), and one that waited behind this would take twice
+    as long. The log stays in order: the next such commit brings these rows to the disk, too.
+    """
+    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        with transaction(connection):
+            write_observations(connection, observed, now_ms, _insert_rows)
+    finally:
+        connection.execute("PRAGMA synchronous = FULL")
+
+
+def _insert_rows(connection: Connection, insert: Insert, rows: Sequence[Row]) -> None:
+    statement = Statement(f"{insert.into} SELECT * FROM", f"WHERE column1 NOT NULL {insert.then}")
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        run_rows(
+            cast("sqlite3.Connection", connection), statement, rows[start : start + ROWS_AT_ONCE]
+        )

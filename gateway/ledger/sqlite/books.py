@@ -1,24 +1,116 @@
-"""The operator's books in one SQLite file."""
+"""The operator's books in one SQLite file, and moves of a whole ledger out of it and into a new one."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.records import AuditReport, LedgerError, MoveRecord
+from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sqlite.audit import run_audit
-from gateway.ledger.sqlite.backup import write_backup
-from gateway.ledger.sqlite.files import FileWatch, is_served
-from gateway.ledger.sqlite.moving import read_records
-from gateway.ledger.sqlite.reasons import describe
-from gateway.ledger.sqlite.schema import connect, read_version, set_busy_timeout, transaction
+from gateway.ledger.sqlite.backup import sync_folder, write_backup
+from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
+from gateway.ledger.sqlite.schema import (
+    VERSION,
+    connect,
+    connect_empty,
+    list_columns,
+    make_tables,
+    read_version,
+    set_busy_timeout,
+    transaction,
+)
 from gateway.times import unix_ms
+
+_LEFT_OUT: Final = ("changes", "checkpoints", "sessions", "signin_links", "replays")
+"""Tables that concern the processes that use this database, and the browsers signed in by it."""
+_TABLES: Final = (
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    " AND name NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+)
+
+
+def read_records(connection: sqlite3.Connection) -> Iterator[MoveRecord]:
+    """Yield every row that moves. The caller's transaction makes it one state of the ledger."""
+    for table in _list_tables(connection):
+        cursor = connection.execute(f"SELECT * FROM {table} ORDER BY 1")  # noqa: S608 - its own name
+        names = [column[0] for column in cursor.description]
+        for row in cursor:
+            yield MoveRecord(table, dict(zip(names, row, strict=True)))
+
+
+def make_ledger(
+    path: Path, version: int, records: Iterable[MoveRecord], now_ms: int
+) -> AuditReport:
+    """Make a new database of the records of a ledger of this version, if they add up.
+
+    Raises:
+        BadRecord: the version is unknown, or a record has no place in a ledger of it.
+        LedgerError: the file cannot be made.
+    """
+    if version != VERSION:
+        raise BadRecord(
+            f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
+        )
+    check_absence(path)
+    part = path.with_name(f".{path.name}.part")
+    _remove(part)
+    try:
+        with closing(connect_empty(part)) as connection:
+            with transaction(connection):
+                make_tables(connection)
+                _insert_all(connection, records)
+            report = run_audit(connection, full=True, now_ms=now_ms)
+        if report.ok:
+            os.link(part, path)  # unlike a renaming it fails where a file has the name by now
+            sync_folder(path.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise explain(path, error) from error
+    finally:
+        _remove(part)
+    return report
+
+
+def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -> None:
+    columns = {
+        table: frozenset(list_columns(connection, table)) for table in _list_tables(connection)
+    }
+    connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
+    for record in records:
+        unknown = record.row.keys() - columns.get(record.table, frozenset())
+        if unknown or not record.row:
+            raise BadRecord(f"this version has no table '{record.table}' with such columns")
+        try:
+            connection.execute(_compose(record.table, tuple(record.row)), record.row)
+        except (sqlite3.IntegrityError, OverflowError) as error:
+            raise BadRecord(f"{record.table}: {error}") from error
+    for table, *_ in connection.execute("PRAGMA foreign_key_check"):
+        raise BadRecord(f"{table}: a row refers to one that is missing")
+
+
+@lru_cache(maxsize=256)
+def _compose(table: str, columns: tuple[str, ...]) -> str:
+    values = ", ".join(f":{name}" for name in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - checked
+
+
+def _list_tables(connection: sqlite3.Connection) -> list[str]:
+    left_out = "[" + ", ".join(f'"{name}"' for name in _LEFT_OUT) + "]"
+    return [name for (name,) in connection.execute(_TABLES, (left_out,))]
+
+
+def _remove(part: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            part.with_name(part.name + suffix).unlink()
+
 
 IN_FORCE_SECONDS: Final = 0.5
 """A serving process looks for commits of others every quarter of a second, and takes a batch's time."""

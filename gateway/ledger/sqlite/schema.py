@@ -19,10 +19,11 @@ from gateway.ledger.sqlite.files import (
     check_absence,
     check_names,
     check_served,
+    explain,
+    find_access_obstacle,
     is_served,
     take_lock,
 )
-from gateway.ledger.sqlite.reasons import explain, find_access_obstacle
 from gateway.money import Price
 from gateway.prices import AppliedPrice, read_price
 

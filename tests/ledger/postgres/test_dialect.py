@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger.postgres.dialect import translate
+from gateway.ledger.postgres.statements import translate
 from tests.support.rows import each_row
 
 

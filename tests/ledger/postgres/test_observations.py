@@ -9,8 +9,8 @@ from contextlib import closing, suppress
 import psycopg
 import pytest
 
-from gateway.ledger.postgres import observations
-from gateway.ledger.postgres.observations import write_aside
+from gateway.ledger.postgres import nodes
+from gateway.ledger.postgres.nodes import write_aside
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
 from tests.ledger.contract.kit import NOW_MS
@@ -67,7 +67,7 @@ def test_others_wait_for_a_process_that_is_stopped_for_seconds_alone(
     def look(connection: Session, *_: object) -> None:
         timeouts.append(connection.execute("SHOW idle_in_transaction_session_timeout").fetchone())
 
-    monkeypatch.setattr(observations, "write_observations", look)
+    monkeypatch.setattr(nodes, "write_observations", look)
     write_aside(session, observe(["x"]), NOW_MS)
     assert timeouts == [("2s",)]
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.ledger.call_records import CallFilter
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.sql.books.accounts import RANKS
-from gateway.ledger.sql.books.call_search import LATEST, Index, choose_index, select
+from gateway.ledger.sql.books.calls import LATEST, Index, choose_index, make_parameters
 from gateway.ledger.sql.books.entries import LATEST_ENTRIES
 from gateway.ledger.sql.books.usage import POINTS
 from gateway.ledger.sql.connection import Values
@@ -51,7 +51,7 @@ def explain(books: PostgresBooks, sql: str, values: Values) -> str:
 def test_the_latest_calls_are_not_sorted(books: PostgresBooks, chosen: CallFilter) -> None:
     """A condition that is none must not look to the planner like one that few rows meet."""
     index: Index = choose_index(chosen)
-    values = {**select(chosen), "low": "req_0", "high": "req_g", "limit": 51}
+    values = {**make_parameters(chosen), "low": "req_0", "high": "req_g", "limit": 51}
     plan = explain(books, LATEST[index], values)
     assert "Sort  (" not in plan, plan
     assert "coalesce" not in plan.lower(), plan

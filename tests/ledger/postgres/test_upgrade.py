@@ -24,7 +24,7 @@ from gateway.ledger.postgres.serving.messages import write_admissions, write_set
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.rounds import Item
-from gateway.ledger.sql.receipts import read_receipt
+from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice, read_price
 from tests.ledger.contract.kit import (

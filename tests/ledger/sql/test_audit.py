@@ -11,14 +11,13 @@ import pytest
 
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
+    Check,
     prove,
     read_checkpoint,
     read_last_entry,
     write_checkpoint,
 )
-from gateway.ledger.sql.budgets import end_period
-from gateway.ledger.sql.checks import Check
-from gateway.ledger.sql.posting import Draft, post_entry
+from gateway.ledger.sql.rows import Draft, end_period, post_entry
 
 SINCE_AND_KEPT = Check("SELECT :since, :kept_from", "proven to {0}, kept from {1}")
 NUMBERS = """

@@ -12,7 +12,7 @@ import pytest
 from gateway.admin import accounts, codes
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import prove
-from gateway.ledger.sql.budgets import end_period
+from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, unix_ms

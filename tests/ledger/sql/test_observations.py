@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from gateway.ledger.alert_records import KEPT_FAILURES, KEPT_MS, SLOT_MS
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
+from gateway.ledger.sql.books.observations import Insert, Row, write_observations
 from gateway.ledger.sql.connection import Connection
-from gateway.ledger.sql.observations import Insert, Row, write_observations
 from gateway.times import HOUR_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.contract.test_observations import make_failure

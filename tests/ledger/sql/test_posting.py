@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from gateway.ledger.sql.posting import Draft, post_entry
+from gateway.ledger.sql.rows import Draft, post_entry
 from gateway.ledger.sqlite.schema import transaction
 
 READ = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.ledger.sql.receipts import read_receipt
+from gateway.ledger.sql.rows import read_receipt
 from gateway.ledger.sqlite.schema import connect
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.ledger.key_records import KeyTerms, Terms
-from gateway.ledger.sql.terms import read_key_terms, read_terms, write_terms
+from gateway.ledger.sql.rows import read_key_terms, read_terms, write_terms
 
 
 def test_terms_are_read_in_the_order_of_their_fields() -> None:

@@ -13,7 +13,7 @@ from gateway.admin import accounts, keys
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
 from gateway.ledger.serving.rounds import Item
-from gateway.ledger.sql.budgets import SUM
+from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS
@@ -160,5 +160,5 @@ def test_budgets_are_kept(ledger: Ledger) -> None:
 def test_a_sum_is_read_from_an_index(ledger: Ledger) -> None:
     """A period that begins must not read all requests of an account."""
     with closing(connect(ledger.path)) as connection:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {SUM}", (1, 0, 1)).fetchall()
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {BUDGET_SUM}", (1, 0, 1)).fetchall()
     assert "COVERING INDEX requests_by_budget" in plan[0][3]

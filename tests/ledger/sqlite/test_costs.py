@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gateway.admin import accounts
 from gateway.ledger.call_records import ProviderCosts
-from gateway.ledger.sqlite.costs import count_costs
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.totals import count_costs
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query, settlement
 from tests.support.rows import each_row
 

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.ledger.records import LedgerError
-from gateway.ledger.sqlite.integrity import check_file, read_through
+from gateway.ledger.sqlite.audit import check_file, read_through
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests.ledger.kit import Place, charge, find_key, make_place

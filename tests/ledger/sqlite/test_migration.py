@@ -17,7 +17,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.ledger.call_records import Receipt
 from gateway.ledger.records import LedgerError, RepeatableRequest, StoredReply
-from gateway.ledger.sql.receipts import read_receipt
+from gateway.ledger.sql.rows import read_receipt
 from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import VERSION, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.ledger.opening import make_ledger
 from gateway.ledger.records import BadRecord, LedgerError, MoveRecord
-from gateway.ledger.sqlite.moving import read_records
+from gateway.ledger.sqlite.books import read_records
 from gateway.ledger.sqlite.schema import VERSION
 from tests.ledger.kit import query
 from tests.long.million import History, fill

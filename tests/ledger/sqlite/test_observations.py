@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
-from gateway.ledger.sqlite.observations import ROWS_AT_ONCE, write_aside
+from gateway.ledger.sqlite.batch import ROWS_AT_ONCE, write_aside
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.contract.kit import NOW_MS
 

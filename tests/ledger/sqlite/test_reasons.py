@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger.sqlite.reasons import explain
+from gateway.ledger.sqlite.files import explain
 from tests.support.rows import each_row
 
 PATH: Final = Path("/srv/gateway.db")

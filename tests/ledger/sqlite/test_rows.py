@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger.sqlite.rows import Statement, read_numbers, run_rows
+from gateway.ledger.sqlite.totals import Statement, read_numbers, run_rows
 
 INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")
 READ = Statement("SELECT json_group_array(json_array(id, n)) FROM numbers WHERE id IN")

@@ -12,7 +12,7 @@ import orjson
 
 from gateway.ledger.postgres.session import NOW, Session, commit_at_end, snapshot
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.sql.snapshot import read_all, read_changed
+from gateway.ledger.sql.lookups import read_all, read_changed
 
 _OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 _CHANGED: Final = f"""

@@ -23,7 +23,7 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.serving.refusals import Lack, refuse_funds
 from gateway.ledger.serving.rounds import Item, Report
-from gateway.ledger.sql.receipts import write_extras
+from gateway.ledger.sql.rows import write_extras
 from gateway.times import DAY_MS
 
 _NO_RATE: Final = (0, 0, 0)

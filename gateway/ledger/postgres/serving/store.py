@@ -20,8 +20,14 @@ import psycopg
 from psycopg import errors
 
 from gateway.ledger.base import Account
-from gateway.ledger.postgres.nodes import BOOKS_KEPT, TAKEN_OVER, Node, TakenOver, renew
-from gateway.ledger.postgres.observations import write_aside
+from gateway.ledger.postgres.nodes import (
+    BOOKS_KEPT,
+    TAKEN_OVER,
+    Node,
+    TakenOver,
+    renew,
+    write_aside,
+)
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving.feed import ChangeFeed
 from gateway.ledger.postgres.serving.messages import (

@@ -32,8 +32,7 @@ from gateway.ledger.sql.connection import (
     join_parts,
     read_rows,
 )
-from gateway.ledger.sql.posting import Draft, post_entry
-from gateway.ledger.sql.terms import SET_TERMS, write_terms
+from gateway.ledger.sql.rows import SET_TERMS, Draft, post_entry, write_terms
 from gateway.money import format_amount
 
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"

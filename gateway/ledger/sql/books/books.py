@@ -19,16 +19,13 @@ from gateway.ledger.sql.books.accounts import AccountBook
 from gateway.ledger.sql.books.alerts import AlertBook
 from gateway.ledger.sql.books.budgets import BudgetBook
 from gateway.ledger.sql.books.calls import CallBook
-from gateway.ledger.sql.books.codes import CodeBook
+from gateway.ledger.sql.books.credentials import TokenBook, TotpBook
 from gateway.ledger.sql.books.database import Database
-from gateway.ledger.sql.books.entries import EntryBook
-from gateway.ledger.sql.books.events import EventBook
+from gateway.ledger.sql.books.entries import CodeBook, EntryBook
+from gateway.ledger.sql.books.events import EventBook, ReplayBook
 from gateway.ledger.sql.books.keys import KeyBook
 from gateway.ledger.sql.books.observations import ObservationBook
-from gateway.ledger.sql.books.replays import ReplayBook
 from gateway.ledger.sql.books.signins import SignInBook
-from gateway.ledger.sql.books.tokens import TokenBook
-from gateway.ledger.sql.books.totp import TotpBook
 from gateway.ledger.sql.books.usage import UsageBook
 from gateway.ledger.sql.connection import Connection
 

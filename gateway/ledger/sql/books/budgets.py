@@ -17,9 +17,8 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.records import Conflict, NotFound
 from gateway.ledger.sql.books.database import Database, append_change, read_account
-from gateway.ledger.sql.budgets import sum_charges
 from gateway.ledger.sql.connection import Connection, insert_numbered
-from gateway.ledger.sql.terms import KEY_LIVES
+from gateway.ledger.sql.rows import KEY_LIVES, sum_charges
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 from gateway.ledger.key_records import LIMITS, TermChanges
 from gateway.ledger.records import CLI, AccountView, NotFound
 from gateway.ledger.sql.connection import Connection, Values, read_rows
-from gateway.ledger.sql.terms import KEY_LIVES, TERMS, TermsColumns, read_terms
+from gateway.ledger.sql.rows import KEY_LIVES, TERMS, TermsColumns, read_terms
 
 AccountColumns = tuple[int, str, int, int, int, int, int, *TermsColumns]
 """A row of `ACCOUNT_COLUMNS`."""

@@ -1,10 +1,17 @@
-"""Events: who did what, apart from requests. Rows come as one JSON array, see `connection.read_rows`."""
+"""Events: who did what, apart from requests; and replies to requests that are made once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from gateway.ledger.records import MAX_INTEGER, EventView
+from gateway.ledger.records import (
+    MAX_INTEGER,
+    EventView,
+    OtherRequest,
+    RepeatableRequest,
+    StoredReply,
+)
 from gateway.ledger.sql.books.database import Database
 from gateway.ledger.sql.connection import Values
 
@@ -21,9 +28,9 @@ _PAGE: Final = f"""
         ORDER BY id DESC LIMIT :limit
     ) AS page
 """  # noqa: S608 - built from constants
-_COUNT: Final = "SELECT count(*) FROM events"
-_MATCHING_COUNT: Final = f"{_COUNT} WHERE {_MATCHING}"
-_LAST: Final = """
+_COUNT_EVENTS: Final = "SELECT count(*) FROM events"
+_MATCHING_COUNT: Final = f"{_COUNT_EVENTS} WHERE {_MATCHING}"
+_LAST_EVENT: Final = """
     SELECT id, at_ms, actor, action, account, target, detail, address FROM events
     WHERE action = :action AND (:address IS NULL OR address = :address)
     ORDER BY id DESC LIMIT 1
@@ -47,14 +54,14 @@ class EventBook:
         return sorted(events, key=lambda event: event.id, reverse=True)
 
     def count(self, search: str | None) -> int:
-        sql = _COUNT if search is None else _MATCHING_COUNT
+        sql = _COUNT_EVENTS if search is None else _MATCHING_COUNT
         return self._database.read_number(sql, {"part": _make_pattern(search)})
 
     def find_last(self, action: str, address: str | None = None) -> EventView | None:
         """Return the last event of an action, of anybody or from an address, or None."""
         wanted = {"action": action, "address": address}
         with self._database.reading() as connection:
-            row = connection.execute(_LAST, wanted).fetchone()
+            row = connection.execute(_LAST_EVENT, wanted).fetchone()
             return None if row is None else EventView(*row)
 
     def read_after(self, action: str, after_id: int, since_ms: int) -> list[EventView]:
@@ -74,3 +81,41 @@ def _make_pattern(part: str | None) -> str | None:
         return None
     literal = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{literal}%"
+
+
+_FIND_REPLY: Final = (
+    "SELECT request, status, reply FROM replays"
+    " WHERE caller = ? AND route = ? AND idempotency_key = ?"
+)
+_KEEP_REPLY: Final = (
+    "INSERT INTO replays (caller, route, idempotency_key, request, status, reply, created_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+class ReplayBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def run_once(
+        self, repeatable: RepeatableRequest, do: Callable[[], StoredReply]
+    ) -> tuple[StoredReply, bool]:
+        """Call `do`, or return the reply of the first call; and whether there was one before.
+
+        `do` runs in the transaction that keeps its reply: both are committed, or neither.
+        Raises OtherRequest if the idempotency key was used before with another body.
+        """
+        where = (repeatable.caller, repeatable.route, repeatable.idempotency_key)
+        with self._database.changing() as connection:
+            row = connection.execute(_FIND_REPLY, where).fetchone()
+            if row is not None:
+                request, status, reply = row
+                if request != repeatable.request:
+                    raise OtherRequest("this Idempotency-Key was used before, for another request")
+                return StoredReply(status, reply), True
+            kept = do()
+            connection.execute(
+                _KEEP_REPLY,
+                (*where, repeatable.request, kept.status, kept.reply, self._database.clock()),
+            )
+            return kept, False

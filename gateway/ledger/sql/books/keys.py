@@ -25,7 +25,7 @@ from gateway.ledger.sql.books.database import (
     read_account,
 )
 from gateway.ledger.sql.connection import Connection, insert
-from gateway.ledger.sql.terms import (
+from gateway.ledger.sql.rows import (
     KEY_LIVES,
     KEY_TERMS,
     SET_KEY_TERMS,

@@ -1,18 +1,111 @@
-"""Refusals and calls to providers. Rows come as one JSON array (see `connection.read_rows`)."""
+"""Sums of refusals and of calls to providers: added to what is stored, forgotten when old, and read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.ledger.alert_records import (
+    KEPT_FAILURES,
+    KEPT_MS,
     SLOT_MS,
     CallSums,
     RefusalView,
     UpstreamFailure,
     UpstreamView,
 )
+from gateway.ledger.serving.sums import CallKey, CallSum, Observations, RefusalKey, RefusalSum
 from gateway.ledger.sql.books.database import Database
+from gateway.ledger.sql.connection import Connection
 from gateway.times import DAY_MS, HOUR_MS
+
+Row = tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """The SQL before and after the rows of an INSERT."""
+
+    into: str
+    then: str = ""
+
+
+InsertRows = Callable[[Connection, Insert, Sequence[Row]], None]
+"""Each database has its own quick way for many rows."""
+
+
+def _take_latest(table: str, time: str, names: Sequence[str]) -> str:
+    """Write assignments that leave what is stored, unless the new row is as late or later.
+
+    Several gateways write their sums when they get to it.
+    """
+    is_later = f"excluded.{time} >= coalesce({table}.{time}, 0)"
+    return ", ".join(
+        f" {name} = CASE WHEN {is_later} THEN excluded.{name} ELSE {table}.{name} END"
+        for name in names
+    )
+
+
+_ADD_REFUSALS: Final = Insert(
+    "INSERT INTO refusals (hour, account_id, code, model, refused, last_ms, last_request_id)",
+    "ON CONFLICT (hour, coalesce(account_id, 0), code, model) DO UPDATE SET"
+    " refused = refusals.refused + excluded.refused,"
+    + _take_latest("refusals", "last_ms", ("last_ms", "last_request_id")),
+)
+_ADD_CALLS: Final = Insert(
+    "INSERT INTO upstream_calls (slot, provider, upstream_model, calls, failures, failed_ms,"
+    " failed_request_id, failed_status, reason, url)",
+    "ON CONFLICT (slot, provider, upstream_model) DO UPDATE SET"
+    " calls = upstream_calls.calls + excluded.calls,"
+    " failures = upstream_calls.failures + excluded.failures,"
+    + _take_latest(
+        "upstream_calls",
+        "failed_ms",
+        ("failed_ms", "failed_request_id", "failed_status", "reason", "url"),
+    ),
+)
+_ADD_FAILURES: Final = Insert(
+    "INSERT INTO upstream_failures (failed_ms, request_id, status, reason, url)",
+)
+_FORGET_FAILURES: Final = (
+    "DELETE FROM upstream_failures WHERE id <= (SELECT max(id) FROM upstream_failures) - ?"
+)
+_FORGET: Final = (
+    ("DELETE FROM refusals WHERE hour < ?", HOUR_MS),
+    ("DELETE FROM upstream_calls WHERE slot < ?", SLOT_MS),
+)
+
+
+def write_observations(
+    connection: Connection, observed: Observations, now_ms: int, insert_rows: InsertRows
+) -> None:
+    """Add the sums to what is stored, inside a transaction, and forget what is old."""
+    insert_rows(connection, _ADD_REFUSALS, _make_refusal_rows(observed.refusals))
+    insert_rows(connection, _ADD_CALLS, _make_call_rows(observed.calls))
+    insert_rows(connection, _ADD_FAILURES, [_make_failure_cells(one) for one in observed.failures])
+    connection.execute(_FORGET_FAILURES, (KEPT_FAILURES,))
+    for statement, unit_ms in _FORGET:
+        connection.execute(statement, ((now_ms - KEPT_MS) // unit_ms,))
+
+
+def _make_refusal_rows(sums: Mapping[RefusalKey, RefusalSum]) -> list[Row]:
+    return [(*key, one.count, one.last_ms, one.last_request_id) for key, one in sums.items()]
+
+
+def _make_call_rows(sums: Mapping[CallKey, CallSum]) -> list[Row]:
+    return [
+        (*key, one.calls, one.failures, *_make_failure_cells(one.last)) for key, one in sums.items()
+    ]
+
+
+def _make_failure_cells(failure: UpstreamFailure | None) -> Row:
+    if failure is None:
+        return (None,) * 5
+    return (
+        failure.at_ms, failure.request_id, failure.status, failure.reason, failure.url,
+    )  # fmt: skip
+
 
 _REFUSALS: Final = """
     SELECT json_group_array(json_array(name, code, model, refused, last_ms, last_request_id))

@@ -24,7 +24,6 @@ from gateway.ledger.call_records import (
     UsagePoint,
     UsageReport,
 )
-from gateway.ledger.sql import costs
 from gateway.ledger.sql.books.database import KEY_WORKS, Database, read_account
 from gateway.ledger.sql.connection import (
     PART,
@@ -35,6 +34,7 @@ from gateway.ledger.sql.connection import (
     read_rows,
     sum_parts,
 )
+from gateway.ledger.sql.rows import COSTS_OF_DAYS, COSTS_OF_REQUESTS, HAS_COST, read_costs
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
 Row = TypeVar("Row", Usage, UsagePoint)
@@ -124,7 +124,7 @@ _USAGE_OF_REQUESTS: Final = f"""
     GROUP BY 1 ORDER BY 1
 """  # noqa: S608 - of constants
 _COSTS_OF_DAYS: Final = f"""
-    SELECT {{}}, {costs.OF_DAYS}
+    SELECT {{}}, {COSTS_OF_DAYS}
     FROM accounts CROSS JOIN daily_costs ON account_id = accounts.id
     WHERE accounts.name = coalesce(:account, accounts.name)
         AND (:since IS NULL OR day >= :since / 86400000)
@@ -132,10 +132,10 @@ _COSTS_OF_DAYS: Final = f"""
     GROUP BY 1
 """  # noqa: S608 - of constants
 _COSTS_OF_REQUESTS: Final = f"""
-    SELECT {{}}, {costs.OF_REQUESTS}
+    SELECT {{}}, {COSTS_OF_REQUESTS}
     FROM accounts CROSS JOIN requests ON account_id = accounts.id
     WHERE accounts.name = coalesce(:account, accounts.name)
-        AND {costs.HAS_COST} AND (:since IS NULL OR ended_ms >= :since)
+        AND {HAS_COST} AND (:since IS NULL OR ended_ms >= :since)
         AND (:until IS NULL OR ended_ms < :until)
     GROUP BY 1
 """  # noqa: S608 - of constants
@@ -166,7 +166,7 @@ class UsageBook:
     ) -> dict[str, ProviderCosts]:
         """Sum what providers bill for these requests, in groups of which anything is known."""
         rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
-        return {_name(by, group): costs.read_costs(sums) for group, *sums in rows}
+        return {_name(by, group): read_costs(sums) for group, *sums in rows}
 
     def _sum(
         self,

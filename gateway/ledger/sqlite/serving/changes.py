@@ -6,7 +6,7 @@ import sqlite3
 from typing import Final
 
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.sql.snapshot import read_all, read_changed
+from gateway.ledger.sql.lookups import read_all, read_changed
 from gateway.ledger.sqlite.schema import transaction
 
 _CHANGED: Final = "SELECT kind, id FROM changes WHERE seq > ? AND seq <= ?"

@@ -20,8 +20,7 @@ from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, take_hol
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.progress import Progress
 from gateway.ledger.serving.writer import Writer
-from gateway.ledger.sqlite.files import FileWatch, marked, take_lock
-from gateway.ledger.sqlite.reasons import explain
+from gateway.ledger.sqlite.files import FileWatch, explain, marked, take_lock
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.reader import SqliteReader

@@ -16,10 +16,8 @@ import aiosqlite
 from gateway.ledger.records import FilesLost
 from gateway.ledger.serving.rounds import Item, Report
 from gateway.ledger.serving.sums import Observations
-from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
-from gateway.ledger.sqlite.files import FileWatch
-from gateway.ledger.sqlite.observations import write_aside
-from gateway.ledger.sqlite.reasons import primary_code
+from gateway.ledger.sqlite.batch import NotPendingError, commit_requests, write_aside
+from gateway.ledger.sqlite.files import FileWatch, primary_code
 from gateway.ledger.sqlite.serving.changes import ChangeFeed
 from gateway.ledger.sqlite.serving.thread import report_from_thread
 from gateway.ledger.sqlite.serving.wal import WalKeeper

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.call_records import CallFilter
-from gateway.ledger.sql.books import call_search
+from gateway.ledger.sql.books import calls
 from gateway.ledger.sqlite.schema import connect
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS
@@ -15,12 +15,12 @@ from tests.console.calls import check_plan, explain
 from tests.support.rows import each_row
 
 STATEMENTS = {
-    "one": call_search.ONE,
-    **{f"latest by {index}": sql for index, sql in call_search.LATEST.items()},
-    **{f"count by {index}": sql for index, sql in call_search.COUNT_FEW.items()},
-    "days": call_search.DAYS,
-    "hours": call_search.HOURS,
-    "sums": call_search.COUNT,
+    "one": calls.ONE,
+    **{f"latest by {index}": sql for index, sql in calls.LATEST.items()},
+    **{f"count by {index}": sql for index, sql in calls.COUNT_FEW.items()},
+    "days": calls.DAYS,
+    "hours": calls.HOURS,
+    "sums": calls.COUNT,
 }
 INDEXES = {
     "id": "sqlite_autoindex_requests_1",
@@ -47,8 +47,8 @@ def test_no_statement_scans_or_sorts(path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("index", INDEXES)
-def test_each_index_is_used(path: Path, index: call_search.Index) -> None:
-    for statements in (call_search.LATEST, call_search.COUNT_FEW):
+def test_each_index_is_used(path: Path, index: calls.Index) -> None:
+    for statements in (calls.LATEST, calls.COUNT_FEW):
         steps = [step for step in explain(path, statements[index]) if " requests " in step]
         assert len(steps) == 1
         assert INDEXES[index] in steps[0]
@@ -72,14 +72,14 @@ def test_each_index_is_used(path: Path, index: call_search.Index) -> None:
     ],
 )
 def test_what_is_chosen_decides_the_index(chosen: CallFilter, index: str) -> None:
-    assert call_search.choose_index(chosen) == index
+    assert calls.choose_index(chosen) == index
 
 
 def test_a_time_is_a_range_of_ids(path: Path) -> None:
     connection = connect(path)
     chosen = CallFilter(since_ms=5, until_ms=DAY_MS)
     whole = (find_first_id(5), find_first_id(DAY_MS))
-    assert list(call_search.find_ranges(connection, chosen, None)) == [whole]
+    assert list(calls.find_ranges(connection, chosen, None)) == [whole]
     below = find_first_id(9)
-    assert list(call_search.find_ranges(connection, chosen, below)) == [(whole[0], below)]
+    assert list(calls.find_ranges(connection, chosen, below)) == [(whole[0], below)]
     connection.close()

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.signin_records import TokenTerms, TokenView
-from gateway.ledger.sql.books.tokens import USED_EVERY_MS
+from gateway.ledger.sql.books.credentials import USED_EVERY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks, BooksPlace

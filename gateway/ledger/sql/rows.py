@@ -1,0 +1,266 @@
+"""Columns and the records made of them: terms, entries, receipts, what budgets were charged, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Final, Literal
+
+import orjson
+
+from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Receipt
+from gateway.ledger.key_records import KeyTerms, Period, Span, Terms, find_span
+from gateway.ledger.records import EntryKind
+from gateway.ledger.sql.connection import Connection, join_parts, sum_parts
+from gateway.money import NONE, Tokens
+from gateway.prices import read_price
+from gateway.times import DAY_MS
+
+TermsColumns = tuple[str | None, int | None, int | None, int | None]
+"""A row of `TERMS`: the fields of `Terms`, with the models as a JSON array."""
+KeyTermsColumns = tuple[*TermsColumns, str, int | None, int | None, int | None]
+"""A row of `KEY_TERMS`: the fields of `KeyTerms`."""
+TERMS: Final = ", ".join(f"accounts.{field.name}" for field in fields(Terms))
+KEY_TERMS: Final = ", ".join(f"keys.{field.name}" for field in fields(KeyTerms))
+SET_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(Terms))
+"""The assignments of an UPDATE, for the columns of `write_terms`."""
+SET_KEY_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(KeyTerms))
+KEY_LIVES: Final = "keys.revoked_ms IS NULL AND (keys.expires_ms IS NULL OR keys.expires_ms > :now)"
+"""The condition under which `KeyView.status` is neither revoked nor expired."""
+
+
+def read_terms(columns: TermsColumns) -> Terms:
+    return _make_terms(*columns)
+
+
+def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
+    models, requests, tokens, concurrency, name, cap_nano, expires_ms, budget_id = columns
+    limits = (requests, tokens, concurrency)
+    return KeyTerms(_read_models(models), *limits, name, cap_nano, expires_ms, budget_id)
+
+
+def write_terms(terms: Terms) -> dict[str, int | str | None]:
+    """Return the columns of terms by name."""
+    columns = asdict(terms)
+    if terms.models is not None:
+        columns["models"] = orjson.dumps(terms.models).decode()
+    return columns
+
+
+@lru_cache(maxsize=256)
+def _make_terms(models: str | None, *limits: int | None) -> Terms:
+    """Return the same object for the same terms: most accounts have no others."""
+    return Terms(_read_models(models), *limits)
+
+
+@lru_cache(maxsize=256)
+def _read_models(column: str | None) -> tuple[str, ...] | None:
+    return None if column is None else tuple(orjson.loads(column))
+
+
+_BALANCE: Final = "SELECT balance_nano FROM accounts WHERE id = ?"
+_INSERT_ENTRY: Final = (
+    "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id,"
+    " idempotency_key, note, created_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_ASSIGN: Final = "UPDATE accounts SET balance_nano = ? WHERE id = ?"
+
+
+@dataclass(slots=True)
+class Draft:
+    """An entry before the balance after it is known."""
+
+    account_id: int
+    kind: EntryKind
+    amount_nano: int
+    created_ms: int
+    request_id: str | None = None
+    idempotency_key: str | None = None
+    note: str = ""
+
+
+def post_entry(connection: Connection, draft: Draft) -> None:
+    """Append an entry and change the balance, inside the books' transaction."""
+    (before_nano,) = connection.execute(_BALANCE, (draft.account_id,)).fetchone()
+    balance_nano = before_nano + draft.amount_nano
+    row = (draft.account_id, draft.kind, draft.amount_nano, balance_nano)
+    about = (draft.request_id, draft.idempotency_key, draft.note, draft.created_ms)
+    connection.execute(_INSERT_ENTRY, (*row, *about))
+    connection.execute(_ASSIGN, (balance_nano, draft.account_id))
+
+
+_RECEIPT: Final = """
+    SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
+        started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms,
+        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
+        cache_write_1h_tokens, extras
+    FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id
+"""
+_CORRECTIONS: Final = """
+    SELECT amount_nano, note, created_ms
+    FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id
+"""
+_ReceiptColumns = tuple[
+    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int, str, int,
+    int, int, int | None, int, int, int | None, int | None, int, int, int, int, int, str | None,
+]  # fmt: skip
+
+
+def read_receipt(connection: Connection, *, request_id: str) -> Receipt | None:
+    wanted = {"id": request_id}
+    row = connection.execute(_RECEIPT, wanted).fetchone()
+    if row is None:
+        return None
+    return _make_receipt(row, connection.execute(_CORRECTIONS, wanted).fetchall())
+
+
+def _make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
+    request_id, key_id, state, outcome, model, provider, stream, price, hold_nano = row[:9]
+    started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms = row[9:16]
+    tokens, tool_calls = read_used(row[16:])
+    return Receipt(
+        request_id=request_id,
+        key_id=key_id,
+        state=state,
+        outcome=outcome,
+        model=model,
+        provider=provider,
+        stream=bool(stream),
+        price=read_price(price),
+        hold_nano=hold_nano,
+        started_ms=started_ms,
+        attempts=None if status is None else attempts,
+        status=status,
+        tokens=tokens,
+        tool_calls=tool_calls,
+        cost_nano=cost_nano,
+        estimated=bool(estimated),
+        first_byte_ms=first_byte_ms,
+        ended_ms=ended_ms,
+        corrections=tuple(Correction(*one) for one in corrections),
+    )
+
+
+def write_extras(tokens: Tokens, tool_calls: Mapping[str, int]) -> str | None:
+    """Write the column `extras`: tokens of other media, and calls of tools."""
+    if not tokens.media and not tool_calls:
+        return None
+    told = {"media": dict(tokens.media), "tools": dict(tool_calls)}
+    return orjson.dumps({name: counts for name, counts in told.items() if counts}).decode()
+
+
+def read_used(row: tuple[int, int, int, int, int, str | None]) -> tuple[Tokens, Mapping[str, int]]:
+    """Read the columns of tokens and `extras`."""
+    given, cached, written, made, written_1h, extras = row
+    if extras is None:
+        return Tokens(given, cached, written, made, written_1h), NONE
+    told: dict[str, dict[str, int]] = orjson.loads(extras)
+    tokens = Tokens(given, cached, written, made, written_1h, told.get("media", NONE))
+    return tokens, told.get("tools", NONE)
+
+
+BUDGET_SUM: Final = (
+    "SELECT coalesce(sum(cost_nano), 0) FROM requests"
+    " WHERE budget_id = ? AND ended_ms >= ? AND ended_ms < ?"
+)
+"""Voided requests are among them, at a cost of 0: so the index alone is read."""
+
+
+WRONG_BUDGETS: Final = f"""
+    SELECT id, spent_nano, charged
+    FROM (
+        SELECT id, spent_nano, period_day, coalesce((
+            SELECT sum(cost_nano) FROM requests
+            WHERE budget_id = budgets.id
+                AND ended_ms >= period_day * {DAY_MS} AND ended_ms < end_period(period, period_day)
+        ), 0) AS charged
+        FROM budgets
+    ) AS summed
+    WHERE spent_nano <> charged AND period_day * {DAY_MS} >= :kept_from
+"""  # noqa: S608 - of constants
+"""For the audit: budgets whose sum is not that of their requests, of periods whose requests are
+kept; `end_period` is ours."""
+OTHERS_BUDGETS: Final = """
+    SELECT requests.id, budget_id FROM requests JOIN budgets ON budgets.id = budget_id
+    WHERE requests.account_id <> budgets.account_id
+"""
+
+
+def sum_charges(connection: Connection, budget_id: int, span: Span) -> int:
+    """Return what a budget was charged for requests that ended in a period."""
+    values = (budget_id, span.starts_ms, span.ends_ms)
+    return int(connection.execute(BUDGET_SUM, values).fetchone()[0])
+
+
+def end_period(period: Period, first_day: int) -> int:
+    return find_span(period, first_day * DAY_MS).ends_ms
+
+
+_IS_KNOWN: Final = "provider_cost_nano IS NOT NULL"
+_IS_REPORTED: Final = "reported_cost_nano IS NOT NULL"
+
+
+def _sum_requests(add_up: Callable[[str], str]) -> str:
+    """Write the sums of `ProviderCosts` over requests; `add_up` writes that of an amount."""
+    difference = "reported_cost_nano - provider_cost_nano"
+    sums = (
+        "count(provider_cost_nano)",
+        add_up(f"CASE WHEN {_IS_KNOWN} THEN cost_nano END"),
+        add_up("provider_cost_nano"),
+        "count(reported_cost_nano)",
+        add_up("reported_cost_nano"),
+        f"count({difference})",
+        add_up(difference),
+    )
+    return ", ".join(sums)
+
+
+def _sum_days(add_up: Callable[[str], str]) -> str:
+    """Write the same over days."""
+    names = ProviderCosts._fields
+    return ", ".join(add_up(name) if _is_amount(name) else f"sum({name})" for name in names)
+
+
+def _add_up(column: str) -> str:
+    return f"coalesce(sum({column}), 0)"
+
+
+def _is_amount(name: str) -> bool:
+    return name.endswith("_nano")
+
+
+COSTS_OF_REQUESTS: Final = _sum_requests(sum_parts)
+COSTS_OF_DAYS: Final = _sum_days(sum_parts)
+
+
+def read_costs(sums: Sequence[int]) -> ProviderCosts:
+    """Make the record of what `COSTS_OF_REQUESTS` or `COSTS_OF_DAYS` gives."""
+    left = iter(sums)
+    counts = (
+        join_parts(next(left), next(left)) if _is_amount(name) else next(left)
+        for name in ProviderCosts._fields
+    )
+    return ProviderCosts(*counts)
+
+
+HAS_COST: Final = f"state = 'posted' AND ({_IS_KNOWN} OR {_IS_REPORTED})"
+
+_COSTS_BY_DAY: Final = f"""
+    SELECT account_id, day, model, key_id, {_sum_days(_add_up)} FROM daily_costs
+    WHERE day * {DAY_MS} >= :kept_from GROUP BY 1, 2, 3, 4
+"""  # noqa: S608 - of constants
+_COSTS_BY_REQUEST: Final = f"""
+    SELECT account_id, ended_ms / {DAY_MS} AS day, model, key_id, {_sum_requests(_add_up)}
+    FROM requests
+    WHERE {HAS_COST} AND ended_ms >= :kept_from GROUP BY 1, 2, 3, 4
+"""  # noqa: S608 - of constants
+WRONG_COSTS: Final = f"""
+    SELECT coalesce(name, CAST(account_id AS TEXT)), sums.day, model, key_id
+    FROM (
+        {_COSTS_BY_DAY} EXCEPT {_COSTS_BY_REQUEST}
+        UNION SELECT * FROM ({_COSTS_BY_REQUEST} EXCEPT {_COSTS_BY_DAY}) AS others
+    ) AS sums LEFT JOIN accounts ON accounts.id = sums.account_id
+    GROUP BY 1, 2, 3, 4
+"""  # noqa: S608 - of constants
+"""Days whose sums are not those of their requests; on either side, as one may lack a day."""
