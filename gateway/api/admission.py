@@ -19,7 +19,7 @@ from gateway.config.records import Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EMBEDDINGS
 from gateway.dialects.records import CompletionRequest, ModelKind, ReplyContext
-from gateway.dialects.wire.elements import (
+from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     count_elements,
     limit_elements,

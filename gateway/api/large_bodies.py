@@ -16,7 +16,7 @@ from enum import Enum
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway.dialects.wire.elements import bound_elements
+from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.tasks import find_turns
 
 LOOP_MS: Final = 3.0

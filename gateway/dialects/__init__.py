@@ -4,12 +4,11 @@
     records     what crosses them: requests, payloads, replies
     exchanges   the tables of dialects and translations, and their product
     composed    two translations in a row, where there is no direct one
-    refused     the caller's name of what the second of them refuses
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
     chat/  messages/  responses/                a folder per dialect
     chat_over_messages/  chat_over_responses/   a folder per translation, caller over upstream
     messages_over_chat/  responses_over_chat/
-    embeddings/ a surface beside the dialects, which chat and responses providers serve
+    embeddings  a surface beside the dialects, which chat and responses providers serve
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
 a folder and a row in the table of translations. Other code stays as it is.

@@ -3,19 +3,83 @@
 A caller's dialect is translated to the pivot's, and that to the upstream's: requests twice, replies
 back twice. In streams, the bytes that the inner translation writes are fed to the outer one. The tokens
 are those that the upstream reported, or an estimate of what the inner translation wrote.
+
+The second translation knows the pivot's fields alone, so its refusals are renamed to the caller's. A
+part of the conversation is found by asking again for less and less of it: a refusal is rare, and each
+step halves what is left, so this takes about as long as the request itself.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, get_args
+from functools import partial
+from typing import Any, Final, get_args
 
 from gateway.dialects.base import Caller, Translation, Upstream, Writer
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Taken, Target, Usage
-from gateway.dialects.refused import rename
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import BadRequest
+
+CONVERSATION: Final = "messages"
+"""The pivot's field of the conversation."""
+_FIRST: Final = re.compile(r"\w+")
+_HELD: Final = ("content", "output")
+"""Members of an item, or of a part of it, that have parts."""
+
+
+def rename(
+    error: BadRequest, body: Json, outer: Translation, ask: Callable[[Json], object]
+) -> BadRequest:
+    """Make the same refusal in the words of the caller, whose request `outer` translated.
+
+    `ask` translates a body for the upstream and raises BadRequest.
+    """
+    found = _FIRST.match(error.param or "")
+    if found is None:
+        return error
+    names = outer.names.get(found[0], (found[0],))
+    name = next((one for one in names if one.partition(".")[0] in body), names[0])
+    if found[0] == CONVERSATION != error.param:
+        for step in _find(body.get(name), partial(_refuses, ask, error, name)):
+            name += f".{step}" if isinstance(step, str) else outer.item_name.format(step)
+    message = error.message.replace(f"'{error.param}'", f"'{name}'")
+    return BadRequest(message, param=name, code=error.code, detail_code=error.detail_code)
+
+
+def _refuses(ask: Callable[[Json], object], error: BadRequest, name: str, part: Any) -> bool:
+    """Return whether a part of a field is refused for the same reason, wherever it is."""
+    try:
+        ask({name: part})
+    except BadRequest as other:
+        return _give_reason(other) == _give_reason(error)
+    return False
+
+
+def _give_reason(error: BadRequest) -> str:
+    return error.message.replace(f"'{error.param}'", "")
+
+
+def _find(value: Any, refuses: Callable[[Any], bool]) -> list[str | int]:
+    """Return the path to the least part of a value that is refused alone."""
+    if not value:
+        return []
+    if type(value) is list:
+        start, stop = 0, len(value)
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            start, stop = (start, middle) if refuses(value[start:middle]) else (middle, stop)
+        if refuses([value[start]]):
+            return [start, *_find(value[start], lambda part: refuses([part]))]
+    elif type(value) is dict:
+        lists = (key for key in _HELD if type(value.get(key)) is list)
+        key = next((one for one in lists if not refuses({**value, one: []})), None)
+        if key is not None:
+            return [key, *_find(value[key], lambda part: refuses({**value, key: part}))]
+    return []
+
 
 PIVOT_TAKES: Final = frozenset(get_args(Taken)) - {"cache_control"}
 """The pivot takes all fields that chat has; the upstream's dialect may refuse them."""

@@ -13,8 +13,7 @@ from gateway.dialects.chat.upstream import ChatUpstream
 from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
-from gateway.dialects.embeddings.caller import EmbeddingsCaller
-from gateway.dialects.embeddings.upstream import EmbeddingsUpstream
+from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
@@ -37,9 +36,14 @@ from gateway.dialects.wire.collected import (
     CollectedReply,
     ReplayedReply,
 )
-from gateway.dialects.wire.elements import MAX_ELEMENTS, limit_elements, refuse_elements
 from gateway.dialects.wire.fields import dump_request, too_deep
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object
+from gateway.dialects.wire.jsonbytes import (
+    MAX_ELEMENTS,
+    dumps_lenient,
+    get_object,
+    limit_elements,
+    refuse_elements,
+)
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import meter

@@ -12,7 +12,7 @@ import pytest
 from gateway.api.completions import MAX_COUNT_BYTES, _count
 from gateway.api.limits import MAX_OWN_COUNTS
 from gateway.dialects.exchanges import COUNTERS
-from gateway.dialects.wire.elements import MAX_ELEMENTS
+from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS
 from gateway.errors import BodyTooLarge
 from tests.support.chat import check_messages_error, estimate_sent
 from tests.support.config import UPSTREAM_NAME

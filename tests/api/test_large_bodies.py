@@ -21,7 +21,7 @@ from gateway.api.large_bodies import (
     choose_place,
 )
 from gateway.dialects.exchanges import CALLERS
-from gateway.dialects.wire.elements import MAX_ELEMENTS, count_elements
+from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, count_elements
 from gateway.errors import BadRequest, BodyTooLarge
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, say

@@ -15,7 +15,7 @@ from typing import Any, Final
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.dialects.wire.collected import MAX_REPLY_BYTES
-from gateway.dialects.wire.elements import count_elements
+from gateway.dialects.wire.jsonbytes import count_elements
 from gateway.dialects.wire.seals import tag_provider
 from gateway.usage import Expected, UsageLimits
 

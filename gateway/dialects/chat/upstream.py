@@ -8,9 +8,16 @@ from operator import is_not
 from typing import Any, Final
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.chat.reader import ChatReader, read_completion
 from gateway.dialects.chat.state import write_history
-from gateway.dialects.chat.stream import DONE, ID_PREFIX, ChatStream, render_chunk, shape_id
+from gateway.dialects.chat.stream import (
+    DONE,
+    ID_PREFIX,
+    ChatReader,
+    ChatStream,
+    read_completion,
+    render_chunk,
+    shape_id,
+)
 from gateway.dialects.chat.usage import (
     carries,
     count_choices_text,

@@ -14,8 +14,7 @@ from gateway.dialects.chat_over_messages.content import (
     make_text,
     translate_content,
 )
-from gateway.dialects.messages.arguments import read_input
-from gateway.dialects.messages.history import maybe_thinking, shape_id
+from gateway.dialects.messages.history import maybe_thinking, read_input, shape_id
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field
 

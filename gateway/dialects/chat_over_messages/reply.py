@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.chat.sources import make_annotation
+from gateway.dialects.chat.parts import make_annotation
 from gateway.dialects.chat.usage import make_translated_usage
 from gateway.dialects.chat.writer import (
     NO_ARGUMENTS,

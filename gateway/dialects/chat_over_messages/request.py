@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from gateway.dialects.chat.search import open_fields
+from gateway.dialects.chat.parts import open_fields
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat_over_messages.conversation import translate_conversation
 from gateway.dialects.chat_over_messages.schema import adapt_schema

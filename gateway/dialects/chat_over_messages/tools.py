@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gateway.dialects.chat.search import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.chat.parts import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.chat.writer import uses_functions
 from gateway.dialects.chat_over_messages.content import copy_cache_mark
 from gateway.dialects.chat_over_messages.schema import adapt_schema

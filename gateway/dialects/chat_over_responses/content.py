@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire.data_urls import is_link
-from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.fields import Field, is_link
 
 TEXT_PARTS: Final = frozenset({"text"})
 ALL_PARTS: Final = frozenset({"text", "image_url", "file"})

@@ -15,7 +15,7 @@ from gateway.dialects.chat_over_responses.content import (
     translate_spoken,
 )
 from gateway.dialects.records import Json
-from gateway.dialects.responses.sealed import maybe_reasoning
+from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.wire.fields import Field
 
 SEPARATOR: Final = "\n\n"

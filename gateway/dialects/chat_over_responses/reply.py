@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gateway.dialects.chat.sources import make_annotation, maybe_source, move_source
+from gateway.dialects.chat.parts import make_annotation, maybe_source, move_source
 from gateway.dialects.chat.usage import make_translated_usage
 from gateway.dialects.chat.writer import (
     ARGUMENTS,
@@ -20,7 +20,7 @@ from gateway.dialects.chat.writer import (
     uses_functions,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.responses.sealed import maybe_reasoning
+from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.responses.usage import read_items
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.seals import seal

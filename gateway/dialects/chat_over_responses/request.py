@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat.search import open_fields
+from gateway.dialects.chat.parts import open_fields
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat_over_responses.conversation import (
     lift_instructions,

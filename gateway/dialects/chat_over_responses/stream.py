@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gateway.dialects.chat.sources import make_annotation, move_source
+from gateway.dialects.chat.parts import make_annotation, move_source
 from gateway.dialects.chat.writer import ARGUMENTS, ChoiceWriter, ToolKind
 from gateway.dialects.chat_over_responses.reply import (
     Paragraphs,
@@ -25,7 +25,7 @@ from gateway.dialects.chat_over_responses.reply import (
     to_finish_reason,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.responses.sealed import maybe_reasoning
+from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
 

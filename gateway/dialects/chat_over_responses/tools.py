@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat.search import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.chat.parts import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.chat.writer import uses_functions
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field

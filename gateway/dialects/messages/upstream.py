@@ -9,8 +9,7 @@ from typing import ClassVar, Final
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.messages.history import write_history
-from gateway.dialects.messages.reader import MessagesReader, read_message
-from gateway.dialects.messages.stream import MessagesStream
+from gateway.dialects.messages.stream import MessagesReader, MessagesStream, read_message
 from gateway.dialects.messages.usage import (
     count_block_text,
     count_message_text,

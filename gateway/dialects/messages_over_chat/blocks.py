@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gateway.dialects.chat.state import StateCollector
-from gateway.dialects.messages.arguments import read_input
+from gateway.dialects.messages.history import read_input
 from gateway.dialects.messages_over_chat.reply import (
     make_citations,
     make_text,

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.records import Json
-from gateway.dialects.wire.data_urls import is_link
+from gateway.dialects.wire.fields import is_link
 
 DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without a title: a chat upstream requires one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects.chat.results import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.chat.parts import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.chat.state import STATE, add_state
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.history import THINKING

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.dialects.chat.reader import check_finish, read_choice
-from gateway.dialects.chat.sources import move_source, read_sources
+from gateway.dialects.chat.parts import move_source, read_sources
 from gateway.dialects.chat.state import StateCollector
+from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
-from gateway.dialects.messages.arguments import read_arguments, wrap_arguments
+from gateway.dialects.messages.history import read_arguments, wrap_arguments
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import UndeliverableReply

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.chat.reader import check_finish, read_fragment
-from gateway.dialects.chat.sources import read_sources
+from gateway.dialects.chat.parts import read_sources
+from gateway.dialects.chat.stream import check_finish, read_fragment
 from gateway.dialects.chat.usage import read_content, read_reasoning
 from gateway.dialects.messages.stream import STOP
 from gateway.dialects.messages_over_chat.blocks import BlockWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat.search import SEARCH_CHOICE, add_search, is_search, make_search
+from gateway.dialects.chat.parts import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages_over_chat.schema import is_strict
 from gateway.dialects.records import Json, Target

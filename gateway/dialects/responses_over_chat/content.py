@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire.data_urls import is_link, maybe_read_text
-from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.fields import Field, is_link, maybe_read_text
 from gateway.dialects.wire.seals import ANY_TAG
 
 DEFAULT_FILENAME: Final = "document.pdf"

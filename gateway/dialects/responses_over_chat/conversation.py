@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gateway.dialects.chat.results import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.chat.parts import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.chat.state import add_state
 from gateway.dialects.records import Json, Target
-from gateway.dialects.responses.sealed import SUMMARIES, refuse_summary
+from gateway.dialects.responses.history import SUMMARIES, refuse_summary
 from gateway.dialects.responses_over_chat.content import read_texts, translate_content
 from gateway.dialects.responses_over_chat.tools import INPUT_KEY, read_flat_name
 from gateway.dialects.wire.fields import Field, dump_request

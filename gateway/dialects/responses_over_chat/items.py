@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.dialects.chat.sources import move_source
+from gateway.dialects.chat.parts import move_source
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.responses_over_chat.custom import InputDecoder

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from gateway.dialects.chat.reader import check_finish, read_arguments, read_choice
-from gateway.dialects.chat.sources import read_sources
+from gateway.dialects.chat.parts import read_sources
 from gateway.dialects.chat.state import StateCollector
+from gateway.dialects.chat.stream import check_finish, read_arguments, read_choice
 from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
 from gateway.dialects.chat.writer import NO_ARGUMENTS
 from gateway.dialects.records import Json, ReplyContext, Usage
@@ -15,7 +15,7 @@ from gateway.dialects.responses.usage import make_usage
 from gateway.dialects.responses_over_chat.custom import read_input
 from gateway.dialects.responses_over_chat.parts import make_part
 from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
-from gateway.dialects.wire.data_urls import split_data_url
+from gateway.dialects.wire.fields import split_data_url
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import UndeliverableReply
 

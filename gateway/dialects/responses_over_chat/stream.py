@@ -7,8 +7,8 @@ charged.
 
 from __future__ import annotations
 
-from gateway.dialects.chat.reader import check_finish, read_fragment
-from gateway.dialects.chat.sources import read_sources
+from gateway.dialects.chat.parts import read_sources
+from gateway.dialects.chat.stream import check_finish, read_fragment
 from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses_over_chat.items import ItemWriter

@@ -5,12 +5,10 @@ stream           the part that all streams share, and translated streams
 passing          streams between equal dialects, and templates of their events
 numbered         templates of events that carry a number
 collected        replies that are read whole before any of them goes out
-elements         a bound on the values in a JSON text, without parsing it
-jsonbytes        tolerant JSON, and edits that leave all other bytes alone
+jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
 billed           what changes the provider's bill
-data_urls        files that a URL holds
 seals            what a provider wants back, carried by callers of other dialects
-fields           checks of a request's fields, and typed access to them
+fields           checks of a request's fields and files, and typed access to them
 openai_caller    what callers of OpenAI's APIs share
 upstream_errors  errors of upstreams, mapped to errors for the caller
 usage            usage objects in OpenAI's shape and its variants, and the provider's bill

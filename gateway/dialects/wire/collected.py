@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import Json, Reply
-from gateway.dialects.wire.elements import bound_elements
+from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.usage import Expected, Metered, Reported, meter

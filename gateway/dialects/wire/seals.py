@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.wire.elements import has_more_elements, spend_elements
-from gateway.dialects.wire.jsonbytes import dumps_lenient
+from gateway.dialects.wire.jsonbytes import dumps_lenient, has_more_elements, spend_elements
 
 ANY_TAG: Final = "gw1."
 """The beginning of all tags."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.chat.reader import ChatReader, read_completion
+from gateway.dialects.chat.stream import ChatReader, read_completion
 from gateway.dialects.wire.sse import parse_event
 from gateway.errors import UpstreamError
 from gateway.prices import Terms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects.chat.results import FILES_NOTE, make_result, pack_parts
+from gateway.dialects.chat.parts import FILES_NOTE, make_result, pack_parts
 from tests.dialects.chat.kit import Json
 
 PICTURE: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.chat.reader import ChatReader
-from gateway.dialects.chat.stream import ChatStream
+from gateway.dialects.chat.stream import ChatReader, ChatStream
 from gateway.dialects.wire.passing import MAX_FRUITLESS, Template
 from tests.dialects.chat.kit import (
     BEGIN,

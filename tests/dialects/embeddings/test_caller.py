@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from gateway.dialects.embeddings.caller import MAX_DIMENSIONS, MAX_INPUTS
+from gateway.dialects.embeddings import MAX_DIMENSIONS, MAX_INPUTS
 from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
 from gateway.dialects.records import Inputs
 from gateway.errors import BadRequest, InvalidKey

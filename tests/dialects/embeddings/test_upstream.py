@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.embeddings.vectors import MAX_FRAME_BYTES
+from gateway.dialects.embeddings import MAX_FRAME_BYTES
 from gateway.dialects.exchanges import EMBEDDINGS
 from gateway.dialects.records import ReplyContext, Target
 from gateway.errors import BadRequest, UpstreamError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.embeddings.vectors import (
+from gateway.dialects.embeddings import (
     MAX_FRAME_BYTES,
     MAX_VECTOR_BYTES,
     Frame,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects.messages.arguments import read_arguments, read_input, wrap_arguments
+from gateway.dialects.messages.history import read_arguments, read_input, wrap_arguments
 from tests.support.rows import each_row
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects.messages.models import make_page, show_model
+from gateway.dialects.messages.caller import make_page, show_model
 from gateway.dialects.records import ListedModel
 from gateway.errors import BadRequest
 from tests.support.rows import each_row

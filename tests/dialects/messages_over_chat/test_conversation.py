@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.dialects.chat.results import FILES_NOTE
+from gateway.dialects.chat.parts import FILES_NOTE
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.requests import (
     BILLING,

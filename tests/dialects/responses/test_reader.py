@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.dialects.records import Event
-from gateway.dialects.responses.reader import ResponsesReader, read_response
+from gateway.dialects.responses.stream import ResponsesReader, read_response
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gateway.dialects.exchanges import EXCHANGES
-from gateway.dialects.responses.replay import replay_response
+from gateway.dialects.responses.upstream import replay_response
 from gateway.money import Tokens
 from tests.dialects.chat.kit import play
 from tests.dialects.responses.kit import call, make_context, make_response, message, read_events

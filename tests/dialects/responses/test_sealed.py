@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.dialects.responses.sealed import SUMMARIES, tag_sealed, untag_items
+from gateway.dialects.responses.history import SUMMARIES, tag_sealed, untag_items
 from gateway.dialects.wire.seals import tag_provider
 from gateway.errors import BadRequest
 from tests.dialects.responses.kit import OTHER_TAG, TAG, Json

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Target
-from gateway.dialects.responses.stripped import strip_tools
+from gateway.dialects.responses.history import strip_tools
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
 from gateway.prices import NOTHING_SPECIAL, Asked, Terms

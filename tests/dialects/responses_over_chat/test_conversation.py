@@ -8,9 +8,9 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from openai.types.responses import ResponseInputItemParam
 
-from gateway.dialects.chat.results import FILES_NOTE
+from gateway.dialects.chat.parts import FILES_NOTE
 from gateway.dialects.records import Target
-from gateway.dialects.responses.sealed import SUMMARIES
+from gateway.dialects.responses.history import SUMMARIES
 from gateway.dialects.responses_over_chat.conversation import DROPPED
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json

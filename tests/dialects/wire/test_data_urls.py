@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects.wire.data_urls import maybe_read_text, split_data_url
+from gateway.dialects.wire.fields import maybe_read_text, split_data_url
 from tests.support.rows import each_row
 
 

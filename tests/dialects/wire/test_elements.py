@@ -10,18 +10,18 @@ import pytest
 
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Json, Target
-from gateway.dialects.wire import elements
-from gateway.dialects.wire.elements import (
+from gateway.dialects.wire import jsonbytes
+from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     bound_elements,
     count_elements,
     count_marks,
     has_more_elements,
     limit_elements,
+    maybe_loads,
     refuse_elements,
     spend_elements,
 )
-from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.errors import BadRequest, UndeliverableReply
 from tests.dialects.chat.kit import make_context
 from tests.support.rows import each_row
@@ -39,9 +39,9 @@ def test_a_string_ends_where_it_ends_whatever_its_escapes(
     """The steps in which a long string is read may end within an escape."""
     data = json.dumps([text, text]).encode()  # two strings, a bracket and a comma
     for step in (2, 3, 4, 1 << 18):
-        monkeypatch.setattr(elements, "STEP_BYTES", step)
+        monkeypatch.setattr(jsonbytes, "STEP_BYTES", step)
         for piece in (*range(1, len(data)), 1 << 14):
-            monkeypatch.setattr(elements, "PIECE_BYTES", piece)
+            monkeypatch.setattr(jsonbytes, "PIECE_BYTES", piece)
             assert has_more_elements(data, most) == (most < 4)
 
 

@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.wire.elements import PIECE_BYTES
-from gateway.dialects.wire.jsonbytes import STRING_REST, dumps_lenient, loads_lenient, maybe_splice
+from gateway.dialects.wire.jsonbytes import (
+    PIECE_BYTES,
+    STRING_REST,
+    dumps_lenient,
+    loads_lenient,
+    maybe_splice,
+)
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 

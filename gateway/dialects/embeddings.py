@@ -1,0 +1,290 @@
+"""The embeddings API (OpenAI's), which providers of the chat and responses dialects serve.
+
+A reply has megabytes of vectors. They are never parsed where they pass: a reply is read without what
+lies between the beginning of its first vector and the end of its last one. Errors and models are written
+as for chat.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from binascii import b2a_base64
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Self
+
+import orjson
+
+from gateway.dialects.chat.caller import ChatCaller
+from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
+from gateway.dialects.wire.openai_caller import OpenAICaller
+from gateway.dialects.wire.upstream_errors import make_failure
+from gateway.dialects.wire.usage import hide_bill, read_openai_usage
+from gateway.errors import BadRequest, UpstreamError
+from gateway.money import Tokens
+from gateway.usage import Expected, Reported, count_text, estimate_tokens
+
+MAX_FRAME_BYTES: Final = 1 << 20
+"""Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
+MAX_VECTOR_BYTES: Final = 1 << 20
+"""Bytes of a vector: 40,000 floats, ten times as many as the largest models make. It bounds how long
+one is read, while no other thread runs."""
+STAND_IN: Final = b"0"
+"""The value of `embedding` in a frame."""
+
+_KEY: Final = b'"embedding"'
+_VECTOR: Final = re.compile(_KEY + rb'\s*:\s*(?=[\["])')
+"""The key of a vector: `object` is "embedding", too. Inside a string its quotes would be escaped."""
+_CLOSING: Final = {b"[": b"]", b'"': b'"'}
+_MAX_HITS: Final = 4
+"""Occurrences of the word that are tried: an item has two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A reply around its vectors: all bytes before the first, and all behind the last."""
+
+    head: bytes
+    tail: bytes
+
+    @property
+    def text(self) -> bytes:
+        """The reply as if it had one item: that begins like the first and ends like the last."""
+        return self.head + STAND_IN + self.tail
+
+    def replace(self, text: bytes) -> Self:
+        """Return the frame of `text`, which is that of this one with a single edit."""
+        before = self.head + STAND_IN
+        if text.startswith(before):
+            return self.__class__(self.head, text[len(before) :])
+        return self.__class__(text[: -len(self.tail) - len(STAND_IN)], self.tail)
+
+
+def maybe_find_vectors(text: bytes) -> tuple[int, int] | None:
+    """Find the beginning of the first vector and the end of the last one; None without any."""
+    first = _VECTOR.search(text, 0, MAX_FRAME_BYTES)
+    if first is None:
+        return None
+    least = max(first.start(), len(text) - MAX_FRAME_BYTES - MAX_VECTOR_BYTES)
+    at = len(text)
+    for _ in range(_MAX_HITS):
+        at = text.rfind(_KEY, least, at)
+        if at < 0:
+            break
+        if last := _VECTOR.match(text, at):
+            begin = last.end()
+            end = text.find(_CLOSING[text[begin : begin + 1]], begin + 1) + 1
+            return (first.end(), end) if end else None
+    return None
+
+
+def pack_vectors(text: bytes) -> bytes:
+    """Write arrays of floats as base64 of little-endian float32, one by one.
+
+    `text` reaches from the beginning of the first vector to the end of the last. Raises UpstreamError.
+    """
+    pieces = []
+    begin = 0
+    while True:
+        end = text.find(b"]", begin) + 1
+        pieces.append(_pack(text[begin:end]))
+        following = _VECTOR.search(text, end)
+        if following is None:
+            return b"".join(pieces)
+        begin = following.end()
+        pieces.append(text[end:begin])
+
+
+def _pack(vector: bytes) -> bytes:
+    if len(vector) > MAX_VECTOR_BYTES:
+        raise UpstreamError("The upstream provider's vectors are too large.")
+    try:
+        numbers = orjson.loads(vector)
+        packed = struct.pack(f"<{len(numbers)}f", *numbers)
+    except (orjson.JSONDecodeError, struct.error, OverflowError) as error:
+        raise UpstreamError("The upstream provider's vectors are no arrays of numbers.") from error
+    return b'"%b"' % b2a_base64(packed, newline=False)
+
+
+MAX_INPUTS: Final = 2048
+"""Inputs of a request: OpenAI's own limit."""
+MAX_DIMENSIONS: Final = 1 << 16
+"""Numbers of a vector: no model comes near, so more is a typing error."""
+FORMATS: Final = ("float", "base64")
+"""Encodings of a vector. Both SDKs ask for base64 if the caller says nothing."""
+
+
+class EmbeddingsCaller(OpenAICaller):
+    """A `Caller` of the embeddings API. It asks for no streams."""
+
+    name: Final = "embeddings"
+    path: Final = "/embeddings"
+    marker: Final = None
+    keep_alive: Final = b""
+    render_error_event = staticmethod(ChatCaller().render_error_event)
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _FIELDS, required=("model", "input"))
+        return CompletionRequest(
+            body=body,
+            model=body["model"],
+            inputs=_read_inputs(body["input"]),
+        )
+
+
+def _read_inputs(value: Any) -> Inputs:
+    """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
+    if type(value) is str:
+        return Inputs(1, _count_tokens("input", value))
+    if type(value) is not list:
+        raise fields.wrong_type("input", "a string or an array", value)
+    if value and type(value[0]) is int:
+        return Inputs(1, _count_tokens("input", value))
+    if not value:
+        raise fields.empty("array", "input")
+    if len(value) > MAX_INPUTS:
+        raise BadRequest(
+            f"Invalid 'input': array too long. Expected an array with maximum length {MAX_INPUTS}, "
+            f"but got an array with length {len(value)} instead.",
+            param="input",
+            code="array_above_max_length",
+        )
+    kind = str if type(value[0]) is str else list
+    tokens = 0
+    for index, item in enumerate(value):
+        name = f"input[{index}]"
+        if type(item) is not kind:
+            expected = "a string" if kind is str else "an array of integers"
+            raise fields.wrong_type(name, expected, item)
+        tokens += _count_tokens(name, item)
+    return Inputs(len(value), tokens)
+
+
+def _count_tokens(name: str, item: str | list[Any]) -> int:
+    """Estimate the tokens of a text, or count those of an array. Raises BadRequest if there are none."""
+    if not item:
+        raise fields.empty("string" if isinstance(item, str) else "array", name)
+    if isinstance(item, str):
+        return estimate_tokens(count_text(item))
+    if set(map(type, item)) != {int}:
+        index = next(index for index, one in enumerate(item) if type(one) is not int)
+        raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])
+    return len(item)
+
+
+def _check_format(name: str, value: Any) -> None:
+    fields.check_word(name, value, FORMATS)
+
+
+def _check_stream(name: str, value: Any) -> None:
+    fields.check_boolean(name, value)
+    if value:
+        raise fields.Field(value, name).refuse("Embeddings are not streamed.")
+
+
+_FIELDS: Final = {
+    "model": fields.check_string,
+    "stream": _check_stream,
+    "dimensions": fields.check_integer(1, MAX_DIMENSIONS),
+    "encoding_format": _check_format,
+    "user": fields.check_string,
+}
+
+
+_CHAT: Final = ChatUpstream()
+_FORMAT: Final = "encoding_format"
+
+
+class EmbeddingsUpstream:
+    """An `Upstream` that makes embeddings. It has no streams, so nobody opens one."""
+
+    name: Final = "embeddings"
+    path: Final = "/embeddings"
+    models_path: Final = "/models"
+    default_reasoning: Final = _CHAT.default_reasoning
+    requires_limit: Final = False
+    passed_headers: Final = ()
+    auth_headers = staticmethod(_CHAT.auth_headers)
+    find_usage = staticmethod(_CHAT.find_usage)
+
+    def ask(self, body: Json, target: Target) -> Json:
+        """Address a request; base64 is made here where the provider cannot."""
+        asked = _CHAT.ask(body, target)
+        if body.get(_FORMAT) == "base64" and not target.embeddings_base64:
+            asked[_FORMAT] = "float"
+        return asked
+
+    def read_reply(self, text: bytes) -> Json:
+        """Read a reply without its vectors; `data` has one item that stands for all."""
+        found = maybe_find_vectors(text)
+        frame = text if found is None else _cut(text, *found).text
+        reply = maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
+        if type(reply) is dict:
+            if reply.get("error") or reply.get("object") == "error":
+                raise make_failure(reply)
+            match reply.get("data"):
+                case [{"embedding": 0}] if found is not None:
+                    return reply
+                case _:
+                    pass
+        raise UpstreamError("The upstream's reply is not a list of embeddings.")
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        """Read the input; some providers report only the total, which is the same."""
+        usage = self.find_usage(reply) or {}
+        total = usage.get("total_tokens")
+        given = usage.get("prompt_tokens") or usage.get("input_tokens") or total
+        told = {**usage, "prompt_tokens": given, "completion_tokens": 0, "total_tokens": given}
+        return read_openai_usage(told, reply.get("service_tier"), expected)
+
+    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
+        return True
+
+    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - a vector has no output tokens
+        return False
+
+    def count_text(self, reply: Json) -> int:  # noqa: ARG002 - there is none
+        return 0
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        """Edit the model; without a usage, tell `tokens`; pack floats if the caller wants base64.
+
+        What is missing is written at the end, as the last of duplicate keys counts.
+        """
+        found = maybe_find_vectors(text)
+        assert found is not None  # since `read_reply` read it
+        begin, end = found
+        vectors: bytes | memoryview = memoryview(text)[begin:end]
+        if context.request.body.get(_FORMAT) == "base64" and vectors[:1] == b"[":
+            vectors = pack_vectors(text[begin:end])
+        frame, model, ours = _cut(text, begin, end), reply.get("model"), context.request.model
+        shown = hide_bill(reply, frame.text)
+        if shown is not reply:  # written anew, as the bill may stand on either side of the vectors
+            head, mark, tail = dumps_lenient(shown).partition(b'"embedding":')
+            frame = Frame(head + mark, tail.removeprefix(STAND_IN))
+        edited = maybe_splice(frame.text, "model", model, ours) if type(model) is str else None
+        missing: Json = {}
+        if edited is None:
+            missing["model"] = ours
+        else:
+            frame = frame.replace(edited)
+        if self.find_usage(reply) is None:
+            count = tokens.all_input
+            missing["usage"] = {"prompt_tokens": count, "total_tokens": count}
+        tail = frame.tail
+        if missing:
+            tail = b"%b,%b" % (tail[:-1], dumps_lenient(missing)[1:])
+        return b"".join((frame.head, vectors, tail))
+
+    def _refuse_stream(self, _: Any) -> NoReturn:
+        raise AssertionError("a request for embeddings asks for no stream")
+
+    replay_reply = open_stream = open_reader = _refuse_stream
+
+
+def _cut(text: bytes, begin: int, end: int) -> Frame:
+    return Frame(text[:begin], text[end:])
