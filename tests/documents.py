@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Final
 
 from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
-from gateway.config.reader import Missing
+from gateway.config.reader import REQUIRED
 from gateway.config.settings import SETTINGS
 from gateway.dialects.chat_over_messages import request as to_messages_request
 from gateway.dialects.chat_over_responses import request as to_responses_request
@@ -62,7 +62,7 @@ def describe_settings() -> str:
     lines = ["| table | key | default | meaning |", "|---|---|---|---|"]
     for table, settings in SETTINGS.items():
         for key, setting in settings.items():
-            default = "required" if setting.default is Missing.REQUIRED else _show(setting.default)
+            default = "required" if setting.default is REQUIRED else _show(setting.default)
             lines.append(f"| `{table}` | `{key}` | {default} | {setting.doc} |")
     return "\n".join(lines)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from gateway.config.prices import NO_OUTPUT, read_costs, read_price_list
-from gateway.config.providers import Resolved, read_provider
+from gateway.config.models import read_models
 from gateway.config.reader import (
     ConfigError,
     Place,
@@ -23,26 +22,25 @@ from gateway.config.reader import (
     suggest,
 )
 from gateway.config.records import (
+    Alerts,
     Billing,
     Config,
     Console,
     Limits,
     Metrics,
-    Model,
     Provider,
-    Route,
     Server,
     Storage,
 )
 from gateway.config.secrets import find_literals, resolve_secret
 from gateway.config.settings import SETTINGS
-from gateway.config.storage import NO_ALERTS, check_backups, read_alerts, read_storage
-from gateway.config.values import check_model_id
-from gateway.dialects.exchanges import EMBEDDERS, UPSTREAMS
-from gateway.prices import PriceList
+from gateway.config.values import check_proxy, check_webhook
+from gateway.dialects.exchanges import DEMO
+from gateway.ledger.locations import read_database_url
 
-MAX_OUTPUT_TOKENS: Final = 128_000
-"""The output limit of a model without one of its own: the largest that vendors offer."""
+Found = tuple[str, str | None]
+"""A secret and None, or "" and why it is missing."""
+LookUp = Callable[[str], Found]
 
 
 def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = True) -> Config:
@@ -70,51 +68,25 @@ def load_storage(path: Path, environ: Mapping[str, str]) -> Config:
 def _read_config(
     path: Path, raw: Mapping[str, Any], environ: Mapping[str, str], *, read_keys: bool
 ) -> Config:
-    file = str(path)
-    folder = path.absolute().parent
-    problems = Problems(raw)
+    file, folder, problems = str(path), path.absolute().parent, Problems(raw)
     root = _read_root(file, raw, problems)
     look_up = partial(resolve_secret, folder=folder, environ=environ)
-
-    def resolve(value: str | None) -> Resolved:
-        if value is None:
-            return "", None
-        if not read_keys:
-            return "", "its key was not looked up"
-        return look_up(value)
-
-    providers: dict[str, Provider] = {}
-    for name, table in root["providers"].items():
-        with problems.collect("providers"):
-            providers[name] = read_provider(file, name, table, resolve)
-    models = _read_models(file, root, providers, problems)
+    providers = _read_providers(file, root, look_up if read_keys else _skip, problems)
+    models = read_models(file, root, providers, problems)
     with problems.collect("console"):
         _check_console(file, root)
-    storage: Storage | None = None
+    storage, alerts = None, None
     if "storage" in root:
         with problems.collect("storage"):
-            table, place = raw.get("storage", {}), Place(file, "[storage]")
-            storage = read_storage(place, table, root["storage"], folder, look_up)
-    alerts = NO_ALERTS
+            storage = _read_storage(file, raw, root["storage"], folder, look_up)
     if "alerts" in root:
         with problems.collect("alerts"):
-            place = Place(file, "[alerts]")
-            alerts = read_alerts(place, root["alerts"], look_up if read_keys else None)
-            check_backups(place, alerts, storage)
+            alerts = _read_alerts(file, root["alerts"], storage, look_up if read_keys else None)
     problems.raise_all()
-    assert storage is not None
-    config = _make_config(path, storage, root, providers, models)
-    return dataclasses.replace(config, alerts=alerts, literals=tuple(find_literals(raw)))
-
-
-def _make_config(
-    path: Path,
-    storage: Storage,
-    root: Mapping[str, dict[str, Any]],
-    providers: Mapping[str, Provider],
-    models: Mapping[str, Model],
-) -> Config:
+    assert storage is not None  # otherwise there was a problem
+    assert alerts is not None
     billing, limits, server = root["billing"], root["limits"], Server(**root["server"])
+    share = limits.pop("account_in_flight")
     return Config(
         path=path,
         server=server,
@@ -125,13 +97,18 @@ def _make_config(
             **billing,
         ),
         console=Console(**root["console"]),
-        account_limits=_find_account_limits(limits.pop("account_in_flight"), server),
+        account_limits=Limits(0, 0, max(server.max_in_flight // 2, 1) if share is None else share),
         limits=Limits(**limits),
         metrics=Metrics(**root["metrics"]),
-        alerts=NO_ALERTS,
+        alerts=alerts,
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
+        literals=tuple(find_literals(raw)),
     )
+
+
+def _skip(_: str) -> Found:
+    return "", "its key was not looked up"
 
 
 def _check_console(file: str, root: Mapping[str, Mapping[str, Any]]) -> None:
@@ -142,12 +119,6 @@ def _check_console(file: str, root: Mapping[str, Mapping[str, Any]]) -> None:
             "identity_header",
             "needs trusted_proxies under [server]: the header counts only if one of them sends it",
         )
-
-
-def _find_account_limits(share: int | None, server: Server) -> Limits:
-    """Return the defaults for accounts: by default one may use half of the gateway."""
-    most = max(server.max_in_flight // 2, 1) if share is None else share
-    return Limits(requests_per_minute=0, tokens_per_minute=0, concurrency=most)
 
 
 _SECTIONS = ("server", "storage", "billing", "console", "limits", "metrics", "alerts")
@@ -180,195 +151,144 @@ def _check_root_name(file: str, name: str, value: object) -> None:
         raise ConfigError(f"{file}: {name}: must be a table, not {show(value)}")
 
 
-_PRICES: Final = ("price", "price_when", "tool_prices", "cost", "cost_when", "tool_costs")
+OPENAI_HOST = "api.openai.com"
+_BY_HOST = {
+    "max_tokens_field": ("max_tokens", "max_completion_tokens"),
+    "history": ("any", "openai"),
+}
+"""Settings whose default depends on the vendor: elsewhere, and at OpenAI's address."""
+_SECRETS = ("api_key", "proxy")
+"""The keys of a provider that may name a variable or a file."""
 
 
-def _read_models(
-    file: str,
-    root: Mapping[str, Mapping[str, Any]],
-    providers: Mapping[str, Provider],
-    problems: Problems,
-) -> dict[str, Model]:
-    models: dict[str, Model] = {}
-    for name, table in root["models"].items():
-        with problems.collect("models"):
-            models[name] = _read_model(file, name, table, root["providers"], providers)
-    with problems.collect("models"):
-        _check_limits(file, root["models"], models, providers)
-    return models
+def _read_providers(
+    file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp, problems: Problems
+) -> dict[str, Provider]:
+    providers: dict[str, Provider] = {}
+    for name, table in root["providers"].items():
+        with problems.collect("providers"):
+            providers[name] = _read_provider(file, name, table, look_up)
+    return providers
 
 
-def _read_model(
-    file: str, model_id: str, raw: object, names: Iterable[str], providers: Mapping[str, Provider]
-) -> Model:
-    """Read a model. `names`: all providers of the file; `providers`: those without errors."""
-    place, problems = Place(file, f"[models.{quote_key(model_id, always=True)}]"), Problems()
-    try:
-        check_model_id(model_id)
-    except ValueError as error:
-        raise place.error("", str(error)) from error
-    _check_quoting(place, model_id, raw)
-    settings = read_table(place, raw, SETTINGS["models.ID"], problems)
-    routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
-    for route in routes:
-        with problems.collect():
-            _check_route(place, route, names)
-    embeds, limit = settings.get("kind") == "embedding", settings.pop("max_output_tokens", None)
-    if embeds:
-        with problems.collect():
-            _check_embedding(place, limit, routes, providers)
-    prices: PriceList | None = None
-    price, rules, tools, *of_costs = (settings.pop(name, None) for name in _PRICES)
-    if "kind" in settings and price is not None:
-        with problems.collect():
-            prices = read_price_list(place, price, rules, tools, has_output=not embeds)
+def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provider:
+    """Read a provider; without any of its keys, or without its proxy, it is off."""
+    place, problems = Place(file, f"[providers.{quote_key(name)}]"), Problems()
+    if not name.isprintable() or not name.strip() or "/" in name:
+        raise place.error("", "a provider's name must be printable text without a slash")
+    settings = read_table(place, raw, SETTINGS["providers.NAME"], problems)
     with problems.collect():
-        costs = read_costs(place, routes, *of_costs, has_output=not embeds)
+        _check_address(place, settings)
+    found: list[Found] = []
+    for one in settings.pop("api_key", None) or ():
+        with problems.collect():
+            found.append(_resolve(place, "api_key", one, look_up))
+    off, proxy = None, settings.get("proxy")
+    settings["proxy"] = ""
+    if proxy is not None:
+        with problems.collect():
+            settings["proxy"], off = _resolve(place, "proxy", proxy, look_up, check_proxy)
     problems.raise_all()
-    assert prices is not None
-    owner = settings.pop("owned_by") or routes[0].provider.lower()
-    return Model(
-        id=model_id,
-        owned_by=owner,
-        routes=routes,
-        max_output_tokens=0 if embeds else limit or MAX_OUTPUT_TOKENS,
-        prices=prices,
-        costs=costs,
-        **settings,
-    )
+    is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
+    for key, (elsewhere, there) in _BY_HOST.items():
+        if settings[key] is None:
+            settings[key] = there if is_openai else elsewhere
+    keys = tuple(secret for secret, reason in found if reason is None)
+    lacking = tuple(reason for _, reason in found if reason is not None)
+    if lacking and not keys:
+        off, lacking = lacking[0], ()
+    return Provider(name=name, api_keys=keys, lacking=lacking, off=off, **settings)
 
 
-def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
-    if route.provider not in names:
-        known = suggest(route.provider, names)
-        raise place.error("routes", f"there is no [providers.{quote_key(route.provider)}]; {known}")
+def _resolve(
+    place: Place,
+    key: str,
+    value: str,
+    look_up: LookUp,
+    check: Callable[[str], object] = lambda _: None,
+) -> Found:
+    """Look a secret up, and check it if it is there. Raises ConfigError."""
+    try:
+        secret, reason = look_up(value)
+        if reason is None:
+            check(secret)
+    except ValueError as error:
+        raise place.error(key, str(error)) from error
+    return secret, reason
 
 
-def _check_embedding(
-    place: Place, limit: int | None, routes: tuple[Route, ...], providers: Mapping[str, Provider]
-) -> None:
-    """Refuse what a model that makes embeddings cannot have."""
-    if limit is not None:
-        raise place.error("max_output_tokens", NO_OUTPUT)
-    for route in routes:
-        provider = providers.get(route.provider)
-        if provider is not None and provider.dialect not in EMBEDDERS:
-            known = " or ".join(EMBEDDERS)
-            raise place.error("routes", f"embeddings need a provider of dialect {known}")
-        if route.upstream_model != routes[0].upstream_model:
-            raise place.error(
-                "routes",
-                "must name one upstream model: vectors of two models do not mix, so no route can"
-                " stand in for another",
-            )
-
-
-def _check_limits(
-    file: str,
-    raw: Mapping[str, Any],
-    models: Mapping[str, Model],
-    providers: Mapping[str, Provider],
-) -> None:
-    """Refuse models without a limit of their own where a provider has to be told one."""
-    lacking = [
-        f"[models.{quote_key(model.id, always=True)}]"
-        for model in models.values()
-        if "max_output_tokens" not in raw[model.id]
-        and any(
-            UPSTREAMS[providers[one.provider].dialect].requires_limit
-            for one in model.routes
-            if one.provider in providers
-        )
-    ]
-    if lacking:
-        raise ConfigError(
-            f"{file}: {', '.join(lacking)} max_output_tokens: is missing; a messages provider has "
-            "to be told the limit"
+def _check_address(place: Place, settings: dict[str, Any]) -> None:
+    """Refuse a provider without an address, unless it is the demo, which must have none."""
+    if settings.get("dialect") == DEMO:
+        for key in ("base_url", *_SECRETS):
+            if settings.get(key) is not None:
+                raise place.error(key, "must be left out: the demo provider is built in")
+        settings["base_url"] = ""
+    elif settings.get("base_url", "") is None:
+        raise place.error(
+            "base_url", "is missing; it is " + SETTINGS["providers.NAME"]["base_url"].doc
         )
 
 
-def _check_quoting(place: Place, model_id: str, raw: object) -> None:
-    """Refuse a model id that lacks quotes: TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`."""
-    inner = raw if isinstance(raw, dict) else {}
-    for key, value in inner.items():
-        if isinstance(value, dict) and key not in SETTINGS["models.ID"]:
-            raise place.error(
-                quote_key(key),
-                "unknown table; put a model id with a dot in quotes: "
-                f"[models.{quote_key(f'{model_id}.{key}', always=True)}]",
-            )
+LEAST_MONTHS: Final = 2
+"""The least `retention_months` but 0: budgets and sums need the requests of two months."""
 
 
-MAX_NAMED: Final = 5
-"""Models or providers that a description names; it is a line of the log, and an event for ever."""
+def _read_storage(
+    file: str, raw: Mapping[str, Any], settings: Mapping[str, Any], folder: Path, look_up: LookUp
+) -> Storage:
+    """Make the record. Raises ConfigError if two settings exclude each other or the address is bad."""
+    place = Place(file, "[storage]")
+    url, months = settings["url"], settings["retention_months"]
+    if url is not None and "path" in raw.get("storage", {}):  # `settings` has a default path
+        raise place.error(
+            "path",
+            "names a file, but url a database of PostgreSQL: delete one of them. `export` and"
+            " `import` move a ledger",
+        )
+    if url is None and months:
+        raise place.error(
+            "retention_months", "needs url: a database in a file keeps all requests; leave it out"
+        )
+    if 0 < months < LEAST_MONTHS:
+        raise place.error(
+            "retention_months",
+            f"must be 0, which keeps all, or at least {LEAST_MONTHS}: budgets and sums need the"
+            " requests of this month and of the last",
+        )
+    if url is None:
+        return Storage(folder / settings["path"])
+    # Without its database nothing can start, while a provider without its key is only off.
+    address, reason = _resolve(place, "url", url, look_up, read_database_url)
+    if reason is not None:
+        needed = "`serve` and all commands need it to find the database"
+        raise place.error("url", f"{reason}, or is empty; {needed}")
+    return Storage(folder / settings["path"], read_database_url(address), months)
 
 
-def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
-    """Return `read` with what cannot change at run time as it is, and the keys that wait for a restart.
+def _read_alerts(
+    file: str, settings: Mapping[str, Any], storage: Storage | None, look_up: LookUp | None
+) -> Alerts:
+    """Make the record. Without `look_up`, a secret is only known to be set. Raises ConfigError.
 
-    The addresses and the database are open. The currency is the label of all that is stored as numbers:
-    an amount must not change its meaning between two pages.
+    `storage` is None if it has an error of its own.
     """
-    pairs = {
-        "server.host": (running.server.host, read.server.host),
-        "server.port": (running.server.port, read.server.port),
-        "storage.path": (running.storage.path, read.storage.path),
-        "storage.url": (running.storage.url, read.storage.url),
-        "storage.retention_months": (
-            running.storage.retention_months,
-            read.storage.retention_months,
-        ),
-        "billing.currency": (running.billing.currency, read.billing.currency),
-        "metrics.listen": (running.metrics.listen, read.metrics.listen),
-    }
-    server = dataclasses.replace(read.server, host=running.server.host, port=running.server.port)
-    billing = dataclasses.replace(read.billing, currency=running.billing.currency)
-    kept = dataclasses.replace(
-        read, server=server, billing=billing, storage=running.storage, metrics=running.metrics
-    )
-    return kept, tuple(key for key, (old, new) in pairs.items() if old != new)
-
-
-def describe_changes(before: Config, after: Config) -> str:
-    """Say what is different, in one line, by the names of tables alone: values may be secrets."""
-    parts = [
-        _compare("models", before.models, after.models),
-        _compare("providers", before.providers, after.providers),
-        *(
-            f"[{table}] changed"
-            for table, old, new in (
-                ("server", before.server, after.server),
-                ("billing", before.billing, after.billing),
-                ("console", before.console, after.console),
-                ("alerts", before.alerts, after.alerts),
-                ("limits", _list_limits(before), _list_limits(after)),
-            )
-            if old != new
-        ),
-        *(
-            f"provider {one.name} is off: {one.off}"
-            for one in after.providers.values()
-            if one.off is not None and before.providers.get(one.name) != one
-        ),
-    ]
-    return "; ".join(filter(None, parts)) or "nothing changed"
-
-
-def _compare(what: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    both = before.keys() & after.keys()
-    groups = {
-        "added": [name for name in after if name not in before],
-        "removed": [name for name in before if name not in after],
-        "changed": [name for name in after if name in both and before[name] != after[name]],
-    }
-    told = [f"{len(names)} {how} ({_name(names)})" for how, names in groups.items() if names]
-    return f"{what}: {', '.join(told)}" if told else ""
-
-
-def _name(names: Collection[str]) -> str:
-    more = ["…"] if len(names) > MAX_NAMED else []
-    return ", ".join([*list(names)[:MAX_NAMED], *more])
-
-
-def _list_limits(config: Config) -> object:
-    return config.limits, config.account_limits
+    place, found = Place(file, "[alerts]"), dict(settings)
+    checks: dict[str, Callable[[str], object]] = {"webhook": check_webhook, "webhook_secret": str}
+    for key, check in checks.items():
+        found[key] = found[key] or ""
+        if found[key] and look_up is not None:
+            found[key], reason = _resolve(place, key, found[key], look_up, check)
+            # Unlike a provider, alerts are not off without their secret: nobody would notice.
+            if reason is not None:
+                raise place.error(key, f"cannot be used: {reason}")
+    if found["webhook"] and not found["webhook_secret"]:
+        raise place.error("webhook_secret", "is missing; it signs what is posted to the webhook")
+    alerts = Alerts(**found)
+    if alerts.backup_days and storage is not None and storage.url is not None:
+        raise place.error(  # the alert would never end
+            "backup_days",
+            "needs a database in a file: the backups of [storage] url are PostgreSQL's own. Leave it"
+            " out",
+        )
+    return alerts

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,10 +36,8 @@ _MAX_DIGITS: Final = 15
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-class Missing(Enum):
-    """Marks a setting without a default, which must be in the file."""
-
-    REQUIRED = "required"
+REQUIRED: Final = object()
+"""Marks a setting without a default, which must be in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Setting:
 
     read: Read
     doc: str
-    default: object = Missing.REQUIRED
+    default: object = REQUIRED
     """A TOML value, read like one from the file; None if the value may be absent."""
 
 
@@ -153,7 +150,7 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
     value = raw.get(key, setting.default)
     if value is None:
         return None
-    if value is Missing.REQUIRED:
+    if value is REQUIRED:
         raise place.error(key, f"is missing; it is {setting.doc}")
     try:
         return setting.read(value)

@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from types import MappingProxyType
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
 
-from gateway.config.reader import show, suggest, text
+from gateway.config.reader import Read, matching, show, suggest, text
 from gateway.prices import name_tier
 
 MAX_MODEL_ID_CHARS: Final = 200
-"""Characters of a model's id, which stands in each log line and in each row of the ledger."""
+"""Characters of a model's id, which is in each log line and in each row of the ledger."""
 
 RESERVED_HEADERS: Final = frozenset(
     {
@@ -50,6 +50,23 @@ OTHERS_HEADERS: Final = frozenset(
 )
 """Further headers that the console reads, so that none of them can name an account."""
 
+SAMPLING: Final = frozenset(
+    {
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "seed",
+        "stop",
+        "stop_sequences",
+        "temperature",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+    }
+)
+"""Fields that a model's `leave_out` can name."""
 Network = IPv4Network | IPv6Network
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -65,47 +82,54 @@ def base_url(value: object) -> str:
         raise ValueError(
             "must have no user name, password, query or fragment; use api_key or headers"
         )
-    try:
-        parts = urlsplit(value)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ValueError(
-            f"must be an address with a valid host and port, not {show(value)}"
-        ) from error
-    if parts.scheme not in {"http", "https"} or not host or port == 0 or not _is_host(host):
+    parts = _split(value, f"must be an address with a valid host and port, not {show(value)}")
+    if not _has_host(parts, "http", "https"):
         raise ValueError(f"must begin with http:// or https:// and a host, not {show(value)}")
     return value.rstrip("/")
 
 
 def check_proxy(value: str) -> None:
-    """Raise ValueError if the value is not a proxy's address.
-
-    The message never repeats the value, which may hold a password.
-    """
+    """Raise ValueError if the value is not a proxy's address."""
     problem = 'must be an address such as "http://user:password@proxy.example.com:3128"'
-    try:
-        parts = urlsplit(value)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        raise ValueError(problem) from None  # its text may repeat the password
+    parts = _split(value, problem)
     extra = parts.path.rstrip("/") or parts.query or parts.fragment
-    if parts.scheme != "http" or not port or not host or not _is_host(host) or extra:
+    if not parts.port or not _has_host(parts, "http") or extra:
         raise ValueError(problem)
 
 
-def _is_host(host: str) -> bool:
-    """Tell whether a host can be resolved at all: DNS has no empty label and none beyond 63 bytes."""
+def check_webhook(value: str) -> None:
+    """Raise ValueError if the value is not a webhook's address, which may have a query."""
+    problem = 'must be an address such as "https://hooks.example.com/gateway"'
+    parts = _split(value, problem)
+    if not _URL.fullmatch(value) or "\\" in value or "@" in parts.netloc or parts.fragment:
+        raise ValueError(f"{problem}, without a user name, password or fragment")
+    if not _has_host(parts, "http", "https"):
+        raise ValueError(problem)
+
+
+def _split(value: str, problem: str) -> SplitResult:
+    """Split an address. Raises ValueError with the problem if its host or port is malformed."""
     try:
-        host.encode("idna")
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        raise ValueError(problem) from None  # the cause's text may repeat a password
+    return parts
+
+
+def _has_host(parts: SplitResult, *schemes: str) -> bool:
+    """Return whether an address has one of the schemes and a host that DNS could resolve."""
+    host = parts.hostname or ""
+    try:
+        host.encode("idna")  # no label is empty or longer than 63 bytes
     except UnicodeError:
-        return ":" in host  # an IPv6 address is no name
-    return True
+        host = host if ":" in host else ""  # an IPv6 address is not a name
+    return parts.scheme in schemes and parts.port != 0 and host != ""
 
 
 def origin(value: object) -> str:
     """Read scheme, host and port, in the form of a browser's Origin header."""
-    address = base_url(value)
-    parts = urlsplit(address)
+    parts = urlsplit(base_url(value))
     if parts.path:
         raise ValueError(f"must end after host and port, without a path, not {show(value)}")
     default = {"http": 80, "https": 443}[parts.scheme]
@@ -125,20 +149,26 @@ def address(value: object) -> tuple[str, int]:
     return host, int(port)
 
 
+_identity_header = matching(r"[A-Za-z][A-Za-z0-9-]{0,63}", 'a header\'s name such as "Remote-User"')
+
+
 def identity_header(value: object) -> str:
     """Read the name of a header that says who somebody is."""
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,63}", value):
-        raise ValueError(f'must be a header\'s name such as "Remote-User", not {show(value)}')
-    if value.lower() in RESERVED_HEADERS | OTHERS_HEADERS:
-        raise ValueError(f"must be a header that names an account; {value} has another meaning")
-    return value
+    name: str = _identity_header(value)
+    if name.lower() in RESERVED_HEADERS | OTHERS_HEADERS:
+        raise ValueError(f"must be a header that names an account; {name} has another meaning")
+    return name
 
 
-def networks(value: object) -> tuple[Network, ...]:
-    """Read addresses and networks in CIDR notation."""
-    if not isinstance(value, list):
-        raise ValueError(f'must be an array such as ["127.0.0.1", "10.0.0.0/8"], not {show(value)}')  # noqa: TRY004 - a reader's one error
-    return tuple(_network(item) for item in value)
+def array(read_item: Read, example: str) -> Callable[[object], tuple[Any, ...]]:
+    """Make a reader of arrays; `example` completes "must be an array such as …"."""
+
+    def read(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"must be an array such as {example}, not {show(value)}")  # noqa: TRY004 - a reader's one error
+        return tuple(map(read_item, value))
+
+    return read
 
 
 def _network(value: object) -> Network:
@@ -148,6 +178,24 @@ def _network(value: object) -> Network:
         raise ValueError(
             f'must list addresses or networks such as "10.0.0.0/8", not {show(value)}'
         ) from error
+
+
+networks = array(_network, '["127.0.0.1", "10.0.0.0/8"]')
+"""Read addresses and networks in CIDR notation."""
+words = array(text, '["/usr/local/bin/page"]')
+"""Read a command as a list of words."""
+
+
+def names(known: Collection[str]) -> Read:
+    """Make a reader of arrays of known names."""
+
+    def read_name(value: object) -> str:
+        if not isinstance(value, str) or value not in known:
+            raise ValueError(f"has {show(value)}; {suggest(str(value), sorted(known))}")
+        return value
+
+    read = array(read_name, f'["{min(known)}"]')
+    return lambda value: frozenset(read(value))
 
 
 def headers(value: object) -> Mapping[str, str]:
@@ -172,6 +220,15 @@ def _check_header(name: str, content: object) -> None:
         )
     if not isinstance(content, str) or not _PRINTABLE.fullmatch(content):
         raise ValueError(f"must have printable ASCII on one line as the value of {show(name)}")
+
+
+def _header_name(value: object) -> str:
+    _check_header(str(value), "")
+    return str(value).lower()
+
+
+header_names = array(_header_name, '["x-grok-conv-id"]')
+"""Read names of headers, in lower case."""
 
 
 def routes(value: object) -> tuple[tuple[str, str], ...]:
@@ -200,53 +257,6 @@ def check_model_id(model_id: str) -> None:
         raise ValueError(f"a model id must have at most {MAX_MODEL_ID_CHARS} characters")
     if not model_id.isprintable():
         raise ValueError("a model id must have no control characters")
-
-
-def words(value: object) -> tuple[str, ...]:
-    """Read a command as a list of words."""
-    if not isinstance(value, list):
-        raise ValueError(f'must be an array such as ["/usr/local/bin/page"], not {show(value)}')  # noqa: TRY004 - a reader's one error
-    return tuple(text(word) for word in value)
-
-
-def check_webhook(value: str) -> None:
-    """Raise ValueError if the value is no address of a webhook; it may have a query.
-
-    The message never repeats the value, which may hold a secret.
-    """
-    problem = 'must be an address such as "https://hooks.example.com/gateway"'
-    try:
-        parts = urlsplit(value)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        raise ValueError(problem) from None  # its text may repeat the secret
-    if not _URL.fullmatch(value) or "\\" in value or "@" in parts.netloc or parts.fragment:
-        raise ValueError(f"{problem}, without a user name, password or fragment")
-    if parts.scheme not in {"http", "https"} or port == 0 or not host or not _is_host(host):
-        raise ValueError(problem)
-
-
-def names(known: Collection[str]) -> Callable[[object], frozenset[str]]:
-    """Make a reader of arrays of known names."""
-
-    def read(value: object) -> frozenset[str]:
-        if not isinstance(value, list):
-            raise ValueError(f'must be an array such as ["{min(known)}"], not {show(value)}')  # noqa: TRY004 - a reader's one error
-        for name in value:
-            if not isinstance(name, str) or name not in known:
-                raise ValueError(f"has {show(name)}; {suggest(str(name), sorted(known))}")
-        return frozenset(value)
-
-    return read
-
-
-def header_names(value: object) -> tuple[str, ...]:
-    """Read names of headers, in lower case."""
-    if not isinstance(value, list):
-        raise ValueError(f'must be an array such as ["x-grok-conv-id"], not {show(value)}')  # noqa: TRY004 - a reader's one error
-    for name in value:
-        _check_header(str(name), "")
-    return tuple(str(name).lower() for name in value)
 
 
 def service_tier(value: object) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, NoReturn, Protocol
 from urllib.parse import urlsplit
 
-from gateway.config.model_settings import MAX_PRICE
 from gateway.config.reader import ConfigError, show
+from gateway.config.settings import MAX_PRICE
 
 _NANO_DIGITS: Final = 9
 """Decimals of a nano-unit: finer amounts, which gateway.toml cannot hold, are rounded."""

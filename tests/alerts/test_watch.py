@@ -21,7 +21,6 @@ from gateway.admin.checks import name_process
 from gateway.alerts.watch import Watch
 from gateway.api.state import Gateway
 from gateway.config.records import Alerts
-from gateway.config.storage import NO_ALERTS
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
@@ -187,7 +186,7 @@ async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> 
             await arrive(new, "ledger_unwritable")
             assert watching._outage is not None
             await asyncio.wait_for(watching._outage, SECONDS)
-            served.config = replace(gateway.config, alerts=NO_ALERTS)
+            served.config = replace(gateway.config, alerts=Alerts("", "", (), "off", 0))
             await watching.look()
             await asyncio.wait_for(watching._outage, SECONDS)
             assert (len(old.bodies), len(new.bodies)) == (1, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config.load import MAX_NAMED, describe_changes, keep_fixed
+from gateway.server.reload import MAX_NAMED, describe_changes, keep_fixed
 from tests.support.rows import each_row
 from tests.support.settings import CANARY, MODEL, OPENAI, load
 from tests.support.stand_in import URL

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.load import load_config
-from gateway.config.reader import Missing
+from gateway.config.reader import REQUIRED
 from gateway.config.records import Route, Server
 from gateway.config.settings import SETTINGS
 from gateway.money import Price
@@ -303,5 +303,5 @@ def test_every_setting_has_a_meaning_and_a_readable_default() -> None:
     for table, settings in SETTINGS.items():
         for key, setting in settings.items():
             assert setting.doc, f"{table}.{key}"
-            if setting.default not in (None, Missing.REQUIRED):
+            if setting.default not in (None, REQUIRED):
                 setting.read(setting.default)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config.model_settings import MAX_PRICE
+from gateway.config.settings import MAX_PRICE
 from gateway.money import NANO, Price
 from gateway.prices import FREE_OF_CHARGE
 from tests.support.rows import each_row

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config.model_settings import MAX_PRICE
 from gateway.config.records import Model
+from gateway.config.settings import MAX_PRICE
 from gateway.money import FREE, NANO, Price, format_amount
 from gateway.price_lists.comparison import (
     Comparison,

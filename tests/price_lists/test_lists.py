@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.model_settings import MAX_PRICE
 from gateway.config.reader import ConfigError
+from gateway.config.settings import MAX_PRICE
 from gateway.money import NANO
 from gateway.price_lists.lists import (
     HOSTS,

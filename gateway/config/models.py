@@ -1,20 +1,31 @@
-"""The prices of a model in gateway.toml: `price` with its rules, and its providers' `cost`."""
+"""The models of gateway.toml, with their prices and what their providers bill for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.config.model_settings import read_tool_price
-from gateway.config.reader import Place, Problems, quote_key, read_table, show, suggest
-from gateway.config.records import Route
-from gateway.config.settings import SETTINGS
+from gateway.config.reader import (
+    ConfigError,
+    Place,
+    Problems,
+    quote_key,
+    read_table,
+    show,
+    suggest,
+)
+from gateway.config.records import Model, Provider, Route
+from gateway.config.settings import SETTINGS, read_tool_price
+from gateway.config.values import check_model_id
+from gateway.dialects.exchanges import EMBEDDERS, UPSTREAMS
 from gateway.money import FREE, MEDIA, NONE, PRICES, TOOL_NAME, WEB_SEARCH, Price, name_tool
 from gateway.price_windows import ALWAYS, Window
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 
+MAX_OUTPUT_TOKENS: Final = 128_000
+"""The output limit of a model without one of its own: the largest that vendors offer."""
 FEES: Final = ("request", "web_search")
 """Prices that are 0 unless they are told."""
 INHERITED: Final = (*FEES, *MEDIA, "reported")
@@ -25,7 +36,126 @@ NO_OUTPUT: Final = "must be left out: embeddings have no output tokens"
 _DEFAULTS: Final = (("cached_input", "input"), ("cache_write", "input"))
 
 
-def read_price_list(
+_PRICES: Final = ("price", "price_when", "tool_prices", "cost", "cost_when", "tool_costs")
+
+
+def read_models(
+    file: str,
+    root: Mapping[str, Mapping[str, Any]],
+    providers: Mapping[str, Provider],
+    problems: Problems,
+) -> dict[str, Model]:
+    models: dict[str, Model] = {}
+    for name, table in root["models"].items():
+        with problems.collect("models"):
+            models[name] = _read_model(file, name, table, root["providers"], providers)
+    with problems.collect("models"):
+        _check_limits(file, root["models"], models, providers)
+    return models
+
+
+def _read_model(
+    file: str, model_id: str, raw: object, names: Iterable[str], providers: Mapping[str, Provider]
+) -> Model:
+    """Read a model. `names`: all providers of the file; `providers`: those without errors."""
+    place, problems = Place(file, f"[models.{quote_key(model_id, always=True)}]"), Problems()
+    try:
+        check_model_id(model_id)
+    except ValueError as error:
+        raise place.error("", str(error)) from error
+    _check_quoting(place, model_id, raw)
+    settings = read_table(place, raw, SETTINGS["models.ID"], problems)
+    routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
+    for route in routes:
+        with problems.collect():
+            _check_route(place, route, names)
+    embeds, limit = settings.get("kind") == "embedding", settings.pop("max_output_tokens", None)
+    if embeds:
+        with problems.collect():
+            _check_embedding(place, limit, routes, providers)
+    prices: PriceList | None = None
+    price, rules, tools, *of_costs = (settings.pop(name, None) for name in _PRICES)
+    if "kind" in settings and price is not None:
+        with problems.collect():
+            prices = _read_price_list(place, price, rules, tools, has_output=not embeds)
+    with problems.collect():
+        costs = _read_costs(place, routes, *of_costs, has_output=not embeds)
+    problems.raise_all()
+    assert prices is not None
+    owner = settings.pop("owned_by") or routes[0].provider.lower()
+    return Model(
+        id=model_id,
+        owned_by=owner,
+        routes=routes,
+        max_output_tokens=0 if embeds else limit or MAX_OUTPUT_TOKENS,
+        prices=prices,
+        costs=costs,
+        **settings,
+    )
+
+
+def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
+    if route.provider not in names:
+        known = suggest(route.provider, names)
+        raise place.error("routes", f"there is no [providers.{quote_key(route.provider)}]; {known}")
+
+
+def _check_embedding(
+    place: Place, limit: int | None, routes: tuple[Route, ...], providers: Mapping[str, Provider]
+) -> None:
+    """Refuse what a model that makes embeddings cannot have."""
+    if limit is not None:
+        raise place.error("max_output_tokens", NO_OUTPUT)
+    for route in routes:
+        provider = providers.get(route.provider)
+        if provider is not None and provider.dialect not in EMBEDDERS:
+            known = " or ".join(EMBEDDERS)
+            raise place.error("routes", f"embeddings need a provider of dialect {known}")
+        if route.upstream_model != routes[0].upstream_model:
+            raise place.error(
+                "routes",
+                "must name one upstream model: vectors of two models do not mix, so no route can"
+                " stand in for another",
+            )
+
+
+def _check_limits(
+    file: str,
+    raw: Mapping[str, Any],
+    models: Mapping[str, Model],
+    providers: Mapping[str, Provider],
+) -> None:
+    """Refuse models without a limit of their own where a provider has to be told one."""
+    lacking = [
+        f"[models.{quote_key(model.id, always=True)}]"
+        for model in models.values()
+        if "max_output_tokens" not in raw[model.id]
+        and any(
+            UPSTREAMS[providers[one.provider].dialect].requires_limit
+            for one in model.routes
+            if one.provider in providers
+        )
+    ]
+    if lacking:
+        raise ConfigError(
+            f"{file}: {', '.join(lacking)} max_output_tokens: is missing; a messages provider has "
+            "to be told the limit"
+        )
+
+
+def _check_quoting(place: Place, model_id: str, raw: object) -> None:
+    """Refuse a model id that lacks quotes: TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`."""
+    inner = raw if isinstance(raw, dict) else {}
+    for key, value in inner.items():
+        if isinstance(value, dict) and key not in SETTINGS["models.ID"]:
+            raise place.error(
+                quote_key(key),
+                "unknown table; put a model id with a dot in quotes: "
+                f"[models.{quote_key(f'{model_id}.{key}', always=True)}]",
+            )
+
+
+def _read_price_list(
     place: Place, price: object, rules: object, tools: object, *, has_output: bool = True
 ) -> PriceList:
     """Read a model's prices; one that makes embeddings has no output. Raises ConfigError."""
@@ -40,7 +170,7 @@ def read_price_list(
     return PriceList(base, tuple(rule for _, rule in read))
 
 
-def read_costs(
+def _read_costs(
     place: Place,
     routes: Sequence[Route],
     cost: object,
