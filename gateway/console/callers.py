@@ -23,8 +23,9 @@ from gateway.console.origin import (
     is_trusted,
     read_session_token,
 )
-from gateway.console.refusals import ConsoleError, invalid_token, too_many_changes
-from gateway.console.state import Caller, ConsoleState, find_local
+from gateway.console.refusals import ConsoleError, invalid_token, too_many_changes, too_many_tries
+from gateway.console.routes import Caller, find_local
+from gateway.console.state import ConsoleState
 from gateway.console.throttle import network_of
 from gateway.ledger.records import Actor, NotFound
 from gateway.ledger.signin_records import SCRIPT_PREFIX, FailedBy, SessionView, TokenView
@@ -110,12 +111,8 @@ async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenVi
         await _note_failure(call, console, "token")
         wait_seconds = console.token_tries.take(network_of(call.console["address"]))
         if wait_seconds:
-            raise ConsoleError(
-                429,
-                "too_many_tries",
-                f"Too many wrong tokens. Wait {wait_seconds} seconds, then try again.",
-                retry_after_seconds=wait_seconds,
-            )
+            message = f"Too many wrong tokens. Wait {wait_seconds} seconds, then try again."
+            raise too_many_tries(wait_seconds, message)
         raise invalid_token("token_invalid", "There is no such token. Check that it is complete.")
     status = token.status(now_ms)
     if status != "active":

@@ -21,32 +21,22 @@ from gateway.api.reading import has_tiny_chunks, note_known, want_body
 from gateway.api.state import Call, Gateway
 from gateway.console import origin, pages
 from gateway.console.api import ROUTES
-from gateway.console.books_thread import BooksThread
 from gateway.console.callers import find_caller, read_tokens
 from gateway.console.origin import API_HEADERS, write_device_cookie, write_session_cookie
 from gateway.console.refusals import (
     ConsoleError,
-    internal_error,
+    explain,
     not_for_token,
     not_found,
     not_signed_in,
-    phrase,
     signed_in_by_proxy,
     too_many_changes,
     unavailable,
 )
-from gateway.console.state import (
-    Answer,
-    Caller,
-    ConsoleRequest,
-    ConsoleState,
-    ProcessState,
-    Route,
-    find_local,
-)
+from gateway.console.routes import API_PREFIX, Answer, Caller, ConsoleRequest, Route, find_local
+from gateway.console.state import BooksThread, ConsoleState, ProcessState
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
-from gateway.ledger.records import Conflict, FilesLost, LedgerError, NotFound, Refused
 from gateway.ledger.signin_records import SessionView, TokenView
 from gateway.tasks import spawn
 
@@ -58,8 +48,6 @@ BODY_SECONDS: Final = 10.0
 """Time for a request body. It fits into a few packets, so a slower one is a stalled connection."""
 REFRESH_SECONDS: Final = 1.0
 """How long a reply waits until a change is in force, as the ledger may hang."""
-_STATUSES: Final = ((NotFound, 404), (Conflict, 409))
-_SAFE: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 
 
 def make_handler(route: Route, console: ConsoleState) -> Handler:
@@ -70,8 +58,8 @@ def make_handler(route: Route, console: ConsoleState) -> Handler:
         try:
             return await _serve(http, call, route, console)
         except Exception as error:  # noqa: BLE001 - each kind is told apart
-            refusal = _explain(call, error)
-            drop_frames(error)
+            refusal = explain(call.request_id, error)
+            drop_frames(error)  # an error that refers to this request would live until a collection
             return _render_error(call, refusal)
 
     return handle
@@ -105,38 +93,13 @@ def _identify(http: web.Request, call: Call) -> None:
     }
 
 
-def _explain(call: Call, error: Exception) -> ConsoleError:
-    """Return the refusal that an error stands for; what nobody raised on purpose is logged."""
-    match error:
-        case ConsoleError():
-            return error
-        case Refused():
-            return _translate(error)
-        case LedgerError():
-            return _report_outage(call, error)
-        case _:
-            log.error("%s: internal error", call.request_id, exc_info=error)
-            return internal_error()
-
-
-def _report_outage(call: Call, error: LedgerError) -> ConsoleError:
-    """Log and translate a ledger error. A full disk or a locked database needs no traceback."""
-    log.error("%s: %s", call.request_id, error)
-    if isinstance(error, FilesLost):
-        return unavailable(
-            "The ledger's files were removed or replaced while in use. The gateway's log tells its"
-            " operator how to rescue them."
-        )
-    return unavailable("The ledger cannot be used just now. Try again shortly.")
-
-
 async def _serve(
     http: web.Request, call: Call, route: Route, console: ConsoleState
 ) -> web.StreamResponse:
     gateway = call.gateway
     if gateway.draining:
         raise unavailable(RESTARTING)
-    is_change = http.method not in _SAFE
+    is_change = route.method != hdrs.METH_GET
     if not read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway, is_change=is_change)
     request = await _admit(http, call, route, console)
@@ -182,7 +145,7 @@ async def _admit(
     _check_role(route, caller)
     if caller is not None:
         note_known(http)
-    body = b"" if http.method in _SAFE else await _read_body(http)
+    body = b"" if route.method == hdrs.METH_GET else await _read_body(http)
     return ConsoleRequest(http, call, console, caller, body)
 
 
@@ -263,11 +226,6 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     return response
 
 
-def _translate(error: Refused) -> ConsoleError:
-    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 400)
-    return ConsoleError(status, error.code, phrase(str(error)), error.field)
-
-
 def _render_error(call: Call, error: ConsoleError) -> web.Response:
     call.error_code = error.code
     response = web.Response(
@@ -282,9 +240,6 @@ def _render_error(call: Call, error: ConsoleError) -> web.Response:
     if error.status in {408, 413}:
         response.force_close()  # else the rest of the refused body would have to be read
     return response
-
-
-API_PREFIX: Final = "/console/api"
 
 
 def add_console(app: web.Application, gateway: Gateway) -> None:

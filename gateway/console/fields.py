@@ -154,6 +154,14 @@ class Query:
             raise invalid_field(name, f"'{name}' must be a day such as 2026-05-14.")
         return parse_moment_ms(name, value) // DAY_MS
 
+    def span_ms(self) -> tuple[int | None, int | None]:
+        """Return `from` and `to` as times in ms: the first one, and the exclusive end."""
+        first, last = self.days()
+        return (
+            None if first is None else first * DAY_MS,
+            None if last is None else (last + 1) * DAY_MS,
+        )
+
     def days(self) -> tuple[int | None, int | None]:
         """Return `from` and `to` as days, both inclusive; each may be absent."""
         first, last = self.day("from"), self.day("to")

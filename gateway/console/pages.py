@@ -18,12 +18,9 @@ from typing import Final
 
 from aiohttp import ETag, hdrs, web
 
-from gateway.admin import views
 from gateway.api.error_replies import explain_path
 from gateway.console.origin import SECURITY_HEADERS
 from gateway.errors import NotFound
-from gateway.ledger.key_records import KeyView
-from gateway.money import describe_amount
 
 HOME: Final = "/console/"
 PATHS: Final = (
@@ -137,18 +134,3 @@ def _reply(request: web.Request, file: File, status: int = OK) -> web.Response:
     # Weak, as the plain and the gzipped body share it.
     response.etag = ETag(file.etag, is_weak=True)
     return response
-
-
-SPENT_DAYS: Final = 30
-"""Days of `spent_30d`, today included."""
-
-
-def describe_listed_key(
-    key: KeyView, now_ms: int, spent_30d_nano: Mapping[str, int]
-) -> dict[str, object]:
-    """Describe a key with its status and its cost in 30 days, looked up by its id."""
-    return {
-        **views.KEY.describe(key),
-        **describe_amount("spent_30d", spent_30d_nano.get(key.id, 0)),
-        "status": key.status(now_ms),
-    }

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from gateway.ledger.records import Conflict, FilesLost, LedgerError, NotFound, Refused
+
+log = logging.getLogger("gateway.console")
 
 
 @dataclass(slots=True, eq=False)
@@ -61,11 +66,9 @@ def signed_in_by_proxy() -> ConsoleError:
 
 
 def too_many_changes(wait_seconds: int) -> ConsoleError:
-    return ConsoleError(
-        429,
-        "too_many_tries",
+    return too_many_tries(
+        wait_seconds,
         f"You made too many changes within an hour. Wait {wait_seconds} seconds, then try again.",
-        retry_after_seconds=wait_seconds,
     )
 
 
@@ -73,9 +76,52 @@ def unavailable(message: str) -> ConsoleError:
     return ConsoleError(503, "unavailable", message, retry_after_seconds=1)
 
 
-def internal_error() -> ConsoleError:
-    message = "The gateway failed on this request. Try again; report its id if it fails again."
-    return ConsoleError(500, "internal_error", message)
+def busy() -> ConsoleError:
+    return unavailable("Too many people are signing in. Try again in a few seconds.")
+
+
+def too_many_tries(wait_seconds: int, message: str) -> ConsoleError:
+    return ConsoleError(429, "too_many_tries", message, retry_after_seconds=wait_seconds)
+
+
+def too_many_passwords(wait_seconds: int) -> ConsoleError:
+    return too_many_tries(
+        wait_seconds,
+        f"Too many tries. Wait {wait_seconds} seconds, then try again. A sign-in link from the"
+        " operator works immediately.",
+    )
+
+
+def wrong_code(status: int) -> ConsoleError:
+    message = "This code is wrong, or was used before. Wait for the next one, then try again."
+    return ConsoleError(status, "wrong_code", message, "code")
+
+
+def explain(request_id: str, error: Exception) -> ConsoleError:
+    """Return the refusal that an error stands for; what nobody raised on purpose is logged."""
+    match error:
+        case ConsoleError():
+            return error
+        case Refused():
+            status = (
+                404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 400
+            )
+            return ConsoleError(status, error.code, phrase(str(error)), error.field)
+        case LedgerError():
+            # A full disk or a locked database needs no traceback.
+            log.error("%s: %s", request_id, error)
+            return unavailable(
+                "The ledger's files were removed or replaced while in use. The gateway's log tells"
+                " its operator how to rescue them."
+                if isinstance(error, FilesLost)
+                else "The ledger cannot be used just now. Try again shortly."
+            )
+        case _:
+            log.error("%s: internal error", request_id, exc_info=error)
+            message = (
+                "The gateway failed on this request. Try again; report its id if it fails again."
+            )
+            return ConsoleError(500, "internal_error", message)
 
 
 def phrase(text: str) -> str:

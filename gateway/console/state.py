@@ -1,58 +1,141 @@
-"""The console's shared state, and the records of one request: route, request, answer."""
+"""State that all console requests share: threads, limits, failures, lag and the last audit.
+
+One thread runs functions on the books, one after the other. They have to be short: long lists are
+read in pages, so that others need not wait and the write-ahead log can be truncated between two of
+them. If another process keeps the database locked, a function fails about a second after it was
+submitted. The time it waited in the queue counts, so a queue of them does not wait a second each.
+
+Passwords are hashed two at a time, in 64 MiB of memory however many people try to sign in. A hash
+keeps its place until it is done: a request that is cancelled does not make room for another one
+earlier.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, TypeVar
 
-from aiohttp import web
-
-from gateway.api.state import Call, Gateway
-from gateway.console.books_thread import BooksThread
-from gateway.console.fields import Fields, Query
-from gateway.console.origin import read_local
-from gateway.console.password_hashing import PasswordHasher
-from gateway.console.refusals import not_for_token
-from gateway.console.throttle import (
-    ADDRESS_SECONDS,
-    ADDRESS_TRIES,
-    DeviceCookie,
-    SignInThrottle,
-    Tries,
-)
-from gateway.ledger.records import AccountView, Actor, AuditReport
-from gateway.ledger.signin_records import SessionView, TokenRole, TokenView
+from gateway.admin import passwords
+from gateway.api.state import Call
+from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
+from gateway.ledger.locations import Location
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import Actor, AuditReport
 from gateway.ledger.sql.books.books import Books
 from gateway.tasks import measure_loop_lag
 from gateway.times import unix_ms
 
 T = TypeVar("T")
 
-TRIES_SECONDS: Final = 3600
-"""The hour in which tries and changes are counted."""
-REDEEM_TRIES: Final = 10
-"""Wrong top-up codes per account and hour. A code has 80 random bits; people mistype a few."""
-PASSWORD_TRIES: Final = 10
-"""Wrong current passwords per account and hour, when the password is changed."""
-MAX_CHANGES: Final = 600
-"""Changes per holder and hour, ten a minute: each leaves rows that are never deleted."""
+LOCK_WAIT_MS: Final = 1000
+"""How long a function may wait for the lock, its time in the queue included."""
+MIN_LOCK_WAIT_MS: Final = 100
+"""The least a function may wait for the lock: the server's own commits hold it for a few ms."""
 
-MAX_TOKEN_CHANGES: Final = 6000
-"""Changes per token and hour, a hundred a minute: two thousand sales of account, key and credit."""
 
-Role = Literal["none", "any", "operator"]
-Caller = SessionView | TokenView | None
-"""The sender of a request: a person, a script, or nobody who is known."""
+class BooksThread:
+    """One worker thread with its own connection to the books, opened on first use."""
 
-OPERATORS: Final[frozenset[TokenRole]] = frozenset({"operator"})
-SHOPS: Final[frozenset[TokenRole]] = frozenset({"operator", "accounts"})
-READERS: Final[frozenset[TokenRole]] = frozenset({"operator", "read"})
-EVERY_TOKEN: Final = SHOPS | READERS
-NO_TOKEN: Final[frozenset[TokenRole]] = frozenset()
-"""The roles of tokens that may call a route."""
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._books: Books | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="console-books")
+
+    async def run(self, actor: Actor, function: Callable[[Books], T]) -> T:
+        """Run `function` in the thread, as `actor`, and return its result.
+
+        Raises:
+            LedgerError: the database is locked, unreadable or full.
+            Exception: whatever the function raises.
+        """
+        loop = asyncio.get_running_loop()
+        submitted = time.monotonic()
+        return await loop.run_in_executor(self._thread, self._call, actor, submitted, function)
+
+    async def close(self) -> None:
+        """Wait for the functions that were submitted, then close the books."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._close_books)
+        self._thread.shutdown()
+
+    def _call(self, actor: Actor, submitted: float, function: Callable[[Books], T]) -> T:
+        if self._books is None:
+            self._books = open_books(self._location)
+        queued_ms = round((time.monotonic() - submitted) * 1000)
+        self._books.wait_for_others(max(LOCK_WAIT_MS - queued_ms, MIN_LOCK_WAIT_MS))
+        self._books.actor = actor
+        return function(self._books)
+
+    def _close_books(self) -> None:
+        if self._books is not None:
+            self._books.close()
+
+
+AT_ONCE: Final = 2
+"""Threads. Each hash takes 32 MiB, and a core for some 0.2 s."""
+LOWEST_PRIORITY: Final = 19
+"""The nice value: requests come first."""
+MAX_PENDING: Final = 32
+"""Running and queued: about four seconds of work. People would not wait longer."""
+
+
+class TooBusy(Exception):
+    """The queue of passwords to hash is full."""
+
+
+class PasswordHasher:
+    """A pool of low-priority threads for password hashes, with a bounded queue."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(
+            AT_ONCE, thread_name_prefix="passwords", initializer=_lower_priority
+        )
+        self._pending = 0
+        self._nobodys_hash = passwords.make_nobodys_hash()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._pending >= MAX_PENDING
+
+    async def hash(self, password: str) -> str:
+        """Return the encoded hash of a new password. Raises TooBusy."""
+        return await self._run(lambda: passwords.hash_password(password))
+
+    async def verify(self, password: str, encoded: str | None) -> bool:
+        """Return whether the password matches. Raises TooBusy.
+
+        If `encoded` is None the result is False after the same work, so that the time does not
+        tell whether an account exists.
+        """
+        against = self._nobodys_hash if encoded is None else encoded
+        return await self._run(lambda: passwords.verify_password(password, against))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self.is_busy:
+            raise TooBusy
+        self._pending += 1
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, work)
+        finally:
+            self._pending -= 1
+
+
+def _lower_priority() -> None:
+    """Give this thread the lowest priority, so that hashes do not slow down requests to models.
+
+    Only on Linux: elsewhere the priority would be the whole process's.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
 
 
 MAX_ERRORS: Final = 20
@@ -132,6 +215,19 @@ class ProcessState:
             self._lags.popleft()
 
 
+TRIES_SECONDS: Final = 3600
+"""The hour in which tries and changes are counted."""
+REDEEM_TRIES: Final = 10
+"""Wrong top-up codes per account and hour. A code has 80 random bits; people mistype a few."""
+PASSWORD_TRIES: Final = 10
+"""Wrong current passwords per account and hour, when the password is changed."""
+MAX_CHANGES: Final = 600
+"""Changes per holder and hour, ten a minute: each leaves rows that are never deleted."""
+
+MAX_TOKEN_CHANGES: Final = 6000
+"""Changes per token and hour, a hundred a minute: two thousand sales of account, key and credit."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleState:
     """State that all console requests share, for as long as the application runs."""
@@ -148,120 +244,3 @@ class ConsoleState:
     token_changes: Tries = field(default_factory=lambda: Tries(MAX_TOKEN_CHANGES, TRIES_SECONDS))
     token_tries: Tries = field(default_factory=lambda: Tries(ADDRESS_TRIES, ADDRESS_SECONDS))
     """Wrong tokens, by address."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A JSON reply that is not yet serialised."""
-
-    body: Mapping[str, Any] | bytes | None = None
-    """None means 204; bytes are the JSON of an earlier reply that is repeated."""
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    session_token: str | None = field(default=None, repr=False)
-    """The token of a new session, to be set as the cookie."""
-    device: DeviceCookie | None = None
-    """The cookie of a browser that has proven who signs in with it."""
-    ends_session: bool = False
-    """Whether to delete the cookie."""
-    kept: Mapping[str, Any] | None = field(default=None, repr=False)
-    """The body to store for repeated requests, if `body` holds a secret that must not be stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleRequest:
-    """A console request that passed the checks of `dispatch`."""
-
-    http: web.Request
-    """The underlying aiohttp request."""
-    call: Call
-    console: ConsoleState
-    caller: Caller
-    body: bytes = field(repr=False)
-
-    @property
-    def gateway(self) -> Gateway:
-        return self.call.gateway
-
-    @property
-    def address(self) -> str:
-        """The client's address; trusted proxies may name it in X-Forwarded-For."""
-        return self.call.console["address"]
-
-    @property
-    def session(self) -> SessionView | None:
-        return self.caller if isinstance(self.caller, SessionView) else None
-
-    @property
-    def token(self) -> TokenView | None:
-        return self.caller if isinstance(self.caller, TokenView) else None
-
-    @property
-    def account(self) -> AccountView:
-        """The account that is signed in; only for routes that are closed to tokens."""
-        assert self.session is not None
-        return self.session.account
-
-    @property
-    def fields(self) -> Fields:
-        """A reader of the request's JSON object."""
-        return Fields(self.body)
-
-    @property
-    def query(self) -> Query:
-        return Query(self.http.query)
-
-    def segment(self, name: str) -> str:
-        """Return a variable part of the path, decoded."""
-        return self.http.match_info[name]
-
-    def refuse_operators(self, account: AccountView) -> None:
-        """Raise ConsoleError if a token that serves holders would change an operator's account."""
-        if self.token is not None and self.token.terms.role not in OPERATORS and account.operator:
-            raise not_for_token(
-                f"This token has the role {self.token.terms.role}, which may not do this to the"
-                " account of an operator."
-            )
-
-    async def run(self, function: Callable[[Books], T]) -> T:
-        """Run `function` in the books' thread, as the account that is signed in or the token."""
-        actor = Actor(self._actor_name(), self.address)
-        return await self.console.books_thread.run(actor, function)
-
-    def _actor_name(self) -> str:
-        match self.caller:
-            case TokenView() as token:
-                return token.actor
-            case SessionView() as session:
-                return session.account.name
-            case None:
-                return "nobody"
-
-
-Handler = Callable[[ConsoleRequest], Awaitable[Answer | web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A method and path, the role it needs, its handler, and the tokens that may call it."""
-
-    method: Literal["GET", "POST", "PATCH", "DELETE"]
-    path: str
-    role: Role
-    handler: Handler
-    tokens: frozenset[TokenRole] = NO_TOKEN
-
-
-def find_local(request: web.Request) -> tuple[str, int] | None:
-    """Return host and port at which the connection came in; None for a UNIX socket."""
-    transport = request.transport
-    return read_local(transport and transport.get_extra_info("sockname"))
-
-
-def in_books_thread(function: Callable[[Books, ConsoleRequest], Answer]) -> Handler:
-    """Make a handler of a function that needs only the books and runs in their thread."""
-
-    async def handle(request: ConsoleRequest) -> Answer:
-        return await request.run(lambda books: function(books, request))
-
-    return handle

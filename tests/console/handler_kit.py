@@ -11,8 +11,8 @@ from typing import cast
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.console.books_thread import BooksThread
-from gateway.console.state import ConsoleRequest, ConsoleState
+from gateway.console.routes import ConsoleRequest
+from gateway.console.state import BooksThread, ConsoleState
 from gateway.ledger.records import AccountView
 from gateway.ledger.signin_records import SessionView
 from tests.support.records import make_call

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.console.csv_stream import CHUNK_ROWS
+from gateway.console.lists import CHUNK_ROWS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import HOUR_MS

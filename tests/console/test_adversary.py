@@ -12,9 +12,8 @@ from typing import Final
 import pytest
 
 from gateway.admin import accounts, checks, keys
-from gateway.console import books_thread
 from gateway.console.api.keys import MAX_LIVE_KEYS
-from gateway.console.books_thread import MIN_LOCK_WAIT_MS
+from gateway.console.state import MIN_LOCK_WAIT_MS
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console
 
@@ -157,7 +156,7 @@ async def test_changes_do_not_wait_for_a_lock_one_after_the_other(
         waits.append(ms)
         wait_for_others(books, ms)
 
-    monkeypatch.setattr(books_thread, "LOCK_WAIT_MS", wait_ms)
+    monkeypatch.setattr("gateway.console.state.LOCK_WAIT_MS", wait_ms)
     await console.get(f"{API}/keys", as_=HOLDER)
     monkeypatch.setattr(SqliteBooks, "wait_for_others", note)
     with locked(console):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.admin import accounts
-from gateway.console.books_thread import LOCK_WAIT_MS, MIN_LOCK_WAIT_MS, BooksThread
+from gateway.console.state import LOCK_WAIT_MS, MIN_LOCK_WAIT_MS, BooksThread
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sql.books.books import Books
 from tests.console.handler_kit import open_books_thread
@@ -71,7 +71,7 @@ async def test_the_time_in_the_queue_counts_as_waiting_for_the_lock(
     await thread.run(ACTOR, lambda books: setattr(books, "wait_for_others", waits.append))
     now = iter([100.0, 100.25, 200.0, 260.0])
     clock = SimpleNamespace(monotonic=lambda: next(now))
-    monkeypatch.setattr("gateway.console.books_thread.time", clock)
+    monkeypatch.setattr("gateway.console.state.time", clock)
     for _ in range(2):
         await thread.run(ACTOR, lambda _: None)
     assert waits == [LOCK_WAIT_MS - 250, MIN_LOCK_WAIT_MS]

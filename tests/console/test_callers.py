@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.admin import accounts, keys
-from gateway.console.state import Route
+from gateway.console.routes import Route
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.ledger.signin_records import TokenRole, TokenTerms
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console

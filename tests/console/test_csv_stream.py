@@ -17,7 +17,7 @@ from aiohttp import web
 
 from gateway.admin import accounts, keys, views
 from gateway.admin.fields import Figure, csv_lines
-from gateway.console.csv_stream import Chunk, stream_csv
+from gateway.console.lists import stream_csv
 from gateway.console.origin import API_HEADERS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import LedgerError
@@ -149,7 +149,8 @@ def test_amounts_below_0_stay_figures() -> None:
     assert csv_lines([(Figure("-0.05"), "-0.05", -5, None)]) == "-0.05,'-0.05,-5,\n"
 
 
-Read = Callable[[Books, int | None], Chunk[int]]
+Chunk = tuple[list[dict[str, object]], int | None]
+Read = Callable[[Books, int | None], Chunk]
 
 
 @contextlib.asynccontextmanager
@@ -163,7 +164,7 @@ async def serve(path: Path, read: Read) -> AsyncIterator[str]:
         return await stream_csv(made, "test", ("n",), read)
 
     app = web.Application()
-    app.router.add_get("/", handle)  # and HEAD
+    app.router.add_get("/", handle)
     runner = web.AppRunner(app, access_log=None)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with open_books_thread(path) as books_thread:
@@ -174,21 +175,21 @@ async def serve(path: Path, read: Read) -> AsyncIterator[str]:
 
 
 def count_to(last: int) -> Read:
-    def read(_: Books, after: int | None) -> Chunk[int]:
+    def read(_: Books, after: int | None) -> Chunk:
         number = 0 if after is None else after
-        return Chunk([{"n": number}], number + 1 if number < last else None)
+        return [{"n": number}], number + 1 if number < last else None
 
     return read
 
 
 async def test_chunks_are_one_file(tmp_path: Path) -> None:
-    async with serve(tmp_path / "gateway.db", count_to(3)) as url, aiohttp.ClientSession() as web_:
-        async with web_.get(url) as response:
-            assert await response.read() == b"n\n0\n1\n2\n3\n"
-            assert 'filename="test-2024-10-05.csv"' in response.headers["Content-Disposition"]
-        async with web_.head(url) as response:
-            assert (response.status, await response.read()) == (200, b"")
-            assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
+    async with (
+        serve(tmp_path / "gateway.db", count_to(3)) as url,
+        aiohttp.ClientSession() as web_,
+        web_.get(url) as response,
+    ):
+        assert await response.read() == b"n\n0\n1\n2\n3\n"
+        assert 'filename="test-2024-10-05.csv"' in response.headers["Content-Disposition"]
 
 
 @pytest.mark.parametrize("error", [LedgerError("disk"), RuntimeError("ours")])
@@ -198,7 +199,7 @@ async def test_a_file_that_is_cut_off_does_not_end_cleanly(
 ) -> None:
     """The connection is reset, whatever the framing."""
 
-    def read(books: Books, after: int | None) -> Chunk[int]:
+    def read(books: Books, after: int | None) -> Chunk:
         if after == 2:
             raise error
         return count_to(9)(books, after)
@@ -214,7 +215,7 @@ async def test_a_file_that_is_cut_off_does_not_end_cleanly(
 
 
 async def test_an_error_before_the_first_row_is_an_ordinary_one(tmp_path: Path) -> None:
-    def read(_books: Books, _after: int | None) -> Chunk[int]:
+    def read(_books: Books, _after: int | None) -> Chunk:
         raise web.HTTPConflict
 
     async with (
@@ -231,11 +232,11 @@ async def test_who_leaves_is_not_read_for(tmp_path: Path, caplog: pytest.LogCapt
     asked: list[int] = []
     gone = threading.Event()
 
-    def read(_: Books, after: int | None) -> Chunk[int]:
+    def read(_: Books, after: int | None) -> Chunk:
         number = 0 if after is None else after
         asked.append(number)
         assert number == 0 or gone.wait(5)
-        return Chunk([{"n": "x" * 100_000}], number + 1)
+        return [{"n": "x" * 100_000}], number + 1
 
     async with serve(tmp_path / "gateway.db", read) as url:
         port = int(url.rsplit(":", 1)[1].strip("/"))

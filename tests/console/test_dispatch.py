@@ -12,7 +12,7 @@ import pytest_asyncio
 from gateway.admin import keys
 from gateway.console.api import ROUTES
 from gateway.console.origin import API_HEADERS
-from gateway.console.state import Route
+from gateway.console.routes import Route
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
 from tests.support.rows import each_row
 

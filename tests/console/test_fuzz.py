@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from gateway.console.api import ROUTES
-from gateway.console.state import Route
+from gateway.console.routes import Route
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
 
 ROUNDS: Final = 15

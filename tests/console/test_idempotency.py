@@ -11,10 +11,9 @@ import orjson
 import pytest
 
 from gateway.admin import accounts, views
-from gateway.console.books_thread import BooksThread
-from gateway.console.idempotency import idempotent
 from gateway.console.refusals import ConsoleError
-from gateway.console.state import Answer, ConsoleRequest
+from gateway.console.routes import Answer, ConsoleRequest, run_once
+from gateway.console.state import BooksThread
 from gateway.ledger.records import AccountView, Conflict
 from gateway.ledger.sql.books.books import Books
 from tests.console.handler_kit import make_post, open_books_thread
@@ -82,15 +81,15 @@ def credits(path: Path) -> int:  # noqa: A001 - what they are
 
 async def refusal(request: ConsoleRequest) -> tuple[int, str, str | None]:
     with pytest.raises(ConsoleError) as caught:
-        await idempotent(credit)(request)
+        await run_once(credit, None, request)
     return caught.value.status, caught.value.code, caught.value.field
 
 
 async def test_a_repeated_request_gets_the_first_reply(
     books_thread: BooksThread, account: AccountView, path: Path
 ) -> None:
-    first = await idempotent(credit)(post(books_thread, account, "k"))
-    second = await idempotent(credit)(post(books_thread, account, "k"))
+    first = await run_once(credit, None, post(books_thread, account, "k"))
+    second = await run_once(credit, None, post(books_thread, account, "k"))
     assert read(first) == read(second)
     assert headers_of(first) == {}
     assert headers_of(second) == {"Idempotent-Replay": "true"}
@@ -103,7 +102,7 @@ async def test_a_hundred_at_once_have_one_effect(
     """Requests through two connections in two threads, like two processes serving the console."""
     async with open_books_thread(path) as second:
         requests = [post((books_thread, second)[n % 2], account, "race") for n in range(100)]
-        answers = await asyncio.gather(*(idempotent(credit)(request) for request in requests))
+        answers = await asyncio.gather(*(run_once(credit, None, request) for request in requests))
     replayed = [answer for answer in answers if headers_of(answer)]
     assert len(replayed) == 99
     assert len({orjson.dumps(read(answer)) for answer in answers}) == 1
@@ -116,7 +115,7 @@ async def test_a_hundred_at_once_have_one_effect(
 async def test_another_request_under_the_same_key_is_a_conflict(
     books_thread: BooksThread, account: AccountView, path: Path
 ) -> None:
-    await idempotent(credit)(post(books_thread, account, "k"))
+    await run_once(credit, None, post(books_thread, account, "k"))
     other = post(books_thread, account, "k", body=b'{"amount": "6"}')
     assert await refusal(other) == (409, "idempotency_conflict", None)
     assert credits(path) == 1
@@ -133,7 +132,7 @@ async def test_keys_are_of_one_account_and_one_route(
         post(books_thread, account, "k", path="/console/api/accounts/2/credit"),
         post(books_thread, other, "k"),
     ):
-        assert headers_of(await idempotent(credit)(request)) == {}
+        assert headers_of(await run_once(credit, None, request)) == {}
     assert credits(path) == 4
 
 
@@ -148,12 +147,12 @@ async def test_what_fails_leaves_nothing_and_may_be_tried_again(
 
     for _ in range(2):
         with pytest.raises(ConsoleError, match="Not today"):
-            await idempotent(fail)(post(books_thread, account, "k"))
+            await run_once(fail, None, post(books_thread, account, "k"))
     assert credits(path) == 0
     for table in ("replays", "entries"):
         assert query(path, f"SELECT count(*) FROM {table}") == [(0,)]
     assert query(path, "SELECT count(*) FROM events WHERE action = 'account.credit'") == [(0,)]
-    assert headers_of(await idempotent(credit)(post(books_thread, account, "k"))) == {}
+    assert headers_of(await run_once(credit, None, post(books_thread, account, "k"))) == {}
     assert credits(path) == 1
 
 
@@ -167,7 +166,7 @@ async def test_a_conflict_of_the_verb_is_its_own(
         raise AssertionError
 
     with pytest.raises(Conflict, match="'own' already"):
-        await idempotent(add)(post(books_thread, account, "k"))
+        await run_once(add, None, post(books_thread, account, "k"))
 
 
 async def test_a_secret_is_not_kept(
@@ -177,13 +176,10 @@ async def test_a_secret_is_not_kept(
         entry = accounts.credit(books, request.account.name, 1, note="once")
         return Answer({"id": entry.id, "secret": "s3cret"}, 201, kept={"id": entry.id})
 
-    def refuse(answer: Answer) -> Answer:
-        raise ConsoleError(409, "already_done", f"Entry {read(answer)['id']} was made.")
-
-    fresh = await idempotent(make, refuse)(post(books_thread, account, "k"))
+    fresh = await run_once(make, "Entry {id} was made.", post(books_thread, account, "k"))
     assert read(fresh)["secret"] == "s3cret"
     with pytest.raises(ConsoleError, match=r"Entry \d+ was made") as caught:
-        await idempotent(make, refuse)(post(books_thread, account, "k"))
+        await run_once(make, "Entry {id} was made.", post(books_thread, account, "k"))
     assert caught.value.code == "already_done"
     assert credits(path) == 1
     (row,) = query(path, "SELECT reply FROM replays")
@@ -202,4 +198,4 @@ async def test_a_key_is_short_and_printable(
     books_thread: BooksThread, account: AccountView, key: str
 ) -> None:
     assert (await refusal(post(books_thread, account, key)))[:2] == (400, "invalid_field")
-    assert headers_of(await idempotent(credit)(post(books_thread, account, "x" * 200))) == {}
+    assert headers_of(await run_once(credit, None, post(books_thread, account, "x" * 200))) == {}

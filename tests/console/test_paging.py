@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import orjson
@@ -12,9 +13,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.console.fields import Query
-from gateway.console.paging import Listing, Page, read_page
+from gateway.console.lists import Page, answer_page, read_page
 from gateway.console.refusals import ConsoleError
-from gateway.console.state import Answer
+from gateway.console.routes import Answer, ConsoleRequest
 from tests.support.rows import each_row
 
 NAMES = ("ä", "b,c", 'd"e', "f g", "h")
@@ -25,11 +26,16 @@ def encode(value: object) -> str:
 
 
 def answer(page: Page, rows: list[str], query: Mapping[str, str]) -> Answer:
-    request = make_mocked_request("GET", f"/console/api/things?{urlencode(query)}")
-    listing: Listing[str] = Listing(
-        "things", lambda row: (row, len(row)), lambda row: {"name": row}
+    http = make_mocked_request("GET", f"/console/api/things?{urlencode(query)}")
+    return answer_page(
+        cast("ConsoleRequest", SimpleNamespace(http=http)),
+        page,
+        "things",
+        rows,
+        locate=lambda row: (row, len(row)),
+        describe=lambda row: {"name": row},
+        figures={"count": 5},
     )
-    return listing.answer(request, page, rows, {"count": 5})
 
 
 def read(answer: Answer) -> dict[str, Any]:

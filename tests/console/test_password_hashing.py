@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from gateway.console.password_hashing import AT_ONCE, MAX_PENDING, PasswordHasher, TooBusy
+from gateway.console.state import AT_ONCE, MAX_PENDING, PasswordHasher, TooBusy
 
 PASSWORD = "correct horse battery"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.console.refusals import (
     ConsoleError,
-    internal_error,
+    explain,
     invalid_field,
     not_found,
     not_signed_in,
@@ -41,7 +41,7 @@ def test_an_error_has_the_members_it_knows() -> None:
         (invalid_field("name", "Too long."), 400, "invalid_field"),
         (not_signed_in(), 401, "not_signed_in"),
         (not_found(), 404, "not_found"),
-        (internal_error(), 500, "internal_error"),
+        (explain("req_1", RuntimeError()), 500, "internal_error"),
         (unavailable("Try again."), 503, "unavailable"),
     ],
 )

@@ -43,7 +43,7 @@ def describe_tokens() -> str:
     """The table of the routes that tokens may call as the contract must have it."""
     roles = get_args(TokenRole)
     lines = [f"| route | {' | '.join(roles)} |", "|---|" + "---|" * len(roles)]
-    for route in ROUTES:
+    for route in sorted(ROUTES, key=lambda one: (one.path, one.method)):
         if route.tokens:
             cells = " | ".join("yes" if role in route.tokens else "" for role in roles)
             lines.append(f"| {route.method} `{route.path}` | {cells} |")

@@ -11,10 +11,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin import accounts
-from gateway.console.books_thread import BooksThread
-from gateway.console.state import Answer, ConsoleRequest, ConsoleState, find_local, in_books_thread
+from gateway.console.routes import Answer, ConsoleRequest, find_local
+from gateway.console.state import BooksThread, ConsoleState
 from gateway.ledger.records import Actor
-from gateway.ledger.sql.books.books import Books
 from tests.console.handler_kit import make_post, open_books_thread
 
 
@@ -31,13 +30,6 @@ async def test_the_books_know_who_is_signed_in(request_: ConsoleRequest) -> None
     signed_out = replace(request_, caller=None)
     assert await request_.run(lambda books: books.actor) == Actor("alice", "127.0.0.1")
     assert await signed_out.run(lambda books: books.actor) == Actor("nobody", "127.0.0.1")
-
-
-async def test_a_handler_of_the_books_runs_in_their_thread(request_: ConsoleRequest) -> None:
-    def answer(books: Books, request: ConsoleRequest) -> Answer:
-        return Answer({"name": books.accounts.read(request.account.name).name})
-
-    assert await in_books_thread(answer)(request_) == Answer({"name": "alice"})
 
 
 def test_a_unix_socket_has_no_port() -> None:

@@ -1,125 +1,130 @@
-"""The signed-in account's keys; operators add and revoke any account's. Only the reply that creates a key contains the key itself."""
+"""The signed-in account's keys, budgets that keys share, and tokens of scripts.
+
+Operators add and revoke any account's keys, and manage any account's budgets. Tokens are theirs
+alone; no token may call those routes. Only the reply that makes a secret contains it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from typing import Final, cast, get_args
 
-import orjson
-
-from gateway.admin import keys
-from gateway.console.api.budgets import read_allowance
-from gateway.console.fields import read_id
-from gateway.console.idempotency import idempotent
-from gateway.console.pages import SPENT_DAYS, describe_listed_key
-from gateway.console.paging import Listing, read_page
+from gateway.admin import accounts, keys, views
+from gateway.console.api.session import require_fresh
+from gateway.console.fields import Fields, read_id
+from gateway.console.lists import answer_page, read_page
 from gateway.console.refusals import ConsoleError, invalid_field
-from gateway.console.state import SHOPS, Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.ledger.key_records import (
     LIMITS,
     Allowance,
+    BudgetChanges,
     KeyChanges,
     KeyTerms,
     KeyView,
     NewKey,
+    Period,
     TermChanges,
 )
 from gateway.ledger.records import MAX_INTEGER
+from gateway.ledger.signin_records import TokenRole, TokenTerms
 from gateway.ledger.sql.books.books import Books
+from gateway.money import describe_amount
 from gateway.times import DAY_MS
 
 MAX_LIVE_KEYS: Final = 1000
 """Live keys an account can create here, as all are in the server's memory. The CLI has no limit."""
+MAX_BUDGETS: Final = 100
+"""Budgets an account can have here, which one reply lists. The CLI has no limit."""
+SPENT_DAYS: Final = 30
+"""Days of `spent_30d`, today included."""
 
 
+@route("GET", "/keys", "any")
 def list_keys(books: Books, request: ConsoleRequest) -> Answer:
     """List keys, the newest first. `live` are those not ended, even if their cap is spent."""
     is_live = request.query.choice("status", ("live", "all"), "live") == "live"
-    page = read_page(request.query, (int, str))
+    page, account_id = read_page(request.query, (int, str)), request.account.id
     count, found = books.keys.read_page(
-        request.account.id,
+        account_id,
         live_at_ms=books.clock() if is_live else None,
         after=page.after,
         limit=page.wanted,
     )
-    listing: Listing[KeyView] = Listing(
-        "keys", lambda key: (key.created_ms, key.id), _describer(books, request.account.id)
+    return answer_page(
+        request,
+        page,
+        "keys",
+        found,
+        locate=lambda key: (key.created_ms, key.id),
+        describe=make_describer(books, account_id),
+        figures={"count": count},
     )
-    return listing.answer(request.http, page, found, {"count": count})
 
 
+@route("GET", "/keys/{id}", "any")
 def show_key(books: Books, request: ConsoleRequest) -> Answer:
-    key = books.keys.read(request.segment("id"), account_id=request.account.id)
-    return Answer(_describer(books, request.account.id)(key))
+    key = books.keys.read(request.segment(), account_id=request.account.id)
+    return Answer(make_describer(books, request.account.id)(key))
 
 
+@route("POST", "/keys", "any")
+@route(
+    "POST",
+    "/accounts/{id}/keys",
+    "operator",
+    SHOPS,
+    idempotent=True,
+    shown_once="This key was made already, as {key}, and cannot be shown again. If it is lost,"
+    " revoke it and make another one.",
+)
 def add_key(books: Books, request: ConsoleRequest) -> Answer:
-    return _add_key(books, request, request.account.id)
-
-
-def add_account_key(books: Books, request: ConsoleRequest) -> Answer:
-    """Add a key to any account, as shops do for their customers."""
-    account_id = read_id(request.segment("id"), "account")
-    request.refuse_operators(books.accounts.read(books.accounts.find_name(account_id)))
-    return _add_key(books, request, account_id)
-
-
-def refuse_again(answer: Answer) -> Answer:
-    """Refuse to show a key again; the error names it, so that it can be revoked."""
-    assert isinstance(answer.body, bytes)
-    key_id = orjson.loads(answer.body)["key"]
-    raise ConsoleError(
-        409,
-        "already_done",
-        f"This key was made already, as {key_id}, and cannot be shown again. If it is lost, revoke"
-        " it and make another one.",
-        more={"key": key_id},
-    )
-
-
-def _add_key(books: Books, request: ConsoleRequest, account_id: int) -> Answer:
-    name = books.accounts.find_name(account_id)
+    """Add a key: to one's own account or, as shops do for their customers, to any."""
+    account = request.find_account(books)
+    request.refuse_operators(account)
     changes, own = _read_changes(request)
-    live, _ = books.keys.read_page(account_id, live_at_ms=books.clock(), after=None, limit=1)
+    live, _ = books.keys.read_page(account.id, live_at_ms=books.clock(), after=None, limit=1)
     if live >= MAX_LIVE_KEYS:
         message = (
             f"The account has {MAX_LIVE_KEYS:,} live keys already. Revoke those it does not need."
         )
         raise ConsoleError(409, "too_many_keys", message)
-    made = keys.add_key(books, name, KeyTerms(**changes), own=own)
-    body = _describe_new(books, account_id, made)
-    return Answer(body, 201, kept={"key": made.key.id})
+    made = keys.add_key(books, account.name, KeyTerms(**changes), own=own)
+    return Answer(_describe_new(books, account.id, made), 201, kept={"key": made.key.id})
 
 
+@route("PATCH", "/keys/{id}", "any")
 def edit_key(books: Books, request: ConsoleRequest) -> Answer:
     changes, own = _read_changes(request)
-    key_id, owner = request.segment("id"), request.account.id
     if not changes and own is None:
         return show_key(books, request)
-    key = keys.edit_key(books, key_id, changes, own=own, account_id=owner)
-    return Answer(_describer(books, request.account.id)(key))
+    owner = request.account.id
+    key = keys.edit_key(books, request.segment(), changes, own=own, account_id=owner)
+    return Answer(make_describer(books, owner)(key))
 
 
+@route("POST", "/keys/{id}/rotate", "any")
 def rotate_key(books: Books, request: ConsoleRequest) -> Answer:
     fields = request.fields
     grace_seconds = fields.need_integer("grace_seconds", 0, keys.MAX_GRACE_SECONDS)
     fields.done()
-    key_id, owner = request.segment("id"), request.account.id
+    key_id, owner = request.segment(), request.account.id
     made = keys.rotate_key(books, key_id, grace_seconds=grace_seconds, account_id=owner)
     old = books.keys.read(key_id, account_id=owner)
     body = _describe_new(books, owner, made)
-    return Answer({**body, "old": _describer(books, request.account.id)(old)}, 201)
+    return Answer({**body, "old": make_describer(books, owner)(old)}, 201)
 
 
+@route("POST", "/keys/{id}/revoke", "any", SHOPS)
 def revoke_key(books: Books, request: ConsoleRequest) -> Answer:
     """Revoke a key. Holders revoke their own keys; operators and tokens revoke any key."""
     request.fields.done()
     is_any = request.token is not None or request.account.operator
     owner = None if is_any else request.account.id
-    key = books.keys.read(request.segment("id"), account_id=owner)
+    key = books.keys.read(request.segment(), account_id=owner)
     request.refuse_operators(books.accounts.read(key.account))
-    key = books.keys.revoke(request.segment("id"), account_id=owner)
-    return Answer(_describer(books, books.accounts.find_id(key.account))(key))
+    key = books.keys.revoke(request.segment(), account_id=owner)
+    return Answer(make_describer(books, books.accounts.find_id(key.account))(key))
 
 
 def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None]:
@@ -133,7 +138,7 @@ def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None
         changes["cap_nano"] = fields.amount_nano("cap")
     if fields.has("expires"):
         changes["expires_ms"] = fields.moment_ms("expires")
-    own = read_allowance(fields, "budget_")
+    own = _read_allowance(fields, "budget_")
     if fields.has("budget_id"):
         if own is not None:
             raise invalid_field(
@@ -156,28 +161,111 @@ def _require_narrower(changes: TermChanges, request: ConsoleRequest) -> None:
 
 
 def _describe_new(books: Books, account_id: int, made: NewKey) -> dict[str, object]:
-    return {"key": _describer(books, account_id)(made.key), "secret": made.secret}
+    return {"key": make_describer(books, account_id)(made.key), "secret": made.secret}
 
 
-def _describer(books: Books, account_id: int) -> Callable[[KeyView], dict[str, object]]:
+def make_describer(books: Books, account_id: int) -> Callable[[KeyView], dict[str, object]]:
+    """Return what describes the account's keys, each with its status and its cost in 30 days."""
     now_ms = books.clock()
     today = now_ms // DAY_MS
-    spent = books.usage.sum_by_key(account_id, today - SPENT_DAYS + 1, today)
-    return lambda key: describe_listed_key(key, now_ms, spent)
+    spent_nano: Mapping[str, int] = books.usage.sum_by_key(
+        account_id, today - SPENT_DAYS + 1, today
+    )
+    return lambda key: {
+        **views.KEY.describe(key),
+        **describe_amount("spent_30d", spent_nano.get(key.id, 0)),
+        "status": key.status(now_ms),
+    }
 
 
-ROUTES: Final = (
-    Route("GET", "/console/api/keys", "any", in_books_thread(list_keys)),
-    Route("POST", "/console/api/keys", "any", in_books_thread(add_key)),
-    Route("GET", "/console/api/keys/{id}", "any", in_books_thread(show_key)),
-    Route("PATCH", "/console/api/keys/{id}", "any", in_books_thread(edit_key)),
-    Route("POST", "/console/api/keys/{id}/rotate", "any", in_books_thread(rotate_key)),
-    Route("POST", "/console/api/keys/{id}/revoke", "any", in_books_thread(revoke_key), SHOPS),
-    Route(
-        "POST",
-        "/console/api/accounts/{id}/keys",
-        "operator",
-        idempotent(add_account_key, refuse_again),
-        SHOPS,
-    ),
-)
+@route("GET", "/budgets", "any")
+@route("GET", "/accounts/{id}/budgets", "operator", EVERY_TOKEN)
+def list_budgets(books: Books, request: ConsoleRequest) -> Answer:
+    account = request.find_account(books)
+    found = [views.BUDGET.describe(one) for one in books.budgets.read_all(account.name) if one.name]
+    return Answer({"count": len(found), "budgets": found})
+
+
+@route("POST", "/budgets", "any", idempotent=True)
+@route("POST", "/accounts/{id}/budgets", "operator", SHOPS, idempotent=True)
+def add_budget(books: Books, request: ConsoleRequest) -> Answer:
+    account, fields = request.find_account(books), request.fields
+    request.refuse_operators(account)
+    name, allowance = fields.need_text("name").strip(), _read_allowance(fields)
+    fields.done()
+    if allowance is None:
+        raise invalid_field("amount", "'amount' is missing.")
+    if sum(one.name is not None for one in books.budgets.read_all(account.name)) >= MAX_BUDGETS:
+        message = f"There are {MAX_BUDGETS} budgets already. Remove those that are not needed."
+        raise ConsoleError(409, "too_many_budgets", message)
+    return Answer(
+        views.BUDGET.describe(accounts.add_budget(books, account.name, name, allowance)), 201
+    )
+
+
+@route("PATCH", "/budgets/{id}", "any")
+def edit_budget(books: Books, request: ConsoleRequest) -> Answer:
+    fields, changes = request.fields, BudgetChanges()
+    if fields.has("name"):
+        changes["name"] = fields.need_text("name").strip()
+    allowance = _read_allowance(fields)
+    if allowance is not None:
+        changes["allowance"] = allowance
+    fields.done()
+    budget_id, owner = _find_budget(request)
+    if not changes:
+        return Answer(views.BUDGET.describe(books.budgets.read(budget_id, account_id=owner)))
+    budget = accounts.edit_budget(books, budget_id, changes, account_id=owner)
+    return Answer(views.BUDGET.describe(budget))
+
+
+@route("DELETE", "/budgets/{id}", "any")
+def end_budget(books: Books, request: ConsoleRequest) -> Answer:
+    budget_id, owner = _find_budget(request)
+    books.budgets.end(budget_id, account_id=owner)
+    return Answer(status=204)
+
+
+def _read_allowance(fields: Fields, prefix: str = "") -> Allowance | None:
+    """Read an amount and its period, which are given together; None if neither is."""
+    amount, period = f"{prefix}amount", f"{prefix}period"
+    if not fields.has(amount) and not fields.has(period):
+        return None
+    amount_nano = fields.need_amount_nano(amount)
+    if amount_nano <= 0:
+        raise invalid_field(amount, f"'{amount}' must be above 0.")
+    return Allowance(amount_nano, fields.need_choice(period, get_args(Period)))
+
+
+def _find_budget(request: ConsoleRequest) -> tuple[int, int | None]:
+    """Return the id of the budget, and of the account that must own it; operators edit any."""
+    account = request.account
+    return read_id(request.segment(), "budget"), None if account.operator else account.id
+
+
+@route("GET", "/tokens", "operator")
+def list_tokens(books: Books, request: ConsoleRequest) -> Answer:
+    del request
+    now_ms = books.clock()
+    found = [views.TOKEN.describe(one, now_ms) for one in books.tokens.read_all()]
+    return Answer({"count": len(found), "tokens": found})
+
+
+@route("POST", "/tokens", "operator")
+def add_token(books: Books, request: ConsoleRequest) -> Answer:
+    """Add a token. A repeated request makes no second one, as its name is taken."""
+    fields = request.fields
+    name = fields.need_text("name").strip()
+    role: TokenRole = fields.need_choice("role", get_args(TokenRole))
+    expires_ms = fields.moment_ms("expires")
+    fields.done()
+    require_fresh(books, request)
+    made = keys.add_token(books, TokenTerms(name, role, expires_ms))
+    described = views.TOKEN.describe(made.token, books.clock())
+    return Answer({"token": described, "secret": made.secret}, 201)
+
+
+@route("POST", "/tokens/{id}/revoke", "operator")
+def revoke_token(books: Books, request: ConsoleRequest) -> Answer:
+    request.fields.done()
+    return Answer(views.TOKEN.describe(books.tokens.revoke(request.segment()), books.clock()))

@@ -1,35 +1,37 @@
-"""Routes for operators: health, audit of the books, and the log of events."""
+"""Routes for operators: health, audit of the books, the log of events, how providers answer, refusals."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from yarl import URL
 
 from gateway.admin import checks, observations, views
 from gateway.admin.fields import describe
-from gateway.config.records import Config, Reload
-from gateway.console.api.observations import describe_load, read_upstream
-from gateway.console.paging import Listing, read_page
+from gateway.api.state import Gateway
+from gateway.apikeys import find_last4
+from gateway.config.records import Config, Provider
+from gateway.console.lists import answer_page, read_page
 from gateway.console.refusals import ConsoleError
-from gateway.console.state import (
+from gateway.console.routes import (
     OPERATORS,
     READERS,
     Answer,
     ConsoleRequest,
-    Failure,
-    FinishedAudit,
-    ProcessState,
-    Route,
-    in_books_thread,
+    async_route,
+    route,
 )
+from gateway.console.state import FinishedAudit, ProcessState
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import AuditReport, NodeView
+from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
-from gateway.times import format_iso, unix_ms
+from gateway.times import DAY_MS, format_iso, unix_ms
+from gateway.upstream.breaker import BreakerState
 from gateway.version import find_version
 
 _NO_AUDIT: Final[Mapping[str, object]] = {
@@ -44,74 +46,67 @@ _NO_AUDIT: Final[Mapping[str, object]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """The part of the health report that is read from the database and its files."""
-
-    open_holds: int
-    held_nano: int
-    backup_ms: int | None
-    checkpoint_ms: int | None
-    database_bytes: int
-    wal_bytes: int
-    nodes: list[NodeView]
-
-
 # ---- health --------------------------------------------------------------------------------------
 
 
+@async_route("GET", "/health", "operator", READERS)
 async def show_health(request: ConsoleRequest) -> Answer:
     gateway, process = request.gateway, request.console.process
-    facts, upstream = await request.run(_read_facts), await read_upstream(request)
+    reload = gateway.last_reload
+    upstream = await _read_upstream(request)
+    stored, checkpoint_ms = await request.run(_read_stored)
     return Answer(
         {
             "node": checks.name_node(gateway.config.storage.location),
-            "nodes": [_describe_node(one) for one in facts.nodes],
             "version": find_version(),
             "started": format_iso(process.started_ms),
             "uptime_seconds": process.uptime_seconds,
             "draining": gateway.draining,
-            "reload": _describe_reload(gateway.last_reload),
+            "reload": reload and describe(reload, "at_ms", "ok", "words", "restart_for"),
             "in_flight": gateway.in_flight,
             "max_in_flight": gateway.config.server.max_in_flight,
             "loop_lag_ms": process.loop_lag_ms,
             "ledger_writable": gateway.ledger.writable,
-            "open_holds": facts.open_holds,
-            **describe_amount("held", facts.held_nano),
-            "database_bytes": facts.database_bytes,
-            "wal_bytes": facts.wal_bytes,
-            "backup": format_iso(facts.backup_ms),
+            **stored,
             "startup_check": {"ok": True, "at": format_iso(process.started_ms)},
-            "full_audit": _describe_full_audit(process, facts.checkpoint_ms),
+            "full_audit": _describe_full_audit(process, checkpoint_ms),
             "providers": [
-                describe_load(one, gateway, upstream[one.name])
+                _describe_load(one, gateway, upstream[one.name])
                 for one in gateway.config.providers.values()
             ],
             "missing_usage": [
-                {
-                    "provider": one.provider,
-                    "model": one.model,
-                    "replies": one.count,
-                    "last": format_iso(one.last_ms),
-                }
+                {**describe(one, "provider", "model", "last_ms"), "replies": one.count}
                 for one in gateway.missing_usages.list_latest()
             ],
-            "errors": [_describe_failure(one) for one in process.failures],
+            "errors": [
+                describe(one, "at_ms", "request_id", "status", "code", "provider")
+                for one in process.failures
+            ],
         }
     )
 
 
-def _read_facts(books: Books) -> _Facts:
+def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
+    """Read the part of the report that is in the database and its files, and the last checkpoint."""
     open_holds, held_nano = books.calls.measure_pending()
     backup = books.events.find_last("ledger.backup")
-    return _Facts(
-        open_holds,
-        held_nano,
-        None if backup is None else backup.at_ms,
-        books.find_last_checkpoint_ms(),
-        *books.measure(),
-        books.list_nodes(),
-    )
+    database_bytes, wal_bytes = books.measure()
+    nodes = [
+        {
+            "name": checks.name_process(node.pid, node.host),
+            **describe(node, "version", "since_ms", "seen_ms"),
+        }
+        for node in books.list_nodes()
+    ]
+    stored = {
+        "nodes": nodes,
+        "open_holds": open_holds,
+        **describe_amount("held", held_nano),
+        "database_bytes": database_bytes,
+        "wal_bytes": wal_bytes,
+        "backup": format_iso(None if backup is None else backup.at_ms),
+    }
+    return stored, books.find_last_checkpoint_ms()
 
 
 def _describe_full_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
@@ -129,28 +124,15 @@ def _describe_full_audit(process: ProcessState, checkpoint_ms: int | None) -> di
     return {"ok": audit.report.ok, "at": format_iso(audit.at_ms)}
 
 
-def _describe_reload(reload: Reload | None) -> dict[str, object] | None:
-    return None if reload is None else describe(reload, "at_ms", "ok", "words", "restart_for")
-
-
-def _describe_node(node: NodeView) -> dict[str, object]:
-    return {
-        "name": checks.name_process(node.pid, node.host),
-        **describe(node, "version", "since_ms", "seen_ms"),
-    }
-
-
-def _describe_failure(failure: Failure) -> dict[str, object]:
-    return describe(failure, "at_ms", "request_id", "status", "code", "provider")
-
-
 # ---- audit ---------------------------------------------------------------------------------------
 
 
+@async_route("GET", "/audit", "operator", READERS)
 async def show_audit(request: ConsoleRequest) -> Answer:
     return Answer(_describe_audit(request.console.process.last_audit))
 
 
+@async_route("POST", "/audit", "operator", OPERATORS)
 async def run_audit(request: ConsoleRequest) -> Answer:
     """Run the full audit, in a thread and connection of its own as it may take minutes."""
     process = request.console.process
@@ -185,18 +167,134 @@ def _describe_audit(audit: FinishedAudit | None) -> dict[str, object]:
 # ---- event log -----------------------------------------------------------------------------------
 
 
+@route("GET", "/audit/log", "operator", READERS)
 def list_events(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
     page, search = read_page(query, (int,)), query.text("search")
     events = books.events.read_page(search, page.after_number, page.wanted)
-    return EVENTS.answer(request.http, page, events, {"count": books.events.count(search)})
+    count = {"count": books.events.count(search)}
+    return answer_page(
+        request,
+        page,
+        "events",
+        events,
+        locate=lambda event: (event.id,),
+        describe=views.EVENT.describe,
+        figures=count,
+    )
 
 
-EVENTS: Final = Listing("events", lambda event: (event.id,), views.EVENT.describe)
+PERIODS: Final = {"today": 1, "7d": 7, "30d": 30}
+"""The periods of the list of refusals, in UTC days with the present one."""
 
-ROUTES: Final = (
-    Route("GET", "/console/api/health", "operator", show_health, READERS),
-    Route("GET", "/console/api/audit", "operator", show_audit, READERS),
-    Route("POST", "/console/api/audit", "operator", run_audit, OPERATORS),
-    Route("GET", "/console/api/audit/log", "operator", in_books_thread(list_events), READERS),
-)
+_IDLE: Final[tuple[BreakerState, int]] = ("closed", 0)
+
+
+@async_route("GET", "/providers", "operator", READERS)
+async def list_providers(request: ConsoleRequest) -> Answer:
+    gateway = request.gateway
+    rows = await _read_upstream(request)
+    providers = [
+        _describe_provider(one, gateway, rows[one.name])
+        for one in gateway.config.providers.values()
+    ]
+    node = checks.name_node(gateway.config.storage.location)
+    return Answer({"count": len(providers), "providers": providers, "node": node})
+
+
+async def _read_upstream(request: ConsoleRequest) -> dict[str, list[observations.UpstreamRow]]:
+    """Return how the providers answer, by their names."""
+    config = request.gateway.config
+    found = await request.run(lambda books: observations.list_upstream(books, config))
+    by_name: dict[str, list[observations.UpstreamRow]] = defaultdict(list)
+    for row in found:
+        by_name[row.provider.name].append(row)
+    return by_name
+
+
+def _describe_load(
+    provider: Provider, gateway: Gateway, rows: Sequence[observations.UpstreamRow]
+) -> dict[str, Any]:
+    """Describe a provider's load. One that is off or that no model uses has no state of its own."""
+    state = gateway.routes.providers.get(provider.name)
+    breaker, seconds = _IDLE if state is None else state.describe_breaker()
+    seen, is_off = [row.seen for row in rows], provider.off is not None
+    judged = observations.judge(seen, _find_pause(breaker, seconds), is_off=is_off)
+    return {
+        "name": provider.name,
+        "on": provider.off is None,
+        **observations.describe_upstream(judged),
+        "breaker": breaker,
+        "breaker_seconds": seconds,
+        "in_flight": 0 if state is None else state.in_flight,
+        "keys": [
+            {"last4": last4, "in_flight": in_flight, "rest_seconds": rest}
+            for last4, in_flight, rest in (() if state is None else state.list_keys())
+        ],
+    }
+
+
+def _describe_provider(
+    provider: Provider, gateway: Gateway, rows: Sequence[observations.UpstreamRow]
+) -> dict[str, Any]:
+    return {
+        **_describe_load(provider, gateway, rows),
+        "dialect": provider.dialect,
+        "origin": str(URL(provider.base_url).origin()) if provider.base_url else None,
+        "key_last4": [find_last4(secret) for secret in provider.api_keys],
+        "off_reason": provider.off,
+        "max_concurrency": provider.max_concurrency,
+        "models": gateway.config.models_of(provider),
+        "upstream_models": _describe_upstream_models(provider, gateway, rows),
+    }
+
+
+def _describe_upstream_models(
+    provider: Provider, gateway: Gateway, rows: Sequence[observations.UpstreamRow]
+) -> list[dict[str, Any]]:
+    state = gateway.routes.providers.get(provider.name)
+    pauses = {
+        model: _find_pause(breaker, seconds, rest_seconds)
+        for model, breaker, seconds, rest_seconds in (
+            () if state is None else state.list_troubled()
+        )
+    }
+    whole = None if state is None else _find_pause(*state.describe_breaker())
+    return [
+        {
+            "model": row.upstream_model,
+            **observations.describe_upstream(
+                observations.judge(
+                    [row.seen],
+                    pauses.get(row.upstream_model) or whole,
+                    is_off=provider.off is not None,
+                )
+            ),
+        }
+        for row in rows
+    ]
+
+
+def _find_pause(
+    breaker: BreakerState, seconds: int, rest_seconds: int = 0
+) -> observations.Pause | None:
+    """Return whether nothing is sent for a while. An open breaker without seconds waits for a call."""
+    if breaker == "probing":
+        return observations.Pause("probing")
+    most = max(seconds, rest_seconds)
+    return observations.Pause("resting", most) if most else None
+
+
+@route("GET", "/refusals", "operator", READERS)
+def list_refusals(books: Books, request: ConsoleRequest) -> Answer:
+    query = request.query
+    period = query.choice("period", tuple(PERIODS), "7d")
+    since_ms = (books.clock() // DAY_MS - PERIODS[period] + 1) * DAY_MS
+    found = observations.list_refusals(books, query.text("account"), since_ms)
+    return Answer(
+        {
+            "since": format_iso(since_ms),
+            "count": sum(one.count for one in found),
+            "refusals": [views.REFUSAL.describe(one) for one in found],
+        }
+    )

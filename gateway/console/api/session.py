@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import hdrs
 
 from gateway.admin import observations, passwords, signin, views
 from gateway.admin.fields import describe
 from gateway.console.origin import describe_device, read_device_cookie
-from gateway.console.password_hashing import PasswordHasher, TooBusy
-from gateway.console.refusals import ConsoleError, unavailable
-from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.refusals import ConsoleError, busy, too_many_passwords, wrong_code
+from gateway.console.routes import Answer, ConsoleRequest, async_route, route
+from gateway.console.state import PasswordHasher, TooBusy
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import FailedBy, SessionView
@@ -28,11 +27,12 @@ from gateway.tasks import spawn
 from gateway.version import find_version
 
 
+@route("GET", "/session", "any")
 def show_session(books: Books, request: ConsoleRequest) -> Answer:
-    assert request.session is not None
-    return Answer(describe_session(books, request, request.session))
+    return Answer(_describe_session(books, request, request.own_session))
 
 
+@async_route("POST", "/session", "none")
 async def sign_in(request: ConsoleRequest) -> Answer:
     """Open a session with name and password, and a one-time code where the account has them."""
     fields = request.fields
@@ -42,11 +42,11 @@ async def sign_in(request: ConsoleRequest) -> Answer:
     signin.require_password(password, "password")
     throttle = request.console.throttle
     if request.console.hasher.is_busy:
-        raise refuse_busy()
+        raise busy()
     device = await _find_device(request, name)
     wait_seconds = throttle.take(name, request.address, device)
     if wait_seconds:
-        raise refuse_tries(wait_seconds)
+        raise too_many_passwords(wait_seconds)
     answer = await _try_password(request, name, password, code)
     if isinstance(answer, Answer):
         throttle.succeed(name, request.address, device)
@@ -57,7 +57,7 @@ async def sign_in(request: ConsoleRequest) -> Answer:
         raise ConsoleError(403, "code_needed", message, "code")
     await _note_failure(request, name, "code" if answer == "wrong" else "password")
     if answer == "wrong":
-        raise refuse_code(401)
+        raise wrong_code(401)
     raise ConsoleError(
         401,
         "wrong_credentials",
@@ -95,6 +95,7 @@ async def _find_device(request: ConsoleRequest, name: str) -> bytes | None:
     return find_device(cookie, name, stored)
 
 
+@async_route("POST", "/session/link", "none")
 async def sign_in_by_link(request: ConsoleRequest) -> Answer:
     """Open a session with a sign-in link.
 
@@ -103,7 +104,13 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
     fields = request.fields
     token = fields.need_text("token")
     fields.done()
-    answer = await request.run(partial(_open_by_link, request, token))
+    answer = await request.run(
+        lambda books: _answer(
+            books,
+            request,
+            signin.open_session_by_link(books, token, make_requestor(request)),
+        )
+    )
     if answer is None:
         await _note_failure(request, None, "link")
         raise ConsoleError(
@@ -115,13 +122,14 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
     return answer
 
 
+@route("DELETE", "/session", "none")
 def sign_out(books: Books, request: ConsoleRequest) -> Answer:
     if request.session is not None:
         books.signins.end_session(request.account, request.session.id)
     return Answer(ends_session=True)
 
 
-def describe_session(
+def _describe_session(
     books: Books, request: ConsoleRequest, session: SessionView
 ) -> Mapping[str, Any]:
     """Describe who is signed in, and the settings of the gateway that the page needs."""
@@ -167,47 +175,23 @@ def make_requestor(request: ConsoleRequest) -> signin.Visitor:
     return signin.Visitor(device, request.address, request.session)
 
 
-def refuse_tries(wait_seconds: int) -> ConsoleError:
-    return ConsoleError(
-        429,
-        "too_many_tries",
-        f"Too many tries. Wait {wait_seconds} seconds, then try again. A sign-in link from the"
-        " operator works immediately.",
-        retry_after_seconds=wait_seconds,
-    )
-
-
-def refuse_code(status: int) -> ConsoleError:
-    message = "This code is wrong, or was used before. Wait for the next one, then try again."
-    return ConsoleError(status, "wrong_code", message, "code")
-
-
-def refuse_busy() -> ConsoleError:
-    return unavailable("Too many people are signing in. Try again in a few seconds.")
-
-
 async def verify(hasher: PasswordHasher, password: str, stored: str | None) -> bool:
     """Verify a password. Raises ConsoleError if too many passwords are being verified."""
     try:
         return await hasher.verify(password, stored)
     except TooBusy as error:
-        raise refuse_busy() from error
-
-
-def _open_by_link(request: ConsoleRequest, token: str, books: Books) -> Answer | None:
-    made = signin.open_session_by_link(books, token, make_requestor(request))
-    return _answer(books, request, made)
+        raise busy() from error
 
 
 def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | None) -> Answer | None:
     if made is None:
         return None
-    described = describe_session(books, request, made.view)
-    device = make_device_cookie(books, made.view.account.name)
+    described = _describe_session(books, request, made.view)
+    device = _make_device_cookie(books, made.view.account.name)
     return Answer(described, session_token=made.token, device=device)
 
 
-def make_device_cookie(books: Books, account: str) -> DeviceCookie | None:
+def _make_device_cookie(books: Books, account: str) -> DeviceCookie | None:
     """Make the cookie of a browser that has just signed in; None without a password to guess at."""
     stored = books.signins.find_password_hash(account)
     return None if stored is None else make_cookie(account, stored)
@@ -228,11 +212,3 @@ async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy
 async def _note_if_known(request: ConsoleRequest, name: str, how: FailedBy) -> None:
     with suppress(LedgerError):  # nobody waits who could be told
         await request.run(lambda books: books.signins.note_failure(name, how, if_known=True))
-
-
-ROUTES: Final = (
-    Route("GET", "/console/api/session", "any", in_books_thread(show_session)),
-    Route("POST", "/console/api/session", "none", sign_in),
-    Route("POST", "/console/api/session/link", "none", sign_in_by_link),
-    Route("DELETE", "/console/api/session", "none", in_books_thread(sign_out)),
-)

@@ -1,35 +1,47 @@
-"""The signed-in account's password, one-time codes and sessions."""
+"""The signed-in account's password, one-time codes and sessions, and alerts.
+
+Operators see the latest alerts; everybody sets a webhook and a threshold of the account's own.
+"""
 
 from __future__ import annotations
 
+import secrets
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.admin import signin
+from gateway.admin import observations, signin, views
 from gateway.admin.fields import describe
+from gateway.alerts.guard import check_holder_url
 from gateway.console.api.session import (
     make_requestor,
-    refuse_busy,
-    refuse_code,
-    refuse_tries,
     require_fresh,
     verify,
 )
-from gateway.console.password_hashing import TooBusy
-from gateway.console.refusals import ConsoleError, signed_in_by_proxy
-from gateway.console.state import Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.refusals import (
+    ConsoleError,
+    busy,
+    invalid_field,
+    signed_in_by_proxy,
+    too_many_passwords,
+    wrong_code,
+)
+from gateway.console.routes import Answer, ConsoleRequest, async_route, route
+from gateway.console.state import TooBusy
 from gateway.console.throttle import make_cookie
+from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import SessionView
 from gateway.ledger.sql.books.books import Books
+from gateway.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.times import format_iso
 
 
+@async_route("POST", "/settings/password", "any")
 async def change_password(request: ConsoleRequest) -> Answer:
     """Set a new password and end all other sessions. This session continues under a new id."""
-    session, fields = _own(request), request.fields
+    session, fields = request.own_session, request.fields
     if session.by_proxy:
         raise signed_in_by_proxy()
     current = fields.text("current_password")
@@ -46,7 +58,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
     try:
         hashed = await request.console.hasher.hash(new)
     except TooBusy as error:
-        raise refuse_busy() from error
+        raise busy() from error
     made = await request.run(
         partial(
             signin.change_password,
@@ -60,6 +72,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
     return Answer(session_token=made.token, device=device)
 
 
+@route("GET", "/settings/totp", "any")
 def show_totp(books: Books, request: ConsoleRequest) -> Answer:
     found = books.totp.read(request.account.id)
     since_ms = None if found is None else found.confirmed_ms
@@ -69,9 +82,10 @@ def show_totp(books: Books, request: ConsoleRequest) -> Answer:
     )
 
 
+@route("POST", "/settings/totp", "any")
 def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
     """Show the key for an authenticator app. Codes are asked for once one was shown."""
-    if _own(request).by_proxy:
+    if request.own_session.by_proxy:
         raise signed_in_by_proxy()
     request.fields.done()
     require_fresh(books, request)
@@ -80,6 +94,7 @@ def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
     return Answer({"secret": made.secret, "url": made.url}, 201)
 
 
+@async_route("POST", "/settings/totp/confirm", "any")
 async def finish_totp(request: ConsoleRequest) -> Answer:
     """Ask for codes from now on, and show the recovery codes; all other sessions end."""
     code = _read_code(request)
@@ -88,53 +103,57 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
         made = signin.finish(books, request.account, code)
         if made is not None:
             with suppress(LedgerError):  # the codes must be shown
-                books.signins.end_other_sessions(_own(request))
+                books.signins.end_other_sessions(request.own_session)
         return made
 
     made = await request.run(finish)
     if made is None:
-        raise refuse_code(403)
+        raise wrong_code(403)
     return Answer({"recovery_codes": list(made)}, 201)
 
 
+@async_route("POST", "/settings/totp/remove", "any")
 async def remove_totp(request: ConsoleRequest) -> Answer:
     """Ask for codes no longer, by one of them; all other sessions end."""
     code = _read_code(request)
     if await request.run(lambda books: signin.check(books, request.account, code)) != "right":
-        raise refuse_code(403)
+        raise wrong_code(403)
     await request.run(lambda books: books.totp.remove(request.account.name))
-    await request.run(lambda books: books.signins.end_other_sessions(_own(request)))
+    await request.run(lambda books: books.signins.end_other_sessions(request.own_session))
     return Answer()
 
 
 def _read_code(request: ConsoleRequest) -> str:
     """Read a code, and count the try: they are limited as those of passwords. Raises ConsoleError."""
-    if _own(request).by_proxy:
+    if request.own_session.by_proxy:
         raise signed_in_by_proxy()
     fields = request.fields
     code = fields.need_text("code")
     fields.done()
     wait_seconds = request.console.password_tries.take(request.account.id)
     if wait_seconds:
-        raise refuse_tries(wait_seconds)
+        raise too_many_passwords(wait_seconds)
     return code
 
 
+@route("GET", "/sessions", "any")
 def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
-    own = _own(request)
+    own = request.own_session
     sessions = books.signins.read_sessions(own.account.id)
-    described = [_describe(one, is_current=one.id == own.id) for one in sessions]
+    described = [_describe_session(one, is_current=one.id == own.id) for one in sessions]
     return Answer({"count": len(described), "sessions": described})
 
 
+@route("DELETE", "/sessions/{id}", "any")
 def end_session(books: Books, request: ConsoleRequest) -> Answer:
     session_id = request.segment("id")
     books.signins.end_session(request.account, session_id)
-    return Answer(ends_session=session_id == _own(request).id)
+    return Answer(ends_session=session_id == request.own_session.id)
 
 
+@route("DELETE", "/sessions", "any")
 def end_other_sessions(books: Books, request: ConsoleRequest) -> Answer:
-    return Answer({"revoked": books.signins.end_other_sessions(_own(request))})
+    return Answer({"revoked": books.signins.end_other_sessions(request.own_session)})
 
 
 async def _check_current(request: ConsoleRequest, stored: str, current: str) -> None:
@@ -144,32 +163,94 @@ async def _check_current(request: ConsoleRequest, stored: str, current: str) -> 
     """
     signin.require_password(current, "current_password")
     if request.console.hasher.is_busy:
-        raise refuse_busy()
+        raise busy()
     wait_seconds = request.console.password_tries.take(request.account.id)
     if wait_seconds:
-        raise refuse_tries(wait_seconds)
+        raise too_many_passwords(wait_seconds)
     if not await verify(request.console.hasher, current, stored):
         message = "The current password is wrong. Try again."
         raise ConsoleError(403, "wrong_password", message, "current_password")
 
 
-def _own(request: ConsoleRequest) -> SessionView:
-    assert request.session is not None
-    return request.session
-
-
-def _describe(session: SessionView, *, is_current: bool) -> dict[str, Any]:
+def _describe_session(session: SessionView, *, is_current: bool) -> dict[str, Any]:
     shown = ("device", "address", "created_ms", "last_seen_ms", "expires_ms")
     return {"id": session.id, "current": is_current, **describe(session, *shown)}
 
 
-ROUTES: Final = (
-    Route("POST", "/console/api/settings/password", "any", change_password),
-    Route("GET", "/console/api/settings/totp", "any", in_books_thread(show_totp)),
-    Route("POST", "/console/api/settings/totp", "any", in_books_thread(begin_totp)),
-    Route("POST", "/console/api/settings/totp/confirm", "any", finish_totp),
-    Route("POST", "/console/api/settings/totp/remove", "any", remove_totp),
-    Route("GET", "/console/api/sessions", "any", in_books_thread(list_sessions)),
-    Route("DELETE", "/console/api/sessions", "any", in_books_thread(end_other_sessions)),
-    Route("DELETE", "/console/api/sessions/{id}", "any", in_books_thread(end_session)),
-)
+SECRET_BYTES: Final = 32
+"""Random bytes of a signing secret: as many as the hash has."""
+OWN_LATEST: Final = 5
+"""Alerts that a holder is shown: whether the last ones arrived."""
+
+
+@route("GET", "/alerts", "operator")
+def list_alerts(books: Books, request: ConsoleRequest) -> Answer:
+    latest = books.alerts.read_latest(observations.LATEST)
+    found = [views.ALERT.describe(one) for one in latest]
+    channels = request.gateway.config.alerts.channels
+    return Answer({"channels": channels, "count": len(found), "alerts": found})
+
+
+@route("POST", "/alerts/test", "operator")
+def send_test(books: Books, request: ConsoleRequest) -> Answer:
+    channels = request.gateway.config.alerts.channels
+    if not channels:
+        message = "No webhook and no command is set under [alerts] in gateway.toml."
+        raise ConsoleError(409, "alerts_off", message)
+    books.alerts.raise_test(None, channels)
+    return list_alerts(books, request)
+
+
+@route("GET", "/settings/alerts", "any")
+def show_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
+    return Answer(_describe_own_alerts(books, request))
+
+
+@route("POST", "/settings/alerts", "any")
+def set_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
+    """Set webhook and threshold; a new address gets a new secret, which is shown only this once."""
+    account_id, fields = request.account.id, request.fields
+    url, low_nano = fields.text("webhook") or None, fields.amount_nano("low_balance")
+    fields.done()
+    if low_nano is not None and not 0 <= low_nano <= MAX_AMOUNT_NANO:
+        raise invalid_field("low_balance", "'low_balance' must be 0 or more.")
+    _check_url(url, request)
+    old = books.alerts.read_hook(account_id)
+    secret = old.secret
+    if url != old.url:
+        secret = None if url is None else f"whsec_{secrets.token_urlsafe(SECRET_BYTES)}"
+    books.alerts.set_hook(account_id, Hook(url, secret, low_nano))
+    shown = secret if secret != old.secret else None
+    return Answer({**_describe_own_alerts(books, request), "secret": shown})
+
+
+@route("POST", "/settings/alerts/test", "any")
+def send_own_test(books: Books, request: ConsoleRequest) -> Answer:
+    if books.alerts.read_hook(request.account.id).url is None:
+        raise ConsoleError(409, "alerts_off", "Set a webhook first.", "webhook")
+    books.alerts.raise_test(request.account.id, ())
+    return show_own_alerts(books, request)
+
+
+def _check_url(url: str | None, request: ConsoleRequest) -> None:
+    config = request.gateway.config.alerts
+    if url is None:
+        return
+    if not config.takes_holders:
+        raise invalid_field("webhook", "This gateway sends no alerts to webhooks of accounts.")
+    try:
+        check_holder_url(url, any_address=config.holder_webhooks == "any")
+    except ValueError as error:
+        raise invalid_field("webhook", f"'webhook' {error}.") from error
+
+
+def _describe_own_alerts(books: Books, request: ConsoleRequest) -> dict[str, Any]:
+    account_id = request.account.id
+    hook = books.alerts.read_hook(account_id)
+    latest = books.alerts.read_latest(OWN_LATEST, account_id)
+    return {
+        "available": request.gateway.config.alerts.takes_holders,
+        "webhook": hook.url,
+        **describe_amount("low_balance", hook.low_balance_nano),
+        "alerts": [views.ALERT.describe(one) for one in latest],
+    }

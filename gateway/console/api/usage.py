@@ -1,33 +1,48 @@
-"""The signed-in account's usage, and for operators any account's, by day, hour, model or key, as JSON and CSV."""
+"""Usage by day, hour, model or key, and what providers bill for it; the models and their prices.
+
+Holders see their own account's usage, operators any account's, and what providers bill for the
+models of all accounts. Operators also see models that are off, and all routes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from aiohttp import web
 
-from gateway.admin import views
-from gateway.console.csv_stream import Chunk, stream_csv
-from gateway.console.fields import Query, read_id
+from gateway.admin import accounts, views
+from gateway.api.state import Gateway
+from gateway.config.records import Model
+from gateway.console.fields import Query
+from gateway.console.lists import stream_csv
 from gateway.console.refusals import ConsoleError, invalid_field
-from gateway.console.state import EVERY_TOKEN, Answer, ConsoleRequest, Route, in_books_thread
+from gateway.console.routes import (
+    EVERY_TOKEN,
+    READERS,
+    Answer,
+    ConsoleRequest,
+    async_route,
+    route,
+)
 from gateway.ledger.call_records import (
     ChartUnit,
+    ProviderCosts,
     Usage,
     UsageFilter,
     UsagePoint,
     UsageReport,
+    sum_costs,
     sum_usage,
 )
 from gateway.ledger.sql.books.books import Books
-from gateway.money import describe_amount
+from gateway.money import describe_amount, describe_price
+from gateway.prices import describe_rules
 from gateway.times import DAY_MS, format_day, format_hour
 
 Group = Literal["day", "hour", "model", "key"]
-GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 MAX_DAYS: Final[dict[Group, int]] = {"day": 366, "hour": 31, "model": 366, "key": 366}
 """Days of a report: a leap year or, by the hour, a month. A chart has no room for more points."""
 DEFAULT_DAYS: Final = 30
@@ -47,6 +62,9 @@ Json = dict[str, object]
 Place = TypeVar("Place", int, str)
 
 
+_FORMATS: Final[dict[ChartUnit, Callable[[int], str]]] = {"day": format_day, "hour": format_hour}
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A usage query, checked."""
@@ -62,18 +80,10 @@ class Asked:
         return books.usage.report(self.chosen, self.unit, by_key=self.by == "key")
 
 
+@route("GET", "/usage", "any")
+@route("GET", "/accounts/{id}/usage", "operator", EVERY_TOKEN)
 def show_usage(books: Books, request: ConsoleRequest) -> Answer:
-    return _report(books, request, request.account.id)
-
-
-def show_account_usage(books: Books, request: ConsoleRequest) -> Answer:
-    """Show any account's usage to operators."""
-    account_id = read_id(request.segment("id"), "account")
-    books.accounts.find_name(account_id)
-    return _report(books, request, account_id)
-
-
-def _report(books: Books, request: ConsoleRequest, account_id: int) -> Answer:
+    account_id = request.find_account(books).id
     asked = _read_query(request.query, account_id, books.clock() // DAY_MS)
     report = asked.read(books)
     body = {
@@ -89,30 +99,32 @@ def _report(books: Books, request: ConsoleRequest, account_id: int) -> Answer:
     return Answer(body)
 
 
+@async_route("GET", "/usage.csv", "any")
 async def download_usage(request: ConsoleRequest) -> web.StreamResponse:
     by = _read_group(request.query)
 
-    def read(books: Books, _: None) -> Chunk[None]:
+    def read(books: Books, _: None) -> tuple[list[Json], None]:
         asked = _read_query(request.query, request.account.id, books.clock() // DAY_MS)
-        return Chunk(_ROWS[by](asked.read(books)), None)
+        return _ROWS[by](asked.read(books)), None
 
     return await stream_csv(request, "usage", COLUMNS[by], read)
 
 
 def _read_query(query: Query, account_id: int, today: int) -> Asked:
     by = _read_group(query)
-    first_day, last_day = read_days(query, today, MAX_DAYS[by], by)
+    first_day, last_day = _read_days(query, today, by)
     chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
     return Asked(by, chosen)
 
 
-def read_days(query: Query, today: int, most: int, by: str) -> tuple[int, int]:
-    """Read `from` and `to`, at most so many days; by default the days up to today."""
+def _read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
+    """Read `from` and `to`, by default the days up to today."""
     first, last = query.days()
     last_day = today if last is None else last
     first_day = max(last_day - DEFAULT_DAYS + 1, FIRST_DAY) if first is None else first
     if first_day > last_day:
         raise invalid_field("from", "'from' must not be after today.")
+    most = MAX_DAYS[by]
     if last_day - first_day >= most:
         raise ConsoleError(
             400,
@@ -124,8 +136,7 @@ def read_days(query: Query, today: int, most: int, by: str) -> tuple[int, int]:
 
 
 def _read_group(query: Query) -> Group:
-    by = query.choice("by", GROUPS, "day")
-    return next(group for group in GROUPS if group == by)
+    return query.choice("by", get_args(Group), "day")
 
 
 def _list_by_time(name: ChartUnit, report: UsageReport) -> list[Json]:
@@ -185,16 +196,70 @@ def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:
     ]
 
 
-_FORMATS: Final[dict[ChartUnit, Callable[[int], str]]] = {"day": format_day, "hour": format_hour}
+@route("GET", "/costs", "operator", READERS)
+def show_costs(books: Books, request: ConsoleRequest) -> Answer:
+    """List all models that were used, those that earn least first; unknown costs last."""
+    first, last = _read_days(request.query, books.clock() // DAY_MS, "model")
+    rows = accounts.usage_with_costs(
+        books, by="model", since_ms=first * DAY_MS, until_ms=(last + 1) * DAY_MS
+    )
+    rows.sort(key=lambda row: (not row[2].known, row[2].margin_nano, row[0]))
+    total = sum_usage(usage for _, usage, _ in rows) if rows else Usage()
+    body = {
+        "from": format_day(first),
+        "to": format_day(last),
+        "currency": request.gateway.config.billing.currency,
+        "rows": [{"model": model, **_describe_costs(usage, costs)} for model, usage, costs in rows],
+        "totals": _describe_costs(total, sum_costs(costs for *_, costs in rows)),
+    }
+    return Answer(body)
 
-ROUTES: Final = (
-    Route("GET", "/console/api/usage", "any", in_books_thread(show_usage)),
-    Route("GET", "/console/api/usage.csv", "any", download_usage),
-    Route(
-        "GET",
-        "/console/api/accounts/{id}/usage",
-        "operator",
-        in_books_thread(show_account_usage),
-        EVERY_TOKEN,
-    ),
-)
+
+def _describe_costs(usage: Usage, costs: ProviderCosts) -> dict[str, object]:
+    return {
+        "requests": usage.requests,
+        **describe_amount("charged", usage.cost_nano),
+        **views.COSTS.describe(costs),
+    }
+
+
+@async_route("GET", "/models", "any")
+async def list_models(request: ConsoleRequest) -> Answer:
+    gateway = request.gateway
+    served = gateway.routes.models
+    is_operator = request.account.operator
+    models = [
+        _describe_model(model, is_on=model.id in served, for_operator=is_operator)
+        | ({"routes": _describe_routes(model, gateway)} if is_operator else {})
+        for model in gateway.config.models.values()
+        if is_operator or (model.id in served and request.account.terms.allows(model.id))
+    ]
+    currency = gateway.config.billing.currency
+    return Answer({"count": len(models), "currency": currency, "models": models})
+
+
+def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "owned_by": model.owned_by,
+        "kind": model.kind,
+        "on": is_on,
+        "free": model.free,
+        "price": describe_price(model.prices.base, for_operator=for_operator),
+        "price_when": describe_rules(model.prices, for_operator=for_operator),
+        "max_input_tokens": model.max_input_tokens,
+        "max_output_tokens": model.max_output_tokens,
+    }
+
+
+def _describe_routes(model: Model, gateway: Gateway) -> list[dict[str, object]]:
+    """Describe the routes in the order in which they are tried."""
+    providers = gateway.config.providers
+    return [
+        {
+            "provider": route.provider,
+            "model": route.upstream_model,
+            "on": providers[route.provider].off is None,
+        }
+        for route in model.routes
+    ]

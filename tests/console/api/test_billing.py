@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.console.csv_stream import CHUNK_ROWS
+from gateway.console.lists import CHUNK_ROWS
 from tests.console.calls import NOON_MS, Past, add_calls, end_call
 from tests.console.history import open_history, read_csv
 from tests.console.kit import API, HOLDER, Console

@@ -157,7 +157,7 @@ async def test_operators_manage_the_budgets_of_any_account(console: Console) -> 
 async def test_an_account_has_so_many_budgets(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.console.api.budgets.MAX_BUDGETS", 2)
+    monkeypatch.setattr("gateway.console.api.keys.MAX_BUDGETS", 2)
     assert [(await add(console, name=name)).status for name in ("a", "b")] == [201, 201]
     refused = await add(console, name="c")
     assert (refused.status, refused.json["error"]["code"]) == (409, "too_many_budgets")

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.console.api.overview import count_days_left
+from gateway.console.api.activity import count_days_left
 from gateway.ledger.key_records import KeyTerms
 from gateway.money import NANO
 from gateway.times import DAY_MS, format_iso
