@@ -10,7 +10,8 @@ from gateway.api.routes import add_api
 from gateway.api.state import Call, Gateway
 from gateway.config.records import Config, Provider
 from gateway.console.dispatch import add_console
-from gateway.dialects.exchanges import DEMO, EMBEDDERS, EMBEDDINGS, EXCHANGES, Exchanges
+from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES, Exchanges
+from gateway.dialects.records import DEMO, EMBEDDERS
 from gateway.ledger.base import Ledger
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder

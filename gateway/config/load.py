@@ -35,7 +35,7 @@ from gateway.config.records import (
 from gateway.config.secrets import find_literals, resolve_secret
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy, check_webhook
-from gateway.dialects.exchanges import DEMO
+from gateway.dialects.records import DEMO
 from gateway.ledger.locations import read_database_url
 
 Found = tuple[str, str | None]

@@ -19,7 +19,7 @@ from gateway.config.reader import (
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS, read_tool_price
 from gateway.config.values import check_model_id
-from gateway.dialects.exchanges import EMBEDDERS, UPSTREAMS
+from gateway.dialects.records import EMBEDDERS, LIMITED
 from gateway.money import FREE, MEDIA, NONE, PRICES, TOOL_NAME, WEB_SEARCH, Price, name_tool
 from gateway.price_windows import ALWAYS, Window
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
@@ -131,7 +131,7 @@ def _check_limits(
         for model in models.values()
         if "max_output_tokens" not in raw[model.id]
         and any(
-            UPSTREAMS[providers[one.provider].dialect].requires_limit
+            providers[one.provider].dialect in LIMITED
             for one in model.routes
             if one.provider in providers
         )

@@ -113,7 +113,7 @@ class Alerts:
 class Provider:
     name: str
     dialect: str
-    """A key of `dialects.UPSTREAMS`."""
+    """One of `dialects.records.DIALECTS`."""
     base_url: str
     """The address without a trailing slash; "" for demo."""
     api_keys: tuple[str, ...] = field(repr=False)

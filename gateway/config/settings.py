@@ -12,8 +12,7 @@ from typing import Final, get_args
 from gateway.config import reader as read
 from gateway.config import secrets, values
 from gateway.config.reader import Setting
-from gateway.dialects.exchanges import UPSTREAMS
-from gateway.dialects.records import History, MaxTokensField, ModelKind, Reasoning, Taken
+from gateway.dialects.records import DIALECTS, History, MaxTokensField, ModelKind, Reasoning, Taken
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.price_windows import read_date, read_hours, read_weekdays
 
@@ -203,7 +202,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "providers.NAME": {
         "dialect": Setting(
-            read.choice(*UPSTREAMS),
+            read.choice(*DIALECTS),
             "the API it speaks: chat (OpenAI's), responses (OpenAI's newer one), messages (Anthropic's)"
             " or demo (built in)",
         ),

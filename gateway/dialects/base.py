@@ -243,10 +243,6 @@ class Upstream(Protocol):
         """How its models take a reasoning effort, unless the configuration says otherwise."""
 
     @property
-    def requires_limit(self) -> bool:
-        """A request has to say how many tokens the reply may have."""
-
-    @property
     def passed_headers(self) -> tuple[str, ...]:
         """Headers of callers of the same dialect that go on to the upstream, in lower case."""
 

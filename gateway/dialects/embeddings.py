@@ -206,7 +206,6 @@ class EmbeddingsUpstream:
     path: Final = "/embeddings"
     models_path: Final = "/models"
     default_reasoning: Final = _CHAT.default_reasoning
-    requires_limit: Final = False
     passed_headers: Final = ()
     auth_headers = staticmethod(_CHAT.auth_headers)
     find_usage = staticmethod(_CHAT.find_usage)

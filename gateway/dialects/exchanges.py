@@ -18,6 +18,7 @@ from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
 from gateway.dialects.records import (
+    DEMO,
     CompletionRequest,
     Json,
     Payload,
@@ -168,8 +169,6 @@ CALLERS: Final[Mapping[str, Caller]] = {
 }
 """The first answers on paths of all dialects where no `marker` tells who calls."""
 
-DEMO: Final = "demo"
-"""The `dialect` of the embedded provider, which speaks chat."""
 UPSTREAMS: Final[Mapping[str, Upstream]] = {
     "chat": ChatUpstream(),
     "messages": MessagesUpstream(),
@@ -265,8 +264,6 @@ EMBEDDINGS: Final = Exchange(
     reply_rate=20_000,
 )
 """The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""
-EMBEDDERS: Final = ("chat", "responses", DEMO)
-"""The dialects of the providers that serve it, as keys of `UPSTREAMS`: OpenAI's, under one base URL."""
 
 
 def _says_effort(asked: Json) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
@@ -35,6 +35,17 @@ Taken = Literal[
 """A field, or a part of earlier turns, that some chat upstreams take and others refuse."""
 History = Literal["any", "mistral", "openai"]
 """The earlier turns that a chat upstream takes: all, or such as a strict vendor could have made."""
+DEMO: Final = "demo"
+"""The `dialect` of the embedded provider, which speaks chat."""
+DIALECTS: Final = ("chat", "messages", "responses", DEMO)
+"""The values of a provider's `dialect`, and the keys of `exchanges.UPSTREAMS`.
+
+They stand here since commands that read the configuration need no dialect, which take 0.1 s to import.
+"""
+EMBEDDERS: Final = ("chat", "responses", DEMO)
+"""Those of providers that make embeddings: OpenAI's, under one base URL."""
+LIMITED: Final = frozenset({"messages"})
+"""Those of providers that have to be told the most output tokens of each request."""
 ModelKind = Literal["chat", "embedding"]
 """A model makes the reply to a conversation, or vectors."""
 

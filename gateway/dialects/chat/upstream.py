@@ -43,7 +43,6 @@ class ChatUpstream:
     path: Final = "/chat/completions"
     models_path: Final = "/models"
     default_reasoning: Final = "none"
-    requires_limit: Final = False
     passed_headers: Final = ()
     read_reply = staticmethod(read_completion)
 

@@ -36,7 +36,6 @@ class MessagesUpstream:
 
     name: ClassVar = "messages"
     default_reasoning: ClassVar[Reasoning] = "effort"
-    requires_limit: ClassVar = True
     passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
     models_path: ClassVar = "/models?limit=1000"
     """Without a limit it is a page of 20."""

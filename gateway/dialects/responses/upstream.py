@@ -139,7 +139,6 @@ class ResponsesUpstream:
 
     name: ClassVar = "responses"
     default_reasoning: ClassVar[Reasoning] = "effort"
-    requires_limit: ClassVar = False
     passed_headers: ClassVar = ()
     models_path: ClassVar = "/models"
     read_reply = staticmethod(read_response)

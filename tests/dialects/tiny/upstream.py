@@ -101,7 +101,6 @@ class TinyUpstream:
     path = "/tiny"
     models_path = "/models"
     default_reasoning: Reasoning = "none"
-    requires_limit: bool = False
     passed_headers = ("x-tiny-trace",)
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
