@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.responses_over_chat import items
+from gateway.dialects import to_chat
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UndeliverableReply
 from gateway.money import Tokens
@@ -161,7 +161,7 @@ def test_without_a_usage_an_image_is_charged() -> None:
 
 
 def test_images_count_among_what_a_stream_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "MAX_REPLY_CHARS", 20)
+    monkeypatch.setattr(to_chat, "MAX_HELD_CHARS", 20)
     data = chunks(*({"images": [one]} for one in IMAGES))
     assert hear("responses", "chat", data).failure == "The upstream's reply is too large."
 

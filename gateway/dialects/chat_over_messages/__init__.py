@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.base import Translation
-from gateway.dialects.chat_over_messages.reply import translate_reply
+from gateway.dialects.chat_over_messages.reply import ChunkWriter, translate_reply
 from gateway.dialects.chat_over_messages.request import translate_request
-from gateway.dialects.chat_over_messages.stream import ChunkWriter
 
 CHAT_OVER_MESSAGES: Final = Translation(translate_request, translate_reply, ChunkWriter)

@@ -1,79 +1,74 @@
-"""A chat conversation as messages turns: who said what, in which order."""
+"""A chat conversation as messages turns: who said what, in which order, and the blocks of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.chat_over_messages.content import (
+from gateway.dialects.from_chat import (
     ALL_PARTS,
     SPOKEN_PARTS,
     TEXT_PARTS,
-    make_text,
-    translate_content,
+    Conversation,
+    copy_mark,
+    read_call,
+    read_parts,
 )
 from gateway.dialects.messages.history import maybe_thinking, read_input, shape_id
 from gateway.dialects.records import Json
-from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
+
+CACHE_MARK: Final = "cache_control"
+"""The upstream's own mark of what to cache, which chat callers may use as well."""
+_MEDIA_TYPES: Final = {
+    **{name: name for name in ("image/jpeg", "image/png", "image/gif", "image/webp")},
+    "image/jpg": "image/jpeg",
+}
+"""The pictures that the upstream takes; `image/jpg` is a common slip."""
+_PDF: Final = "application/pdf"
+_PDF_BEGIN: Final = "JVBERi"
+"""The base64 of `%PDF`, by which a document without a media type is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """The chat messages as messages turns."""
-
-    system: list[Json]
-    """Text blocks of the leading instructions, in order."""
-    turns: list[Json]
-    called: list[str]
-    """Names of the tools that were called in it, in order, each once."""
-
-
-def translate_conversation(field: Field, *, leading_system: bool) -> Conversation:
-    """Write the messages as turns. Raises BadRequest, naming what cannot be carried over.
+class Turns(Conversation):
+    """The turns of a conversation.
 
     Only the leading instructions become `system`; later ones stay where they stand, since moving
     them would change what they mean and spoil the cached prefix. With `leading_system` they go
     there all the same: the provider takes no others.
     """
-    messages = field.read_items()
-    turns = _Turns(leading_system=leading_system)
-    for message in messages:
-        _ADDERS[message.get("role")](turns, message)
-    turns.add_late()
-    if not turns.turns:
-        raise field.refuse(
-            "This model's provider needs a message with some text that is neither a system nor "
-            "a developer message."
-        )
-    return Conversation(turns.system, turns.turns, list(dict.fromkeys(turns.called)))
-
-
-class _Turns:
-    """The turns so far. Results of tools open a user turn, which the user's next words join."""
 
     __slots__ = (
-        "_function_ids", "_late", "_leading_system", "_results", "_unanswered", "called", "system",
-        "turns",
+        "_late", "_leading_system", "_results", "_unanswered", "called", "system", "turns",
     )  # fmt: skip
 
-    def __init__(self, *, leading_system: bool) -> None:
+    def __init__(self, messages: Field, *, leading_system: bool) -> None:
+        """Write the messages as turns. Raises BadRequest, naming what cannot be carried over."""
+        super().__init__()
         self._leading_system = leading_system
         self.system: list[Json] = []
+        """Text blocks of the leading instructions, in order."""
         self.turns: list[Json] = []
         self.called: list[str] = []
+        """Names of the tools that were called, in order."""
         self._results = 0
         """Results at the head of the last turn; 0 when none opened it."""
-        self._function_ids: dict[str, str] = {}
-        """Calls without an id that wait for a result, by the function's name."""
         self._unanswered: set[str] = set()
         """Calls of the last turn that wait for a result."""
         self._late: list[Json] = []
         """Instructions that wait for those results, which come right behind their calls."""
+        for message in messages.read_items():
+            self.add(message)
+        self._add_late()
+        if not self.turns:
+            raise messages.refuse(
+                "This model's provider needs a message with some text that is neither a system nor "
+                "a developer message."
+            )
 
-    def add_instruction(self, message: Field) -> None:
-        blocks = translate_content(message["content"], TEXT_PARTS)
+    def _add_instruction(self, message: Field) -> None:
+        blocks = _translate_content(message["content"], TEXT_PARTS)
         if self._leading_system or not self.turns:
             self.system += blocks
         elif self._unanswered:
@@ -81,51 +76,49 @@ class _Turns:
         else:
             self._append("system", blocks)
 
-    def add_late(self) -> None:
+    def _add_late(self) -> None:
         """Append the instructions that waited."""
         late, self._late = self._late, []
         self._append("system", late)
 
-    def add_user(self, message: Field) -> None:
-        blocks = translate_content(message["content"], ALL_PARTS)
-        self.add_late()
-        if self._results:
+    def _add_user(self, message: Field) -> None:
+        blocks = _translate_content(message["content"], ALL_PARTS)
+        self._add_late()
+        if self._results:  # the upstream wants results and the user's next words in one turn
             self.turns[-1]["content"] += blocks
         else:
             self._append("user", blocks)
 
-    def add_assistant(self, message: Field) -> None:
+    def _add_assistant(self, message: Field) -> None:
         """Add an assistant turn, its thinking only as the upstream signed it."""
-        if message.get("audio") is not None:
-            raise message["audio"].refuse("This model's provider has no audio.")
-        blocks = translate_content(message["content"], SPOKEN_PARTS)
-        refusal = message.get("refusal")
-        if isinstance(refusal, str):
-            blocks += make_text(refusal)
+        blocks = _translate_content(message["content"], SPOKEN_PARTS)
+        if isinstance(refusal := message.get("refusal"), str):
+            blocks += _make_text(refusal)
         if message.get("tool_calls"):
-            blocks += (self._read_call(call) for call in message["tool_calls"].read_items())
+            for call in message["tool_calls"].read_items():
+                if call.read_object().get("type", "function") != "function":
+                    raise call["type"].refuse("This model's provider takes functions alone.")
+                blocks.append(self._call(call["function"], shape_id(call["id"].read_text())))
         if message.get("function_call") is not None:
             identity = f"function_{len(self.called)}"
-            blocks.append(self._read_function(message["function_call"], identity))
+            blocks.append(self._call(message["function_call"], identity))
             self._function_ids[self.called[-1]] = identity
-        self.add_late()
+        self._add_late()
+        # Thinking must stand before the text and calls that it led to, and never alone.
         self._append("assistant", blocks and read_state(message.value, maybe_thinking) + blocks)
         self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
-    def add_tool_result(self, message: Field) -> None:
-        self._add_result(shape_id(message["tool_call_id"].read_text()), message)
-
-    def add_function_result(self, message: Field) -> None:
-        identity = self._function_ids.pop(message["name"].read_text(), None)
-        if identity is None:
-            raise message["name"].refuse("No function call before it waits for it.")
-        self._add_result(identity, message)
+    def _call(self, function: Field, identity: str) -> Json:
+        name, arguments = read_call(function)
+        self.called.append(name)
+        return {"type": "tool_use", "id": identity, "name": name, "input": read_input(arguments)}
 
     def _add_result(self, identity: str, message: Field) -> None:
+        identity = shape_id(identity)
         result: Json = {"type": "tool_result", "tool_use_id": identity}
         content = message.get("content")
         if not isinstance(content, str):
-            content = translate_content(message["content"], ALL_PARTS)
+            content = _translate_content(message["content"], ALL_PARTS)
         if content and (not isinstance(content, str) or content.strip()):
             result["content"] = content
         if self._results:
@@ -136,32 +129,71 @@ class _Turns:
             self._results = 1
         self._unanswered.discard(identity)
         if not self._unanswered:
-            self.add_late()
+            self._add_late()
 
     def _append(self, role: str, blocks: list[Json]) -> None:
-        """Append a turn, unless nothing is in it."""
+        """Append a turn, unless nothing is in it: the upstream refuses empty ones."""
         if blocks:
             self.turns.append({"role": role, "content": blocks})
             self._results = 0
 
-    def _read_call(self, call: Field) -> Json:
-        if call.read_object().get("type", "function") != "function":
-            raise call["type"].refuse("This model's provider takes functions alone.")
-        return self._read_function(call["function"], shape_id(call["id"].read_text()))
 
-    def _read_function(self, function: Field, identity: str) -> Json:
-        name = function["name"].read_text()
-        self.called.append(name)
-        arguments = function["arguments"]
-        given = "" if arguments.value is None else arguments.read_string()
-        return {"type": "tool_use", "id": identity, "name": name, "input": read_input(given)}
+def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
+    """Write a string or parts as blocks."""
+    if content.value is None:
+        return []
+    if isinstance(content.value, str):
+        return _make_text(content.value)
+    blocks: list[Json] = []
+    for kind, part in read_parts(content, kinds):
+        is_said = kind in SPOKEN_PARTS
+        made = _make_text(part[kind].read_string()) if is_said else [_FILES[kind](part[kind])]
+        blocks += (copy_mark(CACHE_MARK, part, block) for block in made)
+    return blocks
 
 
-_ADDERS: Final[dict[str, Callable[[_Turns, Field], None]]] = {
-    "system": _Turns.add_instruction,
-    "developer": _Turns.add_instruction,
-    "user": _Turns.add_user,
-    "assistant": _Turns.add_assistant,
-    "tool": _Turns.add_tool_result,
-    "function": _Turns.add_function_result,
+def _make_text(text: str) -> list[Json]:
+    """Write a text block; none for blank text, which the upstream refuses."""
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _translate_image(image: Field) -> Json:
+    field = image["url"]
+    url = field.read_text()
+    if is_link(url):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    told, data = split_data_url(url)
+    media_type = _MEDIA_TYPES.get(told)
+    if media_type is None:
+        raise field.refuse(
+            "This model's provider takes https URLs, and data URLs with base64 of a JPEG, PNG, "
+            "GIF or WebP picture."
+        )
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}
+
+
+def _translate_file(file: Field) -> Json:
+    source = _maybe_source(file["file_data"].read_text())
+    if source is None:
+        raise file["file_data"].refuse(
+            "This model's provider takes https URLs, and data URLs with base64 of a PDF or a text."
+        )
+    block: Json = {"type": "document", "source": source}
+    title = file.get("filename")
+    return {**block, "title": title} if isinstance(title, str) and title.strip() else block
+
+
+def _maybe_source(file: str) -> Json | None:
+    if is_link(file):
+        return {"type": "url", "url": file}
+    if (text := maybe_read_text(file)) is not None:
+        return {"type": "text", "media_type": "text/plain", "data": text}
+    media_type, data = (_PDF, file) if file.startswith(_PDF_BEGIN) else split_data_url(file)
+    return {"type": "base64", "media_type": _PDF, "data": data} if media_type == _PDF else None
+
+
+_FILES: Final[dict[str, Callable[[Field], Json]]] = {
+    "image_url": _translate_image,
+    "file": _translate_file,
 }

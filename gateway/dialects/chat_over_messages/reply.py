@@ -1,19 +1,26 @@
-"""A message as a chat completion: its blocks, its ending and its usage."""
+"""A message, or a stream of one, as a chat completion: its blocks, its ending and its usage.
+
+In a stream, the finish reason waits for the end, since a later `message_delta` may revise it, and the
+last chunk of a choice must be its last.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 from gateway.dialects.chat.parts import make_annotation
-from gateway.dialects.chat.usage import make_translated_usage
 from gateway.dialects.chat.writer import (
     NO_ARGUMENTS,
+    ChoiceWriter,
     carry_state,
     make_completion,
     make_message,
     uses_functions,
 )
-from gateway.dialects.messages.history import maybe_thinking
+from gateway.dialects.from_chat import make_usage
+from gateway.dialects.messages.history import THINKING, maybe_thinking
 from gateway.dialects.messages.upstream import dump_arguments, read_blocks
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
@@ -21,32 +28,36 @@ from gateway.dialects.wire.seals import seal
 
 _PAGE: Final = "web_search_result_location"
 FINISH_REASONS: Final = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "pause_turn": "length",
+    **dict.fromkeys(("end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("max_tokens", "model_context_window_exceeded", "pause_turn"), "length"),
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
 """By stop reason; an unknown one is `stop`. A paused turn is not finished, so it is `length`."""
+REASONING: Final = "thinking_tokens"
+"""The detail of the usage that says how long the model thought."""
+_TEXT_KEYS: Final = {"text": "content", "thinking": "reasoning_content"}
+"""The chat delta's key by the block's type, which is also the key of the block's text."""
+_SIGNED: Final = ("thinking", "signature")
+"""Texts of a block of thinking that come in fragments."""
+_FRAGMENTS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     """Write a chat completion of what the upstream said."""
     functions = uses_functions(context.request.body)
-    blocks, stop = read_blocks(reply), reply.get("stop_reason")
+    blocks = read_blocks(reply)
     calls = [_make_call(block) for block in blocks if block.get("type") == "tool_use"]
     thinking = [one for block in blocks if (one := maybe_thinking(block))]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
-    refusal = read_refusal(stop, reply.get("stop_details"))
+    stop, details = get_text(reply, "stop_reason"), get_object(reply, "stop_details")
+    finish, refusal = read_ending(stop, details, called=bool(calls), functions=functions)
     message = make_message(
         text, refusal, reasoning, calls, functions=functions, annotations=_read_sources(blocks)
     )
     if thinking:
         carry_state(message, seal(thinking, context.provider_tag), context)
-    finish = to_finish_reason(stop, called=bool(calls), functions=functions)
-    return make_completion(message, finish, context, make_usage(usage))
+    return make_completion(message, finish, context, make_usage(usage, REASONING))
 
 
 def _join(blocks: list[Json], kind: str) -> str:
@@ -83,22 +94,138 @@ def _make_call(block: Json) -> Json:
     return {"id": block.get("id"), "type": "function", "function": function}
 
 
-def to_finish_reason(stop_reason: object, *, called: bool, functions: bool) -> str:
-    """Map a stop reason. `called`: the reply has tool calls; `functions`: the caller knows no tools."""
-    finish = FINISH_REASONS.get(stop_reason, "stop") if isinstance(stop_reason, str) else "stop"
+def read_ending(
+    stop_reason: str, details: Json, *, called: bool, functions: bool
+) -> tuple[str, str | None]:
+    """Read the finish reason, and the upstream's explanation if it refused.
+
+    `called`: the reply has tool calls; `functions`: the caller knows no tools.
+    """
+    finish = FINISH_REASONS.get(stop_reason, "stop")
     if finish == "stop" and called:
         finish = "tool_calls"
-    return "function_call" if functions and finish == "tool_calls" else finish
+    if finish == "tool_calls" and functions:
+        finish = "function_call"
+    explanation = get_text(details, "explanation") if stop_reason == "refusal" else ""
+    return finish, explanation or None
 
 
-def read_refusal(stop_reason: object, stop_details: object) -> str | None:
-    """Read the upstream's explanation of a refusal, if it refused."""
-    if stop_reason != "refusal" or not isinstance(stop_details, dict):
-        return None
-    return get_text(stop_details, "explanation") or None
+@dataclass(slots=True)
+class _Call:
+    """A tool's block while it is open."""
+
+    number: int
+    """Its number among the tools' blocks alone, which are what chat counts."""
+    input: object
+    """The start's arguments: none, unless the upstream sends them in one piece."""
+    said: bool = False
+    """A fragment of arguments has come."""
 
 
-def make_usage(usage: Usage) -> Json:
-    """Write the usage object for the caller."""
-    details = get_object(usage.reported or {}, "output_tokens_details")
-    return make_translated_usage(usage, details.get("thinking_tokens"))
+class ChunkWriter(ChoiceWriter):
+    """A `Writer` of chat chunks."""
+
+    __slots__ = ("_block_start", "_calls", "_citations", "_ending", "_thinking")
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        self._block_start = 0
+        """Characters of content before the latest block of text."""
+        self._citations: list[Json] = []
+        """The citations of that block: they are about the whole of it, and may come first."""
+        self._calls: dict[int, _Call] = {}
+        self._thinking: dict[int, tuple[Json, dict[str, list[str]]]] = {}
+        """The blocks of thinking that are open, and the fragments of their texts."""
+        self._ending: tuple[str, Json] = "", {}
+        """The stop reason, and what is told of it."""
+
+    def write(self, event: Json) -> None:
+        write = self._WRITERS.get(event["type"])
+        if write is not None:
+            write(self, event)
+
+    def flush(self) -> None:
+        for index in list(self._calls):
+            self._close_block({"index": index})
+        self._cite()
+
+    def close(self, usage: Usage) -> None:
+        """Write the last chunk of the choice, the refusal before it, and the usage chunk."""
+        stop, details = self._ending
+        called = self._count > 0
+        finish, refusal = read_ending(stop, details, called=called, functions=self._functions)
+        if refusal is not None:
+            self._write({"refusal": refusal})
+        self._write_end(finish, make_usage(usage, REASONING))
+
+    def _open_block(self, event: Json) -> None:
+        index, block = _read_index(event), get_object(event, "content_block")
+        self._close_block(event)
+        kind = get_text(block, "type")
+        if kind == "tool_use":
+            number = self._begin_call(block.get("id"), block.get("name"))
+            self._calls[index] = _Call(number, block.get("input"))
+        elif kind in _TEXT_KEYS:
+            self._block_start = self._content_chars
+            self._citations = read_citations(block)
+            self._write_text(_TEXT_KEYS[kind], block.get(kind))
+        if kind in THINKING:
+            self._thinking[index] = block, {key: [get_text(block, key)] for key in _SIGNED}
+
+    def _add_delta(self, event: Json) -> None:
+        """Write a fragment."""
+        delta, index = get_object(event, "delta"), _read_index(event)
+        kind, call = get_text(delta, "type"), self._calls.get(index)
+        if kind == "input_json_delta" and call is not None:
+            self._add_arguments(call, delta.get("partial_json"))
+        elif kind in _FRAGMENTS:
+            held = _FRAGMENTS[kind]
+            self._write_text(_TEXT_KEYS[held], delta.get(held))
+        elif kind == "citations_delta":
+            self._citations += read_citations({"citations": [delta.get("citation")]})
+        if index in self._thinking:
+            for key, fragments in self._thinking[index][1].items():
+                fragments.append(get_text(delta, key))
+
+    def _close_block(self, event: Json) -> None:
+        self._cite()
+        index = _read_index(event)
+        block, said = self._thinking.pop(index, ({}, {}))
+        texts = {key: "".join(fragments) for key, fragments in said.items()}
+        if thinking := maybe_thinking(block | texts):
+            self._note_state(thinking)
+        call = self._calls.pop(index, None)
+        if call is None or call.said:
+            return
+        self._add_arguments(call, dump_arguments(call.input))
+        if not call.said:  # not counted as text: the model made nothing of it
+            self._write_call(call.number, {}, "function", {"arguments": NO_ARGUMENTS})
+
+    def _cite(self) -> None:
+        for citation in self._citations:
+            annotation = cite(citation, self._block_start, self._content_chars)
+            self._write_listed("annotations", annotation)
+        self._citations = []
+
+    def _note_stop(self, event: Json) -> None:
+        delta, (stop, details) = get_object(event, "delta"), self._ending
+        told = get_text(delta, "stop_reason"), get_object(delta, "stop_details")
+        self._ending = told[0] or stop, told[1] or details
+
+    def _add_arguments(self, call: _Call, fragment: object) -> None:
+        if isinstance(fragment, str) and fragment:
+            call.said = True
+            self._write_arguments(call.number, fragment)
+
+    _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json], None]]] = {
+        "content_block_start": _open_block,
+        "content_block_delta": _add_delta,
+        "content_block_stop": _close_block,
+        "message_delta": _note_stop,
+    }
+    """Keys are event types; what is not here says nothing to a chat caller."""
+
+
+def _read_index(event: Json) -> int:
+    index = event.get("index")
+    return index if isinstance(index, int) else -1

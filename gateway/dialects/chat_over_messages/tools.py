@@ -1,22 +1,31 @@
-"""Chat tools and functions as messages tools, and which of them may be called."""
+"""Chat tools and functions as messages tools, which of them may be called, and JSON schemas.
+
+Schemas are adapted as Anthropic's own SDKs do: every object is closed, `oneOf` becomes `anyOf`, and
+what the upstream refuses (such as `minimum`) is told in the description instead. A malformed schema is
+left to the upstream to refuse.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.dialects.chat.parts import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
-from gateway.dialects.chat.writer import uses_functions
-from gateway.dialects.chat_over_messages.content import copy_cache_mark
-from gateway.dialects.chat_over_messages.schema import adapt_schema
+from gateway.dialects.chat_over_messages.conversation import CACHE_MARK
+from gateway.dialects.from_chat import (
+    check_no_choice,
+    copy_mark,
+    find_choice,
+    read_function,
+    read_parallel,
+    read_tools,
+)
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field
 from gateway.money import WEB_SEARCH
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _FORCING: Final = frozenset({"any", "tool"})
-_NO_CHOICE: Final = (None, "auto", "none")
-_FIELDS: Final = frozenset({"tools", "functions", "tool_choice", "function_call", SEARCH_OPTIONS})
 
 _SEARCH: Final[Json] = {"type": "web_search_20250305", "name": WEB_SEARCH}
 """The version of the tool that all of the upstream's models take."""
@@ -31,27 +40,23 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     Tools that were called earlier and are offered no more are still declared, since the upstream
     refuses a conversation with calls and no tools; `none` keeps them from being called.
     """
-    if not called and _FIELDS.isdisjoint(body.value):
-        return {}
-    tools = [_read_tool(tool) for tool in _read_items(body["tools"])]
-    tools += (_read_function(function) for function in _read_items(body["functions"]))
-    choice = body["tool_choice"]
-    if choice.value is None:
-        choice = body["function_call"]
-    search = _read_search(body[SEARCH_OPTIONS])
+    tools = read_tools(body, _read_tool, _read_function)
+    choice, search = find_choice(body), _read_search(body[SEARCH_OPTIONS])
     if tools or search:
+        chosen: Json | None
         if search and choice.value == SEARCH_CHOICE:
-            chosen: Json | None = {"type": "tool", "name": WEB_SEARCH}
+            chosen = {"type": "tool", "name": WEB_SEARCH}
         else:
             chosen, tools = _read_choice(choice, tools)
         tools += search
-        chosen = _limit_calls(body, chosen)
+        if read_parallel(body) is False and (chosen is None or chosen["type"] != "none"):
+            chosen = {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": True}
         return {"tools": tools, "tool_choice": chosen} if chosen else {"tools": tools}
-    if choice.value not in _NO_CHOICE:
-        raise choice.refuse("There are no tools in the request to choose from.")
+    check_no_choice(choice)
     if not called:
         return {}
-    declared = [{"name": tool, "input_schema": _make_schema(None)} for tool in called]
+    empty = {"type": "object", "properties": {}}
+    declared = [{"name": tool, "input_schema": empty} for tool in dict.fromkeys(called)]
     return {"tools": declared, "tool_choice": {"type": "none"}}
 
 
@@ -60,24 +65,16 @@ def is_forced(made: Json) -> bool:
     return made.get("tool_choice", {}).get("type") in _FORCING
 
 
-def _read_items(field: Field) -> list[Field]:
-    return field.read_items() if field.value else []
-
-
 def _read_tool(tool: Field) -> Json:
     if tool.read_object().get("type", "function") != "function":
         raise tool["type"].refuse("This model's provider takes functions alone.")
-    return copy_cache_mark(tool, _read_function(tool["function"]))
+    return copy_mark(CACHE_MARK, tool, _read_function(tool["function"]))
 
 
 def _read_function(function: Field) -> Json:
-    tool: Json = {"name": function["name"].read_text()}
-    if (description := function.get("description")) is not None:
-        tool["description"] = description
-    parameters = function["parameters"]
-    tool["input_schema"] = _make_schema(
-        None if parameters.value is None else parameters.read_object()
-    )
+    tool = read_function(function, "input_schema")
+    schema = tool["input_schema"]
+    tool["input_schema"] = schema if "type" in schema else {"type": "object", **schema}
     if function.get("strict") is True:
         tool |= {"input_schema": adapt_schema(tool["input_schema"]), "strict": True}
     return tool
@@ -89,13 +86,6 @@ def _read_search(options: Field) -> list[Json]:
     options.check_fields(_KNOWN_OF_SEARCH, {})
     given = {name: value for name, value in options.value.items() if name in _SEARCH_FIELDS}
     return [{**_SEARCH, **given, **read_location(options)}]
-
-
-def _make_schema(parameters: Json | None) -> Json:
-    """Write a schema with `type`, as the upstream insists; no parameters are an empty object."""
-    if not parameters:
-        return {"type": "object", "properties": {}}
-    return parameters if "type" in parameters else {"type": "object", **parameters}
 
 
 def _read_choice(choice: Field, tools: list[Json]) -> tuple[Json | None, list[Json]]:
@@ -131,12 +121,88 @@ def _keep_allowed(allowed: Field, tools: list[Json]) -> list[Json]:
     return [tool for tool in tools if tool["name"] in wanted]
 
 
-def _limit_calls(body: Field, choice: Json | None) -> Json | None:
-    """Write `parallel_tool_calls: false` into the choice; functions were called one at a time."""
-    parallel: Any = body.get("parallel_tool_calls")
-    if parallel is not None and not isinstance(parallel, bool):
-        raise body["parallel_tool_calls"].wrong_type("a boolean")
-    if parallel is not False and not uses_functions(body.value):
-        return choice
-    choice = choice or {"type": "auto"}
-    return choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": True}
+_FORMATS: Final = (
+    *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"),
+)
+_DEFINITIONS: Final = ("$defs", "definitions")
+_SCHEMAS: Final = (*_DEFINITIONS, "properties")
+_UNIONS: Final = ("anyOf", "allOf")
+
+
+def adapt_schema(schema: Any) -> Any:
+    """Return a schema that the upstream takes; what is no object is returned as it is."""
+    if type(schema) is not dict:
+        return schema
+    if "$ref" in schema:  # nothing but definitions may stand beside it
+        schema = {key: schema[key] for key in ("$ref", *_DEFINITIONS) if key in schema}
+    elif "oneOf" in schema and "anyOf" not in schema:
+        schema = {"anyOf" if key == "oneOf" else key: item for key, item in schema.items()}
+    kinds, takes = _read_kinds(schema), dict(_TAKES)
+    for kind in kinds:
+        takes |= _TAKES_OF_KIND.get(kind, {})
+    kept = {key for key, value in schema.items() if key in takes and takes[key](value)}
+    made = {key: _adapt_inner(key, schema[key]) for key in schema if key in kept}
+    left = {key: value for key, value in schema.items() if key not in kept}
+    left.pop("type", None)
+    if kinds and made.keys().isdisjoint(_UNIONS):
+        made["type"] = schema.get("type", "object")
+    if "object" in kinds:
+        left.pop("additionalProperties", None)
+        made = {"properties": {}, **made, "additionalProperties": False}
+    return {**made, **_describe(left, made.get("description"))} if left else made
+
+
+def _read_kinds(schema: Json) -> list[Any]:
+    """Return the types of a schema; none for one of literals, which says more."""
+    if _is_enum(schema.get("enum")) or ("const" in schema and _is_primitive(schema["const"])):
+        return []
+    kind = schema.get("type", "object" if "properties" in schema else None)
+    kinds = kind if isinstance(kind, list) else [kind]
+    return [one for one in kinds if isinstance(one, str)]
+
+
+def _describe(left: Json, description: Any) -> Json:
+    """Say in words what cannot be enforced, so that the model may follow it all the same."""
+    said = "{" + ", ".join(f"{key}: {value}" for key, value in left.items()) + "}"
+    return {"description": f"{description}\n\n{said}" if description is not None else said}
+
+
+def _adapt_inner(key: str, value: Any) -> Any:
+    """Adapt the schemas within a keyword's value, if it has any."""
+    if key in _SCHEMAS:
+        return {name: adapt_schema(schema) for name, schema in value.items()}
+    if key in _UNIONS:
+        return [adapt_schema(schema) for schema in value]
+    return adapt_schema(value) if key == "items" else value
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_primitive(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None)
+
+
+def _is_enum(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(map(_is_primitive, value))
+
+
+_Takes = Mapping[str, Callable[[Any], bool]]
+"""Whether the upstream takes the value of a keyword; it takes no other keywords."""
+_TAKES: Final[_Takes] = {
+    **dict.fromkeys(_DEFINITIONS, _is_object),
+    **dict.fromkeys(_UNIONS, _is_list),
+    **dict.fromkeys(("$ref", "description", "title"), lambda _: True),
+    "enum": _is_enum,
+    "const": _is_primitive,
+}
+_TAKES_OF_KIND: Final[Mapping[str, _Takes]] = {
+    "object": {"properties": _is_object, "required": _is_list},
+    "array": {"items": _is_object, "minItems": (0, 1).__contains__},
+    "string": {"format": _FORMATS.__contains__},
+}

@@ -1,4 +1,4 @@
-"""A chat conversation as Responses input items, in the same order."""
+"""A chat conversation as Responses input items, in the same order, and the parts of them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ from typing import Final
 
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.chat.writer import NO_ARGUMENTS
-from gateway.dialects.chat_over_responses.content import (
+from gateway.dialects.from_chat import (
     ALL_PARTS,
+    SPOKEN_PARTS,
     TEXT_PARTS,
-    make_refusal,
-    translate_content,
-    translate_spoken,
+    Conversation,
+    copy_mark,
+    read_call,
+    read_parts,
 )
 from gateway.dialects.records import Json
 from gateway.dialects.responses.history import maybe_reasoning
-from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.fields import Field, is_link
 
 SEPARATOR: Final = "\n\n"
 """The text between instructions that become one string."""
-
+_CACHE_MARK: Final = "prompt_cache_breakpoint"
+"""The field of a part that both dialects have."""
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
 def translate_conversation(messages: Field) -> list[Json]:
     """Write the messages as items. Raises BadRequest, naming what cannot be carried over."""
-    items = _Items()
+    conversation = _Items()
     for message in messages.read_items():
-        _ADDERS[message.get("role")](items, message)
-    if not items.items:
+        conversation.add(message)
+    if not conversation.items:
         raise messages.refuse("This model's provider needs a message that is not empty.")
-    return items.items
+    return conversation.items
 
 
 def lift_instructions(items: list[Json], *, everywhere: bool) -> tuple[str, list[Json]]:
@@ -59,53 +62,50 @@ def _is_plain(item: Json) -> bool:
     )
 
 
-class _Items:
+class _Items(Conversation):
     """The items so far."""
 
-    __slots__ = ("_custom_ids", "_function_ids", "items")
+    __slots__ = ("_custom_ids", "items")
 
     def __init__(self) -> None:
+        super().__init__()
         self.items: list[Json] = []
         self._custom_ids: set[str] = set()
         """Calls of custom tools: their results have a type of their own."""
-        self._function_ids: dict[str, str] = {}
-        """Calls without an id that wait for a result, by the function's name."""
 
-    def add_instruction(self, message: Field) -> None:
-        content = translate_content(message["content"], TEXT_PARTS)
+    def _add_instruction(self, message: Field) -> None:
+        content = _translate_content(message["content"], TEXT_PARTS)
         self._add_message(message.get("role"), content)
 
-    def add_user(self, message: Field) -> None:
-        self._add_message("user", translate_content(message["content"], ALL_PARTS))
+    def _add_user(self, message: Field) -> None:
+        self._add_message("user", _translate_content(message["content"], ALL_PARTS))
 
-    def add_assistant(self, message: Field) -> None:
+    def _add_assistant(self, message: Field) -> None:
         """Add the reasoning that the upstream encrypted, what was said, then the calls."""
-        if message.get("audio") is not None:
-            raise message["audio"].refuse("This model's provider has no audio.")
         begin = len(self.items)
-        content = translate_spoken(message["content"])
+        content = _translate_spoken(message["content"])
         if (refusal := message["refusal"]).value is not None:
-            content += make_refusal(refusal.read_string())
+            content += _make_spoken("refusal", refusal.read_string())
         if content:
             self._add_message("assistant", content)
         if message.get("tool_calls"):
             for call in message["tool_calls"].read_items():
                 self._add_call(call)
         if message.get("function_call") is not None:
-            self._add_function(message["function_call"])
+            identity = f"function_{len(self.items)}"
+            name = self._add_function(message["function_call"], identity)
+            self._function_ids[name] = identity
         if len(self.items) > begin:  # reasoning alone would be refused
             self.items[begin:begin] = read_state(message.value, maybe_reasoning)
 
-    def add_tool_result(self, message: Field) -> None:
-        identity = message["tool_call_id"].read_text()
+    def _add_result(self, identity: str, message: Field) -> None:
+        output = message["content"].value
+        if output is None:
+            output = ""
+        elif not isinstance(output, str):
+            output = _translate_content(message["content"], ALL_PARTS)
         kind = "custom_tool_call" if identity in self._custom_ids else "function_call"
-        self._add_result(f"{kind}_output", identity, message)
-
-    def add_function_result(self, message: Field) -> None:
-        identity = self._function_ids.pop(message["name"].read_text(), None)
-        if identity is None:
-            raise message["name"].refuse("No function call before it waits for it.")
-        self._add_result("function_call_output", identity, message)
+        self.items.append({"type": f"{kind}_output", "call_id": identity, "output": output})
 
     def _add_message(self, role: str, content: list[Json]) -> None:
         self.items.append({"type": "message", "role": role, "content": content})
@@ -123,30 +123,58 @@ class _Items:
             case _:
                 raise call["type"].refuse("This model's provider takes: custom, function.")
 
-    def _add_function(self, function: Field, identity: str | None = None) -> None:
-        """Add a call; one without an id, as it was before tools, is given one."""
-        name = function["name"].read_text()
-        if identity is None:
-            identity = self._function_ids[name] = f"function_{len(self.items)}"
-        arguments = function["arguments"]
-        given = NO_ARGUMENTS if arguments.value is None else arguments.read_string()
-        held = {"name": name, "arguments": given or NO_ARGUMENTS}
+    def _add_function(self, function: Field, identity: str) -> str:
+        """Add a call; return the function's name."""
+        name, arguments = read_call(function)
+        held = {"name": name, "arguments": arguments or NO_ARGUMENTS}
         self.items.append({"type": "function_call", "call_id": identity, **held})
-
-    def _add_result(self, kind: str, identity: str, message: Field) -> None:
-        output = message["content"].value
-        if output is None:
-            output = ""
-        elif not isinstance(output, str):
-            output = translate_content(message["content"], ALL_PARTS)
-        self.items.append({"type": kind, "call_id": identity, "output": output})
+        return name
 
 
-_ADDERS: Final[dict[str, Callable[[_Items, Field], None]]] = {
-    "system": _Items.add_instruction,
-    "developer": _Items.add_instruction,
-    "user": _Items.add_user,
-    "assistant": _Items.add_assistant,
-    "tool": _Items.add_tool_result,
-    "function": _Items.add_function_result,
+def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
+    """Write a string or parts as input parts."""
+    if isinstance(content.value, str):
+        return [{"type": "input_text", "text": content.value}]
+    return [
+        copy_mark(_CACHE_MARK, part, _TRANSLATORS[kind](part[kind]))
+        for kind, part in read_parts(content, kinds)
+    ]
+
+
+def _translate_spoken(content: Field) -> list[Json]:
+    """Write what an assistant said as output parts, empty text left out."""
+    if content.value is None:
+        return []
+    if isinstance(content.value, str):
+        return _make_spoken("text", content.value)
+    said = read_parts(content, SPOKEN_PARTS)
+    return [made for kind, part in said for made in _make_spoken(kind, part[kind].read_string())]
+
+
+def _make_spoken(kind: str, text: str) -> list[Json]:
+    if not text:
+        return []
+    if kind == "refusal":
+        return [{"type": "refusal", "refusal": text}]
+    return [{"type": "output_text", "text": text, "annotations": []}]
+
+
+def _translate_image(image: Field) -> Json:
+    detail = image.get("detail") or "auto"  # the schema requires one
+    return {"type": "input_image", "image_url": image["url"].read_text(), "detail": detail}
+
+
+def _translate_file(file: Field) -> Json:
+    """Write a document by its link or by its content."""
+    data = file["file_data"].read_text()
+    made = {"type": "input_file"}
+    if isinstance(name := file.get("filename"), str):
+        made["filename"] = name
+    return {**made, "file_url" if is_link(data) else "file_data": data}
+
+
+_TRANSLATORS: Final[dict[str, Callable[[Field], Json]]] = {
+    "text": lambda text: {"type": "input_text", "text": text.read_string()},
+    "image_url": _translate_image,
+    "file": _translate_file,
 }

@@ -1,4 +1,4 @@
-"""A chat request as a Responses request.
+"""A chat request as a Responses request, its tools, and which of them may be called.
 
 Every field of the chat schema is in one of the tables below, so that none is lost silently.
 """
@@ -7,88 +7,67 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.dialects.chat.parts import open_fields
-from gateway.dialects.chat.state import open_history
+from gateway.dialects import from_chat
+from gateway.dialects.chat.parts import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.chat_over_responses.conversation import (
     lift_instructions,
     translate_conversation,
 )
-from gateway.dialects.chat_over_responses.tools import translate_tools
+from gateway.dialects.from_chat import (
+    check_no_choice,
+    check_no_effort,
+    find_choice,
+    open_request,
+    read_function,
+    read_head,
+    read_parallel,
+    read_tools,
+    refuse_format,
+)
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire.fields import Field
+from gateway.money import WEB_SEARCH
 
 SHARED: Final = frozenset(
     {
-        "metadata",
-        "prompt_cache_key",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "safety_identifier",
-        "service_tier",
-        "temperature",
-        "top_p",
-        "user",
+        *("metadata", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
+        *("safety_identifier", "service_tier", "temperature", "top_p", "user"),
     }
 )
 """Fields that both dialects have."""
-CARRIED: Final = SHARED | {
-    "function_call",
-    "functions",
-    "max_completion_tokens",
-    "max_tokens",
-    "messages",
-    "model",
-    "parallel_tool_calls",
-    "reasoning_effort",
-    "response_format",
-    "stream",
-    "tool_choice",
-    "tools",
-    "verbosity",
-}
+CARRIED: Final = from_chat.CARRIED | SHARED | {"verbosity"}
 DROPPED: Final = frozenset({"seed", "stream_options"})
 """Left out: they change how a reply is drawn or framed, not what it is about."""
-REFUSED: Final[dict[str, tuple[Any, ...]]] = {
-    "audio": (),
-    "frequency_penalty": (0,),
-    "logit_bias": ({},),
-    "logprobs": (False,),
-    "modalities": (["text"],),
-    "moderation": (),
-    "n": (1,),
-    "prediction": (),
-    "presence_penalty": (0,),
-    "stop": ([],),
-    "store": (False,),
-    "top_logprobs": (0,),
-    "web_search_options": (),
-}
-"""Fields without a counterpart, each with the values that ask for nothing, as null always does. A web
-search has one, which is carried over where the model has a price for it."""
+REFUSED: Final = {**from_chat.REFUSED, "stop": ([],)}
 PASSED: Final = frozenset({"reasoning", "truncation"})
 """The upstream's own fields, unknown to chat, passed as they are."""
 _KNOWN: Final = CARRIED | DROPPED | PASSED
 _COPIED: Final = SHARED | PASSED - {"reasoning"}
 
-DEFAULT_EFFORT: Final = "medium"
 MIN_OUTPUT_TOKENS: Final = 16
 """Tokens of the least limit that OpenAI takes."""
+_KINDS: Final = ("custom", "function")
+"""Tools that the caller runs itself."""
+_KNOWN_OF_SEARCH: Final = frozenset(
+    {"allowed_domains", "max_uses", "search_context_size", "user_location"}
+)
+"""The upstream has no limit of uses."""
 
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
-    given = {name: value for name, value in request.body.items() if value is not None}
-    body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
-    body.check_fields(_KNOWN | open_fields(target), REFUSED)
+    body = open_request(request, target, _KNOWN, REFUSED)
     text = _translate_text(body)
     items = translate_conversation(body["messages"])
     made: Json = {"model": request.model}
-    if target.leading_system or not _needs_the_word(text):
+    # The upstream wants the word JSON for a `json_object`, and looks for it among the items alone.
+    needs_the_word = "format" in text and text["format"]["type"] == "json_object"
+    if target.leading_system or not needs_the_word:
         instructions, items = lift_instructions(items, everywhere=target.leading_system)
         if instructions:
             made["instructions"] = instructions
     made["input"] = items
-    made |= translate_tools(body)
+    made |= _translate_tools(body)
     if request.max_tokens is not None:
         made["max_output_tokens"] = max(request.max_tokens, MIN_OUTPUT_TOKENS)
     if reasoning := _translate_reasoning(body, target):
@@ -124,14 +103,7 @@ def _translate_format(form: Field) -> Json:
                     made[name] = value
             return {**made, "schema": held["schema"].read_object()}
         case _:
-            raise form["type"].refuse(
-                "This model's provider takes text, json_object or json_schema."
-            )
-
-
-def _needs_the_word(text: Json) -> bool:
-    """Return whether the upstream wants the word JSON among the items, where alone it looks for it."""
-    return "format" in text and text["format"]["type"] == "json_object"
+            raise refuse_format(form)
 
 
 def _translate_reasoning(body: Field, target: Target) -> Json:
@@ -144,6 +116,87 @@ def _translate_reasoning(body: Field, target: Target) -> Json:
         raise body["reasoning"].refuse("It contradicts `reasoning_effort`: leave one out.")
     if target.reasoning != "none":
         return {**own, "effort": effort.read_string()}
-    if effort.value not in ("none", DEFAULT_EFFORT):
-        raise effort.refuse("This model does not reason.")
+    check_no_effort(effort)
     return own
+
+
+def _translate_tools(body: Field) -> Json:
+    """Write `tools`, `tool_choice` and `parallel_tool_calls`.
+
+    Raises BadRequest for tools that the caller does not run itself.
+    """
+    tools = read_tools(body, _read_tool, _read_function) + _read_search(body[SEARCH_OPTIONS])
+    choice = find_choice(body)
+    if not tools:
+        check_no_choice(choice)
+        return {}
+    made: Json = {"tools": tools}
+    if choice.value is not None:
+        made["tool_choice"] = _read_choice(choice)
+    parallel = read_parallel(body)
+    return made if parallel is None else {**made, "parallel_tool_calls": parallel}
+
+
+def _read_kind(tool: Field) -> str:
+    kind: str = tool.read_object().get("type", "function")
+    if kind not in _KINDS:
+        raise tool["type"].refuse(f"This model's provider takes: {', '.join(_KINDS)}.")
+    return kind
+
+
+def _read_tool(tool: Field) -> Json:
+    if _read_kind(tool) == "function":
+        return _read_function(tool["function"])
+    custom = tool["custom"]
+    made: Json = {"type": "custom", **read_head(custom)}
+    match custom.get("format"):
+        case None:
+            return made
+        case {"type": "grammar", "grammar": dict(grammar)}:
+            return {**made, "format": {"type": "grammar", **grammar}}
+        case held:
+            return {**made, "format": held}
+
+
+def _read_function(function: Field) -> Json:
+    """Write a function with `strict`, which the upstream takes for true where it is missing."""
+    tool = read_function(function, "parameters")
+    return {"type": "function", **tool, "strict": function.get("strict") is True}
+
+
+def _read_search(options: Field) -> list[Json]:
+    if options.value is None:
+        return []
+    options.check_fields(_KNOWN_OF_SEARCH, {})
+    made = {"type": WEB_SEARCH, **read_location(options)}
+    if (size := options.get("search_context_size")) is not None:
+        made["search_context_size"] = size
+    if (domains := options.get("allowed_domains")) is not None:
+        made["filters"] = {"allowed_domains": domains}
+    return [made]
+
+
+def _read_choice(choice: Field) -> Any:
+    match choice.value:
+        case {"type": "web_search"}:  # the upstream has no word for it but this
+            return {"type": "allowed_tools", "mode": "required", "tools": [SEARCH_CHOICE]}
+        case "auto" | "required" | "none" as word:
+            return word
+        case {"type": "function" | "custom"}:
+            return _read_named(choice)
+        case {"name": str(name)} if choice.name == "function_call":
+            return {"type": "function", "name": name}
+        case {"type": "allowed_tools"}:
+            allowed = choice["allowed_tools"]
+            tools = [_read_named(tool) for tool in allowed["tools"].read_items()]
+            return {"type": "allowed_tools", "mode": allowed["mode"].read_text(), "tools": tools}
+        case _:
+            raise choice.refuse(
+                "This model's provider takes auto, required, none, the name of a function or of a "
+                "custom tool, or allowed tools."
+            )
+
+
+def _read_named(tool: Field) -> Json:
+    kind = _read_kind(tool)
+    return {"type": kind, "name": tool[kind]["name"].read_text()}

@@ -1,8 +1,12 @@
-"""A messages conversation as chat messages.
+"""A messages conversation as chat messages, and its blocks as parts.
 
 One turn there may be several messages here: the results of tools come first, as `tool` messages,
 then what else the user said. They are put in front of everything the user said since the
 assistant's turn, because a chat upstream wants them right behind the calls.
+
+Pictures become data URLs, PDF documents file parts, text documents text. What only the vendor's own
+servers can resolve (files, search results) is refused. `citations` are advice to the upstream and left
+out, and so is `cache_control` where it takes none.
 """
 
 from __future__ import annotations
@@ -14,14 +18,10 @@ from gateway.dialects.chat.parts import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.chat.state import STATE, add_state
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.history import THINKING
-from gateway.dialects.messages_over_chat.content import (
-    read_texts,
-    translate_block,
-    translate_content,
-)
 from gateway.dialects.messages_over_chat.tools import read_tool_name
 from gateway.dialects.records import Json
-from gateway.dialects.wire.fields import dump_request
+from gateway.dialects.to_chat import DEFAULT_FILENAME, make_file, make_text
+from gateway.dialects.wire.fields import dump_request, is_link
 from gateway.dialects.wire.jsonbytes import get_text
 
 BILLING_HEADER: Final = "x-anthropic-billing-header:"
@@ -34,7 +34,7 @@ ERROR_PREFIX: Final = "Error: "
 def translate_conversation(
     system: MessagesField, messages: MessagesField, *, links: bool
 ) -> list[Json]:
-    """Write the chat messages of a conversation; see `translate_content` for `links`.
+    """Write the chat messages of a conversation; see `_translate_content` for `links`.
 
     Raises BadRequest, naming the field.
     """
@@ -47,11 +47,13 @@ def translate_conversation(
             out += results
             said += user
             continue
-        if role not in _TRANSLATORS:
-            raise message["role"].refuse("must be 'user', 'assistant' or 'system'.")
         out += said
         said = []
-        _append(out, _TRANSLATORS[role](message["content"]))
+        if role == "assistant":
+            _append_assistant(out, _translate_assistant(message["content"]))
+        else:
+            joined = BLOCK_SEPARATOR.join(_read_texts(message["content"]))
+            out.append({"role": "system", "content": joined})
     return out + said
 
 
@@ -59,19 +61,15 @@ def _translate_system(system: MessagesField) -> list[Json]:
     """Write one system message of all blocks: some chat upstreams take no parts there, but marked ones."""
     if system.value is None:
         return []
-    texts = read_texts(system)
+    texts = _read_texts(system)
     if not isinstance(system.value, str):
         texts = [text for text in texts if not text.startswith(BILLING_HEADER)]
         if any(block.mark for block in system.read_items()):
-            parts = translate_content(system)
+            parts = _translate_content(system)
             kept = [part for part in parts if not part["text"].startswith(BILLING_HEADER)]
             return [{"role": "system", "content": kept}] if kept else []
     joined = BLOCK_SEPARATOR.join(texts)
     return [{"role": "system", "content": joined}] if joined else []
-
-
-def _translate_later_system(content: MessagesField) -> Json:
-    return {"role": "system", "content": BLOCK_SEPARATOR.join(read_texts(content))}
 
 
 def _translate_user(content: MessagesField, *, links: bool) -> tuple[list[Json], list[Json]]:
@@ -87,7 +85,7 @@ def _translate_user(content: MessagesField, *, links: bool) -> tuple[list[Json],
             results.append(result)
             moved += files
         else:
-            parts += translate_block(block, links=links)
+            parts += _translate_block(block, links=links)
     parts = moved + parts
     if results and not parts:
         return results, []
@@ -98,7 +96,7 @@ def _translate_tool_result(block: MessagesField, *, links: bool) -> tuple[Json, 
     """Write the tool message, and the parts that have to go into a user message behind it."""
     identity = block["tool_use_id"].read_string()
     content = block["content"]
-    parts = [] if content.value is None else translate_content(content, links=links)
+    parts = [] if content.value is None else _translate_content(content, links=links)
     prefix = ERROR_PREFIX if block.get("is_error") is True else ""
     result, files = make_result(identity, parts, prefix)
     if block.mark:
@@ -141,10 +139,10 @@ def _translate_tool_use(block: MessagesField) -> Json:
     }
 
 
-def _append(out: list[Json], message: Json) -> None:
+def _append_assistant(out: list[Json], message: Json) -> None:
     """Append a message; assistant turns in a row become one, so that results follow all calls."""
     last = out[-1] if out else {}
-    if message["role"] != "assistant" or last.get("role") != "assistant":
+    if last.get("role") != "assistant":
         out.append(message)
         return
     texts = filter(None, (last["content"], message["content"]))
@@ -159,7 +157,100 @@ def _append(out: list[Json], message: Json) -> None:
     out[-1] = merged
 
 
-_TRANSLATORS: Final[dict[str, Callable[[MessagesField], Json]]] = {
-    "assistant": _translate_assistant,
-    "system": _translate_later_system,
+def _translate_content(content: MessagesField, *, links: bool = False) -> list[Json]:
+    """Write the parts of a string or an array of text, image and document blocks.
+
+    With `links`, documents may be named by their address, which chat providers do not take.
+    """
+    if isinstance(content.value, str):
+        return [make_text(content.value)]
+    return [part for block in content.read_items() for part in _translate_block(block, links=links)]
+
+
+def _translate_block(block: MessagesField, *, links: bool) -> list[Json]:
+    """Write the parts of one block: a document with a context is more than one."""
+    kind = block["type"].read_string()
+    if kind not in _BLOCKS:
+        raise block.refuse_type("a content block", kind)
+    if kind == "document":
+        return _translate_document(block, links=links)
+    return _BLOCKS[kind](block)
+
+
+def _read_texts(content: MessagesField) -> list[str]:
+    """Read the strings of a content of text alone. Raises BadRequest for other blocks."""
+    if isinstance(content.value, str):
+        return [content.value]
+    texts: list[str] = []
+    for block in content.read_items():
+        kind = block.get("type")
+        if kind != "text":
+            raise block.refuse_type("here a content block", kind)
+        texts.append(block["text"].read_string())
+    return texts
+
+
+def _translate_text(block: MessagesField) -> list[Json]:
+    return [make_text(block["text"].read_string()) | block.mark]
+
+
+def _translate_tool_reference(block: MessagesField) -> list[Json]:
+    """Name a tool that a search found: all tools are sent in full, so its name says enough."""
+    return [make_text(f"[Tool found: {block['tool_name'].read_string()}]")]
+
+
+def _translate_image(block: MessagesField) -> list[Json]:
+    source = block["source"]
+    match source.get("type"):
+        case "base64":
+            url = _make_data_url(source)
+        case "url":
+            url = source["url"].read_string()
+        case kind:
+            raise source.refuse_type("an image source", kind)
+    return [{"type": "image_url", "image_url": {"url": url}, **block.mark}]
+
+
+def _translate_document(block: MessagesField, *, links: bool = False) -> list[Json]:
+    """Write a document, its title and context in front where the part has no place for them."""
+    source = block["source"]
+    source_type = source.get("type")
+    title, context = _read_optional(block["title"]), _read_optional(block["context"])
+    match source_type:
+        case "base64":
+            parts = [_translate_pdf(source, title)]
+            title = ""
+        case "url" if links and is_link(source["url"].read_string()):
+            parts = [make_file(title, source["url"].value)]
+            title = ""
+        case "text":
+            parts = [make_text(source["data"].read_string())]
+        case "content":
+            parts = _translate_content(source["content"])
+        case kind:
+            raise source.refuse_type("a document source", kind)
+    about = "\n".join(filter(None, (title, context)))
+    return [make_text(about), *parts] if about else parts
+
+
+def _read_optional(field: MessagesField) -> str:
+    return "" if field.value is None else field.read_string()
+
+
+def _translate_pdf(source: MessagesField, title: str) -> Json:
+    if source.get("media_type") != "application/pdf":
+        raise source["media_type"].refuse_field("a document that is neither text nor PDF")
+    return make_file(title or DEFAULT_FILENAME, _make_data_url(source))
+
+
+def _make_data_url(source: MessagesField) -> str:
+    media_type, data = source["media_type"].read_string(), source["data"].read_string()
+    return f"data:{media_type};base64,{data}"
+
+
+_BLOCKS: Final[dict[str, Callable[[MessagesField], list[Json]]]] = {
+    "text": _translate_text,
+    "image": _translate_image,
+    "document": _translate_document,
+    "tool_reference": _translate_tool_reference,
 }

@@ -7,15 +7,14 @@ published schema want the keys all the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from gateway.dialects.chat.parts import move_source, read_sources
+from gateway.dialects.chat.parts import move_source
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
-from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
 from gateway.dialects.messages.history import read_arguments, wrap_arguments
 from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.to_chat import read_call, read_said
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import UndeliverableReply
 from gateway.usage import read_count
@@ -23,6 +22,15 @@ from gateway.usage import read_count
 MESSAGE_PREFIX: Final = "msg_"
 TOOL_USE_PREFIX: Final = "toolu_"
 _CUT: Final = "length"
+_REASONS: Final = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "model_length": "model_context_window_exceeded",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+"""By finish reason; an unknown one is an ordinary end."""
 MAX_CITED_CHARS: Final = 150
 """Characters of a `cited_text` (Anthropic's documentation of web search)."""
 
@@ -42,33 +50,22 @@ def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
 
 def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[Json]:
     """Write the content blocks in the order the model made them."""
-    thinking, text = read_content(message.get("content"))
-    thinking = read_reasoning(message) or thinking
-    check_media(message)
-    citations = make_citations(read_sources(message), text)
-    text += get_text(message, "refusal")
-    state = StateCollector(context.provider_tag)
+    said, state = read_said(message), StateCollector(context.provider_tag)
+    if said.media:
+        raise refuse_media()
     state.add(message)
     signature = state.take()
     blocks: list[Json] = []
-    if thinking or signature:
-        blocks.append(make_thinking(thinking, signature or state.take_any()))
-    if text:
-        blocks.append(make_text(text, citations))
-    calls = enumerate(get_list(message, "tool_calls"))
-    return blocks + [_read_call(call, position, finish, context) for position, call in calls]
-
-
-def _read_call(call: Any, position: int, finish: object, context: ReplyContext) -> Json:
-    match call:
-        case {"function": {"name": str(name)} as function} if name:
-            given = function.get("arguments")
-        case _:
-            raise UndeliverableReply("The upstream called a tool without naming it.")
-    identity = call.get("id")
-    if not isinstance(identity, str) or not identity:
-        identity = make_tool_use_id(context, position)
-    return make_tool_use(identity, name, _read_arguments(given, cut=finish == _CUT))
+    if said.reasoning or signature:
+        blocks.append(make_thinking(said.reasoning, signature or state.take_any()))
+    if text := said.text + said.refusal:
+        blocks.append(make_text(text, make_citations(said.sources, said.text)))
+    for position, call in enumerate(said.calls):
+        identity, name, given = read_call(call)
+        arguments = _read_arguments(given, cut=finish == _CUT)
+        identity = identity or make_tool_use_id(context, position)
+        blocks.append(make_tool_use(identity, name, arguments))
+    return blocks
 
 
 def _read_arguments(given: object, *, cut: bool) -> Json:
@@ -85,36 +82,25 @@ def _read_arguments(given: object, *, cut: bool) -> Json:
     return {} if read is None and cut else wrap_arguments(given if read is None else read)
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The reason why a message ended; all null while it has not."""
-
-    reason: str | None = None
-    sequence: str | None = None
-    explanation: str | None = None
-    """The upstream's words of refusal."""
-
-    @property
-    def fields(self) -> Json:
-        details = None
-        if self.explanation:
-            details = {"type": "refusal", "category": None, "explanation": self.explanation}
-        return {
-            "stop_reason": self.reason,
-            "stop_sequence": self.sequence,
-            "stop_details": details,
-            "container": None,
-        }
+def make_stop(reason: str | None, sequence: str | None = None, explanation: str = "") -> Json:
+    """Write why a message ended, or nulls while it has not; `explanation` is that of a refusal."""
+    details = {"type": "refusal", "category": None, "explanation": explanation}
+    return {
+        "stop_reason": reason,
+        "stop_sequence": sequence,
+        "stop_details": details if explanation else None,
+        "container": None,
+    }
 
 
-def make_message(context: ReplyContext, content: list[Json], stop: Stop, usage: Json) -> Json:
+def make_message(context: ReplyContext, content: list[Json], stop: Json, usage: Json) -> Json:
     return {
         "id": MESSAGE_PREFIX + context.request_id,
         "type": "message",
         "role": "assistant",
         "model": context.request.model,
         "content": content,
-        **stop.fields,
+        **stop,
         "usage": usage,
     }
 
@@ -124,10 +110,7 @@ def make_text(text: str, citations: Sequence[Json] = ()) -> Json:
 
 
 def make_citations(sources: list[Json], text: str, start: int = 0) -> list[Json]:
-    """Write the citations of a text block that begins at `start` of the whole content.
-
-    Nobody has the index that the vendor would encrypt.
-    """
+    """Write the citations of a text block that begins at `start` of the whole content."""
     return [_make_citation(move_source(source, -start), text) for source in sources]
 
 
@@ -136,16 +119,14 @@ def _make_citation(source: Json, text: str) -> Json:
     return {
         "type": "web_search_result_location",
         "cited_text": text[begin : min(end, begin + MAX_CITED_CHARS)],
-        "encrypted_index": "",
+        "encrypted_index": "",  # nobody but the vendor has the index that it would encrypt
         "title": source["title"],
         "url": source["url"],
     }
 
 
-def check_media(message: Json) -> None:
-    """Raise UndeliverableReply for what a message has no place for."""
-    if list_media(message):
-        raise UndeliverableReply("The model made an image or audio, which a message cannot hold.")
+def refuse_media() -> UndeliverableReply:
+    return UndeliverableReply("The model made an image or audio, which a message cannot hold.")
 
 
 def make_thinking(thinking: str, signature: str = "") -> Json:
@@ -184,49 +165,28 @@ def make_usage(usage: Usage) -> Json:
 def make_delta_usage(usage: Usage) -> Json:
     """Write the cumulative usage of a message_delta event, which has fewer keys."""
     tokens = usage.tokens
+    details = get_object(usage.reported or {}, "completion_tokens_details")
+    thinking = read_count(details.get("reasoning_tokens"))
     return {
         "input_tokens": tokens.input,
         "cache_creation_input_tokens": tokens.cache_write + tokens.cache_write_1h,
         "cache_read_input_tokens": tokens.cached_input,
         "output_tokens": tokens.output,
-        "output_tokens_details": _maybe_details(usage.reported),
+        "output_tokens_details": None if thinking is None else {"thinking_tokens": thinking},
         "server_tool_use": None,
     }
 
 
-def _maybe_details(reported: Json | None) -> Json | None:
-    details = get_object(reported or {}, "completion_tokens_details")
-    thinking = read_count(details.get("reasoning_tokens"))
-    return None if thinking is None else {"thinking_tokens": thinking}
-
-
-def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal: str) -> Stop:
-    """Map a choice's ending; an unknown finish reason is an ordinary end.
-
-    Raises UpstreamError for a choice that ended in an error.
-    """
+def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal: str) -> Json:
+    """Map a choice's ending. Raises UpstreamError for a choice that ended in an error."""
     check_finish(choice.get("finish_reason"))
     reason = _REASONS.get(get_text(choice, "finish_reason"), "end_turn")
     if refusal:
-        return Stop("refusal", explanation=refusal)
+        return make_stop("refusal", explanation=refusal)
     if reason == "end_turn" and called_tools:
-        return Stop("tool_use")
-    if reason == "end_turn" and (sequence := _maybe_stop_sequence(choice, context)):
-        return Stop("stop_sequence", sequence)
-    return Stop(reason)
-
-
-_REASONS: Final = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "model_length": "model_context_window_exceeded",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "refusal",
-}
-
-
-def _maybe_stop_sequence(choice: Json, context: ReplyContext) -> str | None:
-    """Find which of the caller's sequences it was: vLLM tells, OpenAI does not."""
+        return make_stop("tool_use")
+    # vLLM tells which of the caller's sequences it was, OpenAI does not.
     told, asked = get_text(choice, "stop_reason"), get_list(context.request.body, "stop_sequences")
-    return told if told in asked else None
+    if reason == "end_turn" and told and told in asked:
+        return make_stop("stop_sequence", told)
+    return make_stop(reason)

@@ -12,8 +12,7 @@ from typing import Final
 
 from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
 from gateway.dialects.messages_over_chat.conversation import translate_conversation
-from gateway.dialects.messages_over_chat.schema import is_strict
-from gateway.dialects.messages_over_chat.tools import translate_tools
+from gateway.dialects.messages_over_chat.tools import is_strict, translate_tools
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.errors import BadRequest
 
@@ -27,13 +26,8 @@ SCHEMA_NAME: Final = "response"
 
 DROPPED: Final = frozenset(
     {
-        "betas",
-        "cache_control",
-        "context_management",
-        "diagnostics",
-        "inference_geo",
-        "service_tier",
-        "thread",
+        *("betas", "cache_control", "context_management", "diagnostics", "inference_geo"),
+        *("service_tier", "thread"),
     }
 )
 """Advice to the upstream, accepted and left out. Of `thread` only the wish for a new one is."""

@@ -1,4 +1,10 @@
-"""A chat stream as a messages stream: its chunks as events.
+"""A chat stream as a messages stream: the deltas of its chunks as content blocks.
+
+Blocks have contiguous indexes and never overlap, while a chat upstream may mix the fragments of
+several tool calls. So blocks wait in a queue in the order of their first fragment; only the head
+of it is open, and its fragments go out as they come. Text and reasoning end when something else
+begins. A tool call ends when something else begins and its arguments are a whole JSON object, or
+when the message ends; until then what comes behind it waits.
 
 `message_delta`, which has the stop reason and the whole usage, waits until the upstream's stream is
 over: usage may come with the finish reason, behind it, or in every chunk, and what the caller is
@@ -7,97 +13,228 @@ told is what is charged.
 
 from __future__ import annotations
 
-from typing import Final
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
-from gateway.dialects.chat.parts import read_sources
-from gateway.dialects.chat.stream import check_finish, read_fragment
-from gateway.dialects.chat.usage import read_content, read_reasoning
+from gateway.dialects.messages.history import read_input
 from gateway.dialects.messages.stream import STOP
-from gateway.dialects.messages_over_chat.blocks import BlockWriter
 from gateway.dialects.messages_over_chat.reply import (
-    Stop,
-    check_media,
+    make_citations,
     make_delta_usage,
     make_message,
+    make_stop,
+    make_text,
+    make_thinking,
+    make_tool_use,
+    make_tool_use_id,
     make_usage,
     map_stop,
+    refuse_media,
 )
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.to_chat import FirstChoiceWriter, Kind, unnamed_call
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.sse import render_event
+from gateway.errors import UndeliverableReply
+
+BlockKind = Literal["text", "thinking", "tool_use"]
+_DELTAS: Final[dict[BlockKind, tuple[str, str]]] = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
+"""The type of a delta, and the key of its text."""
 
 
-class MessageWriter:
-    """A `Writer` of messages events. It writes the first choice alone, as callers ask for one."""
+@dataclass(slots=True)
+class _Block:
+    kind: BlockKind
+    pending: list[str] = field(default_factory=list)
+    """Fragments that have come and were not sent."""
+    sent: list[str] = field(default_factory=list)
+    """Fragments of text or arguments that were sent."""
+    identity: str = ""
+    name: str = ""
+    index: int = -1
+    """The block's place in the message, once it is open."""
+    closed: bool = False
+    signature: str = ""
+    """The seals of thinking, if they are known before its end."""
 
-    __slots__ = ("_blocks", "_context", "_index", "_last", "_refusal")
+
+class MessageWriter(FirstChoiceWriter):
+    """A `Writer` of messages events. It raises UndeliverableReply for calls that cannot be told apart."""
+
+    __slots__ = ("_last", "_queue", "_refusal", "_tools")
 
     position: Final = None
 
     def __init__(self, context: ReplyContext) -> None:
-        self._context = context
-        self._blocks = BlockWriter(context)
-        self._index: int | None = None
-        """The index of the choice that is written."""
-        self._last: Json | None = None
+        super().__init__(context)
+        self._last: Json = {}
         """The choice as it was when it had its finish reason."""
+        self._queue: deque[_Block] = deque()
         self._refusal = ""
-
-    @property
-    def text_bytes(self) -> int:
-        return self._blocks.text_bytes
-
-    @property
-    def delivered(self) -> bool:
-        return self._blocks.delivered
+        self._tools: dict[int, _Block] = {}
 
     def open(self, usage: Usage) -> None:
-        message = make_message(self._context, [], Stop(), make_usage(usage))
-        self._blocks.emit({"type": "message_start", "message": message})
-
-    def write(self, event: Json) -> None:
-        for choice in event["choices"]:
-            if isinstance(choice, dict):
-                self._write_choice(choice)
+        message = make_message(self._context, [], make_stop(None), make_usage(usage))
+        self._emit({"type": "message_start", "message": message})
 
     def flush(self) -> None:
-        self._blocks.flush()
+        """Write everything that waits, and close the last block: no fragment is missing."""
+        if self._tools:  # coding agents take a last block of thinking for the whole answer
+            self._add_state()
+        while self._queue:
+            block = self._queue[0]
+            if block.kind == "tool_use":
+                if not block.name:
+                    raise unnamed_call()
+                block.identity = block.identity or make_tool_use_id(self._context, self._next_index)
+            self._write_block(block, closing=True)
+            self._close_head()
 
     def close(self, usage: Usage) -> None:
-        stop = map_stop(
-            self._last or {},
-            self._context,
-            called_tools=self._blocks.called_tools,
-            refusal=self._refusal,
-        )
+        called, refusal = bool(self._tools), self._refusal
+        stop = map_stop(self._last, self._context, called_tools=called, refusal=refusal)
         told = make_delta_usage(usage)
-        self._blocks.emit({"type": "message_delta", "delta": stop.fields, "usage": told})
+        self._emit({"type": "message_delta", "delta": stop, "usage": told})
 
     def finish(self) -> bytes:
         return STOP
 
-    def take(self) -> bytes:
-        return self._blocks.take()
+    def _finish(self, choice: Json) -> None:
+        self._last = choice
 
-    def _write_choice(self, choice: Json) -> None:
-        if self._index is None:
-            self._index = choice["index"]
-        if choice["index"] != self._index:
+    def _write_text(self, kind: Kind, text: str) -> None:
+        if kind == "refusal":
+            self._refusal += text
+        ours: BlockKind = "thinking" if kind == "reasoning" else "text"
+        begins = not self._queue or self._queue[-1].kind != ours
+        if begins:
+            if ours == "text":
+                self._add_state()
+            self._queue.append(_Block(ours))
+        block = self._queue[-1]
+        block.pending.append(text)
+        self._advance(begins=begins)
+        if ours == "text" or block.pending:
+            self._hold(text)
+
+    def _add_sources(self, sources: list[Json]) -> None:
+        """Add sources of the text. They wait for the end of a block, as they quote from it."""
+        self._sources += sources
+
+    def _add_media(self, media: Any) -> None:  # noqa: ARG002 - no kind of it has a place
+        raise refuse_media()
+
+    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
+        block = self._tools.get(position)
+        begins = block is None
+        if block is None:
+            self._add_state()
+            block = self._tools[position] = _Block("tool_use")
+            self._queue.append(block)
+        block.identity = block.identity or identity
+        block.name = block.name or name
+        if block.closed:
+            if arguments.strip():
+                raise UndeliverableReply("The upstream added to a tool call that was complete.")
             return
-        delta = get_object(choice, "delta")
-        self._blocks.state.add(delta)
-        thinking, text = read_content(delta.get("content"))
-        self._blocks.add_text("thinking", read_reasoning(delta) or thinking)
-        self._blocks.add_text("text", text)
-        if "annotations" in delta:
-            self._blocks.add_sources(read_sources(delta))
-        check_media(delta)
-        refusal = get_text(delta, "refusal")
-        self._refusal += refusal
-        self._blocks.add_text("text", refusal)
-        for call in get_list(delta, "tool_calls"):
-            if isinstance(call, dict):
-                self._blocks.add_call(*read_fragment(call))
-        if choice.get("finish_reason") is not None:
-            check_finish(choice["finish_reason"])
-            self._last = choice
-            self._blocks.flush()
+        if arguments:
+            block.pending.append(arguments)
+            self._hold(arguments)
+        self._advance(begins=begins)
+
+    def _add_state(self) -> None:
+        """Let what the upstream wants back go out with the thinking that is open, else by itself."""
+        last = self._queue[-1] if self._queue else None
+        if (last is None or last.kind != "thinking") and (signature := self._state.take()):
+            self._queue.append(_Block("thinking", signature=signature))
+
+    def _advance(self, *, begins: bool) -> None:
+        """Write what can be written. Only when a block `begins` is the head checked for its end.
+
+        The check parses its arguments; at each fragment that would take quadratic time.
+        """
+        while self._queue:
+            self._write_block(self._queue[0])
+            if not begins or len(self._queue) == 1 or not _is_over(self._queue[0]):
+                return
+            self._close_head()
+
+    def _write_block(self, block: _Block, *, closing: bool = False) -> None:
+        """Open the block if enough is known of it, and write what is pending.
+
+        Arguments that begin no object wait until they are whole: then they are put into one.
+        """
+        if block.index < 0:
+            if block.kind == "tool_use" and not (block.identity and block.name):
+                return
+            self._open_block(block)
+        if not block.pending:
+            return
+        text = "".join(block.pending)
+        block.pending.clear()
+        if block.kind == "tool_use":
+            # A call without arguments may bring spaces: no SDK reads those as JSON.
+            text = text if block.sent else text.lstrip()
+            if not text:
+                return
+            if not block.sent and not text.startswith("{"):
+                if not closing:
+                    block.pending.append(text)
+                    return
+                text = dumps_lenient(read_input(text)).decode("utf-8", "replace")
+        if block.kind != "thinking":
+            block.sent.append(text)
+        kind, key = _DELTAS[block.kind]
+        self._emit_delta(block, {"type": kind, key: text})
+
+    def _open_block(self, block: _Block) -> None:
+        block.index = self._next_index
+        self._next_index += 1
+        if block.kind == "tool_use":
+            start = make_tool_use(block.identity, block.name, {})
+        else:
+            start = make_text("") if block.kind == "text" else make_thinking("")
+        self._emit({"type": "content_block_start", "index": block.index, "content_block": start})
+
+    def _close_head(self) -> None:
+        block = self._queue.popleft()
+        block.closed = True
+        if block.kind == "text":
+            self._cite(block)
+        if block.kind == "thinking":
+            if block.index < 0:
+                self._open_block(block)
+            # SDKs drop thinking without a signature, so an empty seal stands for none.
+            if signature := block.signature or self._state.take_any():
+                self._emit_delta(block, {"type": "signature_delta", "signature": signature})
+        self._emit({"type": "content_block_stop", "index": block.index})
+
+    def _cite(self, block: _Block) -> None:
+        text = "".join(block.sent)
+        for citation in make_citations(self._sources, text, self._content_chars):
+            self._emit_delta(block, {"type": "citations_delta", "citation": citation})
+        self._sources.clear()
+        self._content_chars += len(text)
+
+    def _emit_delta(self, block: _Block, delta: Json) -> None:
+        self._emit({"type": "content_block_delta", "index": block.index, "delta": delta})
+
+    def _emit(self, event: Json) -> None:
+        self._out.append(render_event(event))
+
+
+def _is_over(block: _Block) -> bool:
+    """Return whether nothing more can come for a block that something else follows."""
+    if block.kind != "tool_use":
+        return True
+    if block.index < 0:
+        return False
+    arguments = "".join(block.sent).rstrip()
+    if not arguments.endswith("}"):
+        return False
+    return maybe_loads(arguments.encode("utf-8", "surrogatepass")) is not None

@@ -1,4 +1,7 @@
-"""Messages tools as chat tools: only those that the caller runs itself exist on both sides."""
+"""Messages tools as chat tools: only those that the caller runs itself exist on both sides.
+
+A tool is strict only where OpenAI's strict mode takes its schema.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from typing import Any, Final
 
 from gateway.dialects.chat.parts import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.messages.caller import MessagesField
-from gateway.dialects.messages_over_chat.schema import is_strict
 from gateway.dialects.records import Json, Target
+from gateway.dialects.wire.jsonbytes import get_list, get_object
 from gateway.money import WEB_SEARCH
 
 MAX_TOOL_NAME_CHARS: Final = 64
@@ -23,13 +26,21 @@ DROPPED: Final = frozenset(
 
 _CHOICE_FIELDS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
-
-
 _KNOWN: Final = CARRIED | DROPPED
 _KNOWN_OF_SEARCH: Final = DROPPED | {
     *("allowed_callers", "allowed_domains", "blocked_domains", "max_uses", "name"),
     *("response_inclusion", "strict", "type", "user_location"),
 }
+_REFUSED: Final = frozenset(
+    {
+        *("allOf", "dependentRequired", "dependentSchemas", "else", "if", "not", "oneOf", "then"),
+        *("maxProperties", "minProperties", "patternProperties", "propertyNames"),
+        *("contains", "prefixItems", "unevaluatedItems", "unevaluatedProperties", "uniqueItems"),
+    }
+)
+"""Keywords that OpenAI names as not supported ("Structured model outputs"), now or for a time."""
+_SAYS_KIND: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
+_MAPS: Final = ("properties", "$defs", "definitions")
 
 
 def translate_tools(body: MessagesField, target: Target) -> Json:
@@ -103,3 +114,22 @@ def _translate_search(tool: MessagesField, target: Target) -> Json:
 def _check_callers(callers: MessagesField) -> None:
     if callers.value is not None and "direct" not in [one.value for one in callers.read_items()]:
         raise callers.refuse_field("a tool that only other tools may call")
+
+
+def is_strict(schema: Any) -> bool:
+    """Return whether each schema in this one says its kind, and each object is closed and whole.
+
+    The answer may be no where it could be yes: then the tool is sent, and is not strict.
+    """
+    if type(schema) is not dict or _SAYS_KIND.isdisjoint(schema):
+        return False
+    kind, properties = schema.get("type"), get_object(schema, "properties")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind) or properties:
+        is_whole = properties.keys() <= set(map(str, get_list(schema, "required")))
+        if not is_whole or schema.get("additionalProperties") is not False:
+            return False
+    inner = [one for key in _MAPS for one in get_object(schema, key).values()]
+    inner += get_list(schema, "anyOf")
+    if "items" in schema:
+        inner.append(schema["items"])
+    return _REFUSED.isdisjoint(schema) and all(map(is_strict, inner))

@@ -1,4 +1,4 @@
-"""Responses input as chat messages.
+"""Responses input as chat messages, and its content as parts.
 
 A chat upstream wants one system message at the beginning, one message for all that the assistant
 said and called in a row, and the results right behind it, whatever the order of the items.
@@ -14,40 +14,34 @@ from gateway.dialects.chat.parts import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.chat.state import add_state
 from gateway.dialects.records import Json, Target
 from gateway.dialects.responses.history import SUMMARIES, refuse_summary
-from gateway.dialects.responses_over_chat.content import read_texts, translate_content
 from gateway.dialects.responses_over_chat.tools import INPUT_KEY, read_flat_name
-from gateway.dialects.wire.fields import Field, dump_request
+from gateway.dialects.to_chat import DEFAULT_FILENAME, make_file, make_text
+from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
 from gateway.dialects.wire.jsonbytes import get_list, get_text
+from gateway.dialects.wire.seals import ANY_TAG
 
 DROPPED: Final = frozenset(
     {
         "additional_tools",  # its tools are read with the others
-        "apply_patch_call",
-        "apply_patch_call_output",
-        "code_interpreter_call",
-        "compaction_trigger",
-        "computer_call",
-        "computer_call_output",
-        "configuration_update",
-        "file_search_call",
-        "ghost_snapshot",
-        "image_generation_call",
-        "local_shell_call",
-        "local_shell_call_output",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "mcp_call",
-        "mcp_list_tools",
-        "program",
-        "program_output",
-        "shell_call",
-        "shell_call_output",
-        "tool_search_call",
-        "tool_search_output",
-        "web_search_call",
+        *("apply_patch_call", "apply_patch_call_output", "code_interpreter_call"),
+        *("compaction_trigger", "computer_call", "computer_call_output", "configuration_update"),
+        *("file_search_call", "ghost_snapshot", "image_generation_call", "local_shell_call"),
+        *("local_shell_call_output", "mcp_approval_request", "mcp_approval_response", "mcp_call"),
+        *("mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output"),
+        *("tool_search_call", "tool_search_output", "web_search_call"),
     }
 )
 """Items that only the vendor's servers can use, and calls of tools that are left out."""
+DETAILS: Final = ("auto", "high", "low")
+"""How closely a model looks at a picture. Responses has `original` too, which chat has not."""
+SEALS: Final = (ANY_TAG, "gAAAA")
+"""The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
+_TEXT_KEYS: Final = {
+    **dict.fromkeys(("input_text", "output_text", "text"), "text"),
+    "encrypted_content": "encrypted_content",
+    "refusal": "refusal",
+}
+"""The key of the text by the type of part. An earlier refusal is text like any other."""
 
 
 def translate_conversation(body: Field, target: Target) -> list[Json]:
@@ -57,7 +51,7 @@ def translate_conversation(body: Field, target: Target) -> list[Json]:
     """
     conversation = _Conversation(target)
     if (instructions := body["instructions"]).value:
-        conversation.system += read_texts(instructions)
+        conversation.system += _read_texts(instructions)
     given = body["input"]
     if isinstance(given.value, str):
         conversation.turns.append(_Turn({"role": "user", "content": given.value}))
@@ -106,7 +100,7 @@ class _Conversation:
         elif kind in SUMMARIES:
             raise refuse_summary(item)
         elif kind in DROPPED:
-            self._left_out.add(_maybe_call_id(item))
+            self._left_out.add(get_text(item.value, "call_id"))
         else:
             raise item["type"].refuse_field()
 
@@ -124,9 +118,9 @@ class _Conversation:
         content = item["content"]
         match item.get("role"):
             case "system" | "developer":
-                self._instruct([*filter(None, read_texts(content))])
+                self._instruct([*filter(None, _read_texts(content))])
             case "assistant":
-                self._say("".join(read_texts(content)))
+                self._say("".join(_read_texts(content)))
             case "user":
                 self._state.clear()  # it was about a turn that did not come
                 parts = pack_parts(self._translate(content))
@@ -148,7 +142,10 @@ class _Conversation:
             self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
 
     def _translate(self, content: Field) -> list[Json]:
-        return translate_content(content, is_pivot=self._target.is_pivot)
+        if isinstance(content.value, str):
+            return [make_text(content.value)]
+        parts = (part for part in content.read_items() if not _is_sealed(part))
+        return [_translate_part(part, is_pivot=self._target.is_pivot) for part in parts]
 
     def _add_reasoning(self, item: Field) -> None:
         parts = get_list(item.value, "content") or get_list(item.value, "summary")
@@ -212,6 +209,70 @@ class _Conversation:
     """Keys are types of items."""
 
 
-def _maybe_call_id(item: Field) -> str | None:
-    identity = item.get("call_id")
-    return identity if isinstance(identity, str) else None
+def _read_texts(content: Field) -> list[str]:
+    """Read the strings of a content of text alone. Raises BadRequest for other parts."""
+    if isinstance(content.value, str):
+        return [content.value]
+    return [_read_text(part) for part in content.read_items()]
+
+
+def _read_text(part: Field) -> str:
+    kind = part["type"].read_text()
+    if kind not in _TEXT_KEYS:
+        raise part["type"].refuse("This model's provider takes here text alone.")
+    return part[_TEXT_KEYS[kind]].read_string()
+
+
+def _translate_part(part: Field, *, is_pivot: bool) -> Json:
+    kind = part["type"].read_text()
+    if kind in _TEXT_KEYS:
+        return make_text(part[_TEXT_KEYS[kind]].read_string())
+    match kind:
+        case "input_audio":
+            return {"type": "input_audio", "input_audio": part["input_audio"].read_object()}
+        case "input_file":
+            return _translate_file(part, is_pivot=is_pivot)
+        case "input_image":
+            return _translate_image(part)
+        case _:
+            known = sorted({*_TEXT_KEYS, "input_audio", "input_file", "input_image"})
+            raise part["type"].refuse(f"This model's provider takes {', '.join(known)}.")
+
+
+def _is_sealed(part: Field) -> bool:
+    """Return whether a part is for those alone who sealed it.
+
+    Coding agents call what one of them says to another sealed even where nobody sealed it.
+    """
+    given = part.get("encrypted_content")
+    return isinstance(given, str) and given.startswith(SEALS)
+
+
+def _translate_image(part: Field) -> Json:
+    _refuse_file_id(part)
+    image = {"url": part["image_url"].read_text()}
+    if (detail := part.get("detail")) in DETAILS:
+        image["detail"] = detail
+    return {"type": "image_url", "image_url": image}
+
+
+def _translate_file(part: Field, *, is_pivot: bool) -> Json:
+    """Write a document. Chat providers take its content alone, no link to it, and texts as text."""
+    _refuse_file_id(part)
+    name = part["filename"].read_string() if part.get("filename") else ""
+    if (link := part["file_url"]).value is not None:
+        if not (is_pivot and is_link(link.read_string())):
+            raise link.refuse_field()
+        data = link.value
+    else:
+        data = part["file_data"].read_text()
+    if is_pivot:
+        return make_file(name, data)
+    if (text := maybe_read_text(data)) is not None:
+        return make_text(f"{name}\n{text}" if name else text)
+    return make_file(name or DEFAULT_FILENAME, data)
+
+
+def _refuse_file_id(part: Field) -> None:
+    if part.get("file_id") is not None:
+        raise part["file_id"].refuse_field()

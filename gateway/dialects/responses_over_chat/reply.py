@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
-from gateway.dialects.chat.parts import read_sources
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_arguments, read_choice
-from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
 from gateway.dialects.chat.writer import NO_ARGUMENTS
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses.usage import make_usage
-from gateway.dialects.responses_over_chat.custom import read_input
-from gateway.dialects.responses_over_chat.parts import make_part
-from gateway.dialects.responses_over_chat.tools import ToolName, read_tool_names
+from gateway.dialects.responses_over_chat.tools import ToolName, read_input, read_tool_names
+from gateway.dialects.to_chat import Kind, read_call, read_said
 from gateway.dialects.wire.fields import split_data_url
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.errors import UndeliverableReply
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -52,28 +49,34 @@ def read_incomplete(choice: Json) -> str | None:
 
 def _read_items(message: Json, context: ReplyContext) -> list[Json]:
     """Write the items in the order the model made them."""
-    thinking, text = read_content(message.get("content"))
-    thinking = read_reasoning(message) or thinking
-    refusal = get_text(message, "refusal")
-    state = StateCollector(context.provider_tag)
+    said, state = read_said(message), StateCollector(context.provider_tag)
     state.add(message)
     sealed = state.take()
     items: list[Json] = []
-    if thinking or sealed:
-        parts = [make_part("reasoning", thinking)] if thinking else []
+    if said.reasoning or sealed:
+        parts = [make_part("reasoning", said.reasoning)] if said.reasoning else []
         identity = make_item_id("rs", context, 0)
         items.append(make_reasoning(identity, parts, sealed or state.take_any()))
-    parts = [make_part("text", text, map(make_source, read_sources(message)))] if text else []
-    if refusal:
-        parts.append(make_part("refusal", refusal))
+    sources = map(make_source, said.sources)
+    parts = [make_part("text", said.text, sources)] if said.text else []
+    if said.refusal:
+        parts.append(make_part("refusal", said.refusal))
     if parts:
         items.append(make_message(make_item_id("msg", context, len(items)), parts, "completed"))
-    for image in map(read_image, list_media(message)):
+    for image in map(read_image, said.media):
         items.append(make_image(make_item_id("ig", context, len(items)), image))
     tools = read_tool_names(context.request.body)
-    for call in get_list(message, "tool_calls"):
+    for call in said.calls:
         items.append(_read_call(call, len(items), tools, context))
     return items
+
+
+def make_part(kind: Kind, text: str, sources: Iterable[Json] = ()) -> Json:
+    if kind == "text":
+        return {"type": "output_text", "text": text, "annotations": [*sources], "logprobs": []}
+    if kind == "refusal":
+        return {"type": "refusal", "refusal": text}
+    return {"type": "summary_text", "text": text}
 
 
 def make_source(source: Json) -> Json:
@@ -99,14 +102,9 @@ def make_image(identity: str, image: tuple[str, str]) -> Json:
 
 
 def _read_call(call: Any, index: int, tools: dict[str, ToolName], context: ReplyContext) -> Json:
-    match call:
-        case {"function": {"name": str(flat)} as function} if flat:
-            given = function.get("arguments")
-        case _:
-            raise UndeliverableReply("The upstream called a tool without naming it.")
-    arguments = read_arguments(given)
-    tool = tools.get(flat, ToolName(flat))
-    item = make_call(tool, index, get_text(call, "id"), context)
+    identity, flat, given = read_call(call)
+    arguments, tool = read_arguments(given), tools.get(flat, ToolName(flat))
+    item = make_call(tool, index, identity, context)
     if tool.is_custom:
         return item | {"input": read_input(arguments), "status": "completed"}
     arguments += complete_arguments(arguments)

@@ -18,50 +18,22 @@ SHARED: Final[frozenset[Taken]] = frozenset(
 )
 """Fields that both dialects have and few chat upstreams take."""
 PASSED: Final = frozenset({"temperature", "top_p"})
-CARRIED: Final = frozenset(
-    {
-        "input",
-        "instructions",
-        "max_output_tokens",
-        "metadata",
-        "model",
-        "parallel_tool_calls",
-        "prompt_cache_key",
-        "reasoning",
-        "safety_identifier",
-        "service_tier",
-        "stream",
-        "text",
-        "tool_choice",
-        "tools",
-        "user",
-    }
-)
+CARRIED: Final = SHARED | {
+    *("input", "instructions", "max_output_tokens", "model", "parallel_tool_calls"),
+    *("reasoning", "stream", "text", "tool_choice", "tools"),
+}
 DROPPED: Final = frozenset(
     {
-        "access_programs",
-        "background_options",
-        "client_metadata",
-        "context_management",
-        "image",
-        "include",
-        "max_tool_calls",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "stream_options",
-        "truncation",
+        *("access_programs", "background_options", "client_metadata", "context_management"),
+        *("image", "include", "max_tool_calls", "prompt_cache_options"),
+        *("prompt_cache_retention", "stream_options", "truncation"),
     }
 )
 """Advice to the upstream, accepted and left out: coding agents and SDKs send it unasked."""
 REFUSED: Final = frozenset(
     {
-        "background",
-        "conversation",
-        "moderation",
-        "previous_response_id",
-        "prompt",
-        "store",
-        "top_logprobs",
+        *("background", "conversation", "moderation", "previous_response_id", "prompt"),
+        *("store", "top_logprobs"),
     }
 )
 """Fields without a counterpart. Null, false, 0 and what is empty ask for nothing."""

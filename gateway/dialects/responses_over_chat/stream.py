@@ -1,4 +1,7 @@
-"""A chat stream as a Responses stream: its chunks as events.
+"""A chat stream as a Responses stream: the deltas of its chunks as output items.
+
+Text and reasoning end when something else begins, as coding agents know one such item at a time.
+Calls stay open until the reply is finished, since a chat upstream may mix the fragments of several.
 
 The terminal event, which has the whole usage, waits until the upstream's stream is over: usage may
 come with the finish reason, behind it, or in every chunk, and what the caller is told is what is
@@ -7,93 +10,314 @@ charged.
 
 from __future__ import annotations
 
-from gateway.dialects.chat.parts import read_sources
-from gateway.dialects.chat.stream import check_finish, read_fragment
-from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.dialects.chat.parts import move_source
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.responses_over_chat.items import ItemWriter
 from gateway.dialects.responses_over_chat.reply import (
+    Status,
+    complete_arguments,
+    make_call,
+    make_image,
+    make_item_id,
+    make_message,
+    make_part,
+    make_reasoning,
     make_response,
+    make_source,
+    read_image,
     read_incomplete,
 )
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.responses_over_chat.tools import InputDecoder, ToolName, read_tool_names
+from gateway.dialects.to_chat import FirstChoiceWriter, Kind, unnamed_call
+from gateway.dialects.wire.sse import render_event
+from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.errors import UndeliverableReply
 
 
-class ResponseWriter:
-    """A `Writer` of Responses events. It writes the first choice alone, as callers ask for one."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The names in the events of one kind of part."""
 
-    __slots__ = ("_context", "_index", "_items", "_opened", "_reason", "_usage")
+    prefix: str
+    """The prefix of the item's id, which tells the kinds of items apart."""
+    index: str
+    part: str
+    """The events of the part, between `response.` and `.added` or `.done`."""
+    text: str
+    """The events of the text, between `response.` and `.delta` or `.done`."""
+    key: str
+    extra: Json
+
+
+FORMS: Final[dict[Kind, Form]] = {
+    "reasoning": Form(
+        "rs", "summary_index", "reasoning_summary_part", "reasoning_summary_text", "text", {}
+    ),
+    "refusal": Form("msg", "content_index", "content_part", "refusal", "refusal", {}),
+    "text": Form("msg", "content_index", "content_part", "output_text", "text", {"logprobs": []}),
+}
+
+
+@dataclass(slots=True)
+class _Said:
+    """A reasoning or message item that is open, with its last part."""
+
+    identity: str
+    index: int
+    kind: Kind
+    text: list[str] = field(default_factory=list)
+    start: int = 0
+    """Characters of text before the last part, in all of the message."""
+    parts: list[Json] = field(default_factory=list)
+    """The parts before the last."""
+    sources: list[Json] = field(default_factory=list)
+    """The annotations of the last part."""
+    sealed: str = ""
+    """The seals that reasoning carries, once it is over."""
+
+    @property
+    def names(self) -> Json:
+        """The place of the open part, which all of its events name."""
+        place = {"item_id": self.identity, "output_index": self.index}
+        return {**place, FORMS[self.kind].index: len(self.parts)}
+
+    def render(self, status: Status) -> Json:
+        if self.kind == "reasoning":
+            return make_reasoning(self.identity, self.parts, self.sealed)
+        return make_message(self.identity, self.parts, status)
+
+
+@dataclass(slots=True)
+class _Call:
+    identity: str = ""
+    name: str = ""
+    fragments: list[str] = field(default_factory=list)
+    """The arguments, or the input of the custom tool call in progress."""
+    item: Json = field(default_factory=dict)
+    """The head of the item, once it is open: the name was told."""
+    index: int = -1
+    decoder: InputDecoder | None = None
+    """The decoder of a custom tool's input; None for a function."""
+    closed: bool = False
+
+
+class ResponseWriter(FirstChoiceWriter):
+    """A `Writer` of Responses events. It raises UndeliverableReply for what no reply can hold."""
+
+    __slots__ = (
+        "_calls", "_done", "_ending", "_reason", "_said", "_sequence", "_tools", "_unfinished",
+    )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
-        self._context = context
-        self._items = ItemWriter(context)
-        self._index: int | None = None
-        """The index of the choice that is written."""
-        self._opened = False
+        super().__init__(context)
+        self._sequence = 0
+        """The number of the next event."""
+        self._tools: dict[str, ToolName] | None = None
+        self._said: _Said | None = None
+        self._calls: dict[int, _Call] = {}
+        """The latest call at each position."""
+        self._unfinished: list[_Call] = []
+        self._done: dict[int, Json] = {}
+        """The items that are over, by their index."""
         self._reason: str | None = None
         """Why the response is incomplete."""
-        self._usage: Usage | None = None
-
-    @property
-    def text_bytes(self) -> int:
-        return self._items.text_bytes
-
-    @property
-    def delivered(self) -> bool:
-        return self._items.delivered
+        self._ending = b""
 
     @property
     def position(self) -> Json | None:
         """Where the stream stands, for the event of an error that continues it."""
-        if not self._opened:
+        if not self._sequence:
             return None
-        response = make_response(self._context, self._items.output)
-        return {"response": response, "sequence_number": self._items.sequence}
+        response = make_response(self._context, self._output)
+        return {"response": response, "sequence_number": self._sequence}
 
     def open(self, usage: Usage) -> None:  # noqa: ARG002 - it is told at the end
-        self._opened = True
         response = make_response(self._context)
-        for kind in ("response.created", "response.in_progress"):
-            self._items.emit(kind, response=response)
-
-    def write(self, event: Json) -> None:
-        for choice in event["choices"]:
-            if isinstance(choice, dict):
-                self._write_choice(choice)
+        for stage in ("created", "in_progress"):
+            self._emit(stage, response=response)
 
     def flush(self) -> None:
-        self._items.flush(incomplete=self._reason is not None)
+        """Close everything that is open: no fragment is missing, unless the last item is cut off."""
+        if not all(call.name for call in self._unfinished):
+            raise unnamed_call()
+        items: list[_Said | _Call] = [*self._unfinished, *([self._said] if self._said else [])]
+        for item in sorted(items, key=lambda one: one.index):
+            is_cut = self._reason is not None and item.index == self._next_index - 1
+            status: Status = "incomplete" if is_cut else "completed"
+            if isinstance(item, _Call):
+                self._close_call(item, status)
+            else:
+                self._close_said(status)
+        self._unfinished.clear()
+        self._add_state()
 
     def close(self, usage: Usage) -> None:
-        self._usage = usage
+        response = make_response(self._context, self._output, usage, self._reason)
+        self._ending = self._render(response["status"], response=response)
 
     def finish(self) -> bytes:
-        assert self._usage is not None
-        response = make_response(self._context, self._items.output, self._usage, self._reason)
-        return self._items.render(f"response.{response['status']}", response=response)
+        return self._ending
 
-    def take(self) -> bytes:
-        return self._items.take()
+    @property
+    def _output(self) -> list[Json]:
+        return [self._done[index] for index in sorted(self._done)]
 
-    def _write_choice(self, choice: Json) -> None:
-        if self._index is None:
-            self._index = choice["index"]
-        if choice["index"] != self._index:
+    def _finish(self, choice: Json) -> None:
+        self._reason = read_incomplete(choice)
+
+    def _write_text(self, kind: Kind, text: str) -> None:
+        self._hold(text)
+        form, said = FORMS[kind], self._said
+        if said is None or said.kind != kind:
+            said = self._begin_part(kind, form)
+        said.text.append(text)
+        self._emit(f"{form.text}.delta", **said.names, delta=text, **form.extra)
+        if kind == "text":
+            self._content_chars += len(text)
+            if self._sources:
+                self._add_sources([])
+
+    def _add_sources(self, sources: list[Json]) -> None:
+        """Add sources, and those that came before, to the text that is open."""
+        self._sources += sources
+        said = self._said
+        if said is None or said.kind != "text":
             return
-        delta = get_object(choice, "delta")
-        self._items.state.add(delta)
-        thinking, text = read_content(delta.get("content"))
-        self._items.add_text("reasoning", read_reasoning(delta) or thinking)
-        self._items.add_text("text", text)
-        if "annotations" in delta:
-            self._items.add_sources(read_sources(delta))
-        for media in list_media(delta):
-            self._items.add_image(media)
-        self._items.add_text("refusal", get_text(delta, "refusal"))
-        for call in get_list(delta, "tool_calls"):
-            if isinstance(call, dict):
-                self._items.add_call(*read_fragment(call))
-        if choice.get("finish_reason") is not None:
-            check_finish(choice["finish_reason"])
-            self._reason = read_incomplete(choice)
-            self.flush()
+        for one in self._sources:
+            source = make_source(move_source(one, -said.start))
+            place = {**said.names, "annotation_index": len(said.sources)}
+            self._emit("output_text.annotation.added", **place, annotation=source)
+            said.sources.append(source)
+        self._sources.clear()
+
+    def _add_media(self, media: Any) -> None:
+        """Write an image, of which chat tells nothing before it is whole."""
+        form, data = read_image(media)
+        self.text_bytes += PICTURE_BYTES
+        self._hold(data)
+        self._close_said("completed")
+        index = self._next_index
+        item = make_image(make_item_id("ig", self._context, index), (form, data))
+        self._add_item(index, {**item, "status": "in_progress", "result": None})
+        for stage in ("in_progress", "generating", "completed"):
+            kind = f"image_generation_call.{stage}"
+            self._emit(kind, item_id=item["id"], output_index=index)
+        self._end_item(index, item)
+
+    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
+        self._hold(arguments)
+        call = self._calls.get(position)
+        if call is None:
+            call = self._calls[position] = _Call()
+            self._unfinished.append(call)
+        call.identity = call.identity or identity
+        call.name = call.name or name
+        if call.closed:
+            if arguments.strip():
+                raise UndeliverableReply("The upstream added to a tool call that was complete.")
+        elif call.item:
+            self._write_arguments(call, arguments)
+        else:
+            call.fragments.append(arguments)
+            if call.name:
+                self._open_call(call)
+
+    def _begin_part(self, kind: Kind, form: Form) -> _Said:
+        """Open a part; in the item that is open if it is one of the same kind."""
+        said = self._said
+        if said is not None and FORMS[said.kind].prefix == form.prefix:
+            self._close_part(said)
+            said.kind = kind
+        else:
+            self._close_said("completed")
+            if kind != "reasoning":
+                self._add_state()
+            identity = make_item_id(form.prefix, self._context, self._next_index)
+            said = self._said = _Said(identity, self._next_index, kind)
+            self._add_item(said.index, said.render("in_progress"))
+        said.start = self._content_chars
+        self._emit(f"{form.part}.added", **said.names, part=make_part(kind, ""))
+        return said
+
+    def _close_part(self, said: _Said) -> None:
+        form, text = FORMS[said.kind], "".join(said.text)
+        part = make_part(said.kind, text, said.sources)
+        self._emit(f"{form.text}.done", **said.names, **{form.key: text}, **form.extra)
+        self._emit(f"{form.part}.done", **said.names, part=part)
+        said.parts.append(part)
+        said.text.clear()
+        said.sources.clear()
+
+    def _close_said(self, status: Status) -> None:
+        said, self._said = self._said, None
+        if said is not None:
+            self._close_part(said)
+            if said.kind == "reasoning":
+                said.sealed = self._state.take_any()
+            self._end_item(said.index, said.render(status))
+
+    def _add_state(self) -> None:
+        """Give what the upstream wants back an item of its own, unless reasoning carried it."""
+        if sealed := self._state.take():
+            index = self._next_index
+            item = make_reasoning(make_item_id("rs", self._context, index), [], sealed)
+            self._add_item(index, item)
+            self._end_item(index, item)
+
+    def _open_call(self, call: _Call) -> None:
+        self._close_said("completed")
+        self._add_state()
+        if self._tools is None:
+            self._tools = read_tool_names(self._context.request.body)
+        tool = self._tools.get(call.name, ToolName(call.name))
+        call.index = self._next_index
+        call.item = make_call(tool, call.index, call.identity, self._context)
+        call.decoder = InputDecoder() if tool.is_custom else None
+        empty: Json = {"input" if tool.is_custom else "arguments": ""}
+        self._add_item(call.index, {**call.item, **empty, "status": "in_progress"})
+        waiting = "".join(call.fragments)
+        call.fragments.clear()
+        self._write_arguments(call, waiting)
+
+    def _write_arguments(self, call: _Call, arguments: str) -> None:
+        self._write_fragment(call, call.decoder.feed(arguments) if call.decoder else arguments)
+
+    def _write_fragment(self, call: _Call, text: str) -> None:
+        if text:
+            call.fragments.append(text)
+            self._emit_call(call, "delta", delta=text)
+
+    def _close_call(self, call: _Call, status: Status) -> None:
+        rest = call.decoder.close() if call.decoder else complete_arguments("".join(call.fragments))
+        self._write_fragment(call, rest)
+        key = "input" if call.decoder else "arguments"
+        whole: Json = {key: "".join(call.fragments)}
+        name = {} if call.decoder else {"name": call.item["name"]}
+        self._emit_call(call, "done", **whole, **name)
+        self._end_item(call.index, {**call.item, **whole, "status": status})
+        call.closed = True
+
+    def _emit_call(self, call: _Call, stage: str, **fields: Any) -> None:
+        kind = "custom_tool_call_input" if call.decoder else "function_call_arguments"
+        place = {"item_id": call.item["id"], "output_index": call.index}
+        self._emit(f"{kind}.{stage}", **place, **fields)
+
+    def _add_item(self, index: int, item: Json) -> None:
+        self._next_index += 1
+        self._emit("output_item.added", output_index=index, item=item)
+
+    def _end_item(self, index: int, item: Json) -> None:
+        self._done[index] = item
+        self._emit("output_item.done", output_index=index, item=item)
+
+    def _emit(self, kind: str, **fields: Any) -> None:
+        self._out.append(self._render(kind, **fields))
+        self._sequence += 1
+
+    def _render(self, kind: str, **fields: Any) -> bytes:
+        """Write the next event, which is not sent yet."""
+        return render_event(
+            {"type": f"response.{kind}", "sequence_number": self._sequence, **fields}
+        )

@@ -3,10 +3,15 @@
 A custom tool takes free text: it becomes a function with one string argument. The tools of a
 namespace have the name of it in front. Hosted tools, which a vendor's own servers run, are left out:
 coding agents declare them always. Only a web search is carried over, where the model has a price for it.
+
+The free text of a custom tool is decoded while the function's arguments come: a patch of a thousand
+lines takes minutes, and callers give up a stream in which nothing happens.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,6 +20,7 @@ from typing import Any, Final
 from gateway.dialects.chat.parts import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.jsonbytes import maybe_loads
 
 MAX_NAME_CHARS: Final = 64
 """Characters of a function's name: OpenAI's own limit, which a namespace in front may exceed."""
@@ -31,6 +37,17 @@ _INPUT_SCHEMA: Final[Json] = {
 }
 _KINDS: Final = ("function", "custom")
 _WORDS: Final = ("auto", "none", "required")
+MAX_OPENING_CHARS: Final = 64
+"""Characters before the text: braces, the key and white space have some ten."""
+
+_OPENING: Final = re.compile(r'\s*\{\s*"' + INPUT_KEY + r'"\s*:\s*"')
+_DECODABLE: Final = re.compile(
+    r'(?:[^"\\]|\\[^u]|\\u(?:[0-9a-fA-F]{4}|(?=[0-9a-fA-F]{0,3}[^0-9a-fA-F])))*+'
+)
+"""The inside of a string up to its end, or to an escape that is cut. What is no escape matches as well:
+it is taken as it is written."""
+_HIGH_SURROGATES: Final = ("\ud800", "\udbff")
+"""First halves of a character, the least and the greatest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +196,71 @@ def _translate_choice(choice: Field) -> object:
     if choice.get("type") not in _KINDS:
         raise choice["type"].refuse("This model's provider cannot be told to call such a tool.")
     return {"type": "function", "function": {"name": read_flat_name(choice)}}
+
+
+def read_input(arguments: str) -> str:
+    """Read the text of a whole call."""
+    decoder = InputDecoder()
+    return decoder.feed(arguments) + decoder.close()
+
+
+class InputDecoder:
+    """Takes fragments of arguments, gives the text as far as it can be told."""
+
+    __slots__ = ("_ended", "_half", "_held", "_held_chars", "_opened")
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        """The fragments that are not decoded: all of them, or an escape that is cut."""
+        self._held_chars = 0
+        self._half = ""
+        """The first half of a character whose second is to come."""
+        self._opened = False
+        self._ended = False
+
+    def feed(self, fragment: str) -> str:
+        if self._ended:
+            return ""
+        waited, self._held_chars = self._held_chars, self._held_chars + len(fragment)
+        self._held.append(fragment)
+        if not self._opened and waited > MAX_OPENING_CHARS:
+            return ""
+        held = "".join(self._held)
+        if not self._opened:
+            opening = _OPENING.match(held)
+            if opening is None:
+                return ""
+            self._opened = True
+            held = held[opening.end() :]
+        found = _DECODABLE.match(held)
+        assert found is not None  # it matches nothing, too
+        rest = held[found.end() :]
+        self._held, self._held_chars = [rest], len(rest)
+        self._ended = rest.startswith('"')
+        return self._join(_decode(found[0]))
+
+    def close(self) -> str:
+        """Return the rest; all of it, read as JSON if it is any, where no text was found."""
+        held = "".join(self._held)
+        if self._opened:
+            return self._half + ("" if self._ended else _decode(held))
+        read = maybe_loads(held.encode("utf-8", "surrogatepass"))
+        if isinstance(read, dict):
+            read = read.get(INPUT_KEY)
+        return read if isinstance(read, str) else held
+
+    def _join(self, text: str) -> str:
+        """Put the halves of a character together."""
+        if self._half and text:
+            pair = (self._half + text[0]).encode("utf-16-le", "surrogatepass")
+            text, self._half = pair.decode("utf-16-le", "surrogatepass") + text[1:], ""
+        if text and _HIGH_SURROGATES[0] <= text[-1] <= _HIGH_SURROGATES[1]:
+            text, self._half = text[:-1], text[-1]
+        return text
+
+
+def _decode(inside: str) -> str:
+    try:
+        return str(json.loads(f'"{inside}"', strict=False))
+    except ValueError:
+        return inside

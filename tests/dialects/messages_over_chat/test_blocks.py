@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.messages_over_chat.blocks import BlockWriter
+from gateway.dialects.messages_over_chat.stream import MessageWriter
 from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import (
     Json,
@@ -34,7 +34,6 @@ from tests.dialects.messages_over_chat.kit import (
     make_context,
     open_stream,
     play_whole,
-    read_events,
     read_message,
     starts_of,
     stream,
@@ -64,14 +63,12 @@ def test_call_that_is_whole_makes_way_for_the_next() -> None:
 
 def test_what_a_stream_holds_is_bounded() -> None:
     """8 Mi characters of a stream's text and arguments are held, and not one more."""
-    writer = BlockWriter(make_context())
-    writer.add_call(0, "c", "f", "[" + " " * ((8 << 20) - 1))
-    with pytest.raises(UndeliverableReply, match="too large"):
-        writer.add_call(0, "", "", "]")
-    writer = BlockWriter(make_context())
-    writer.add_text("text", "a" * (8 << 20))  # its sources quote from it
-    with pytest.raises(UndeliverableReply, match="too large"):
-        writer.add_text("text", "a")
+    held = "[" + " " * ((8 << 20) - 1)
+    for first, last in ((begin(0, held), fragment(0, "]")), (text(held), text("a"))):
+        writer = MessageWriter(make_context())
+        writer.write({"choices": [first]})
+        with pytest.raises(UndeliverableReply, match="too large"):
+            writer.write({"choices": [last]})
 
 
 @each_row("arguments", [None, "", " \n", "{}"])
@@ -166,24 +163,12 @@ def test_any_mixture_keeps_text_reasoning_and_calls(
 
 def test_what_comes_back_stands_before_the_text_and_never_ends_an_answer() -> None:
     """Claude Code takes a last block of thinking for the whole answer."""
-    writer = BlockWriter(replace(make_context(), provider_tag="gw1.00000000."))
-    details = {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}
-    writer.state.add(details)
-    writer.add_text("text", "Hi")
-    writer.state.add(details)
-    writer.flush()
-    begun = [
-        event for event in read_events(writer.take()) if event["type"] == "content_block_start"
-    ]
-    assert [event["content_block"]["type"] for event in begun] == ["thinking", "text"]
-    writer.add_call(0, "a", "f", "{}")
-    writer.state.add(details)
-    writer.flush()
-    begun = [
-        event for event in read_events(writer.take()) if event["type"] == "content_block_start"
-    ]
-    assert [event["content_block"]["type"] for event in begun] == [
-        "thinking",
-        "tool_use",
-        "thinking",
-    ]
+    writer = MessageWriter(replace(make_context(), provider_tag="gw1.00000000."))
+    details = choice({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]})
+    for choices, kinds in (
+        ([details, text("Hi"), details], ["thinking", "text"]),
+        ([begin(0, "{}"), details], ["thinking", "tool_use", "thinking"]),
+    ):
+        writer.write({"choices": choices})
+        writer.flush()
+        assert starts_of(writer.take()) == kinds

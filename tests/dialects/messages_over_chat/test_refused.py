@@ -40,7 +40,6 @@ REFUSED: list[tuple[str, Json]] = [
     ("stop_sequences.0", {"stop_sequences": [1]}),
     ("system.0", {"system": [{"type": "image", "source": PNG}]}),
     ("messages.0.content.0", {"messages": [{"role": "system", "content": [PNG]}]}),
-    ("messages.0.role", {"messages": [{"role": "tool", "content": "x"}]}),
     ("messages.0.content", {"messages": [{"role": "user"}]}),
     ("messages.0.content.0", {"messages": [user({"type": "search_result", "content": []})]}),
     ("messages.0.content.0", {"messages": [user({"type": "container_upload", "file_id": "f"})]}),

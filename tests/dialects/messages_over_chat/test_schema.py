@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.dialects.messages_over_chat.schema import is_strict
+from gateway.dialects.messages_over_chat.tools import is_strict
 from tests.dialects.chat.kit import Json
 from tests.support.rows import each_row
 

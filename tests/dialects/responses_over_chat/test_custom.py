@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.responses_over_chat.custom import (
+from gateway.dialects.responses_over_chat.tools import (
     MAX_OPENING_CHARS,
     InputDecoder,
     read_input,

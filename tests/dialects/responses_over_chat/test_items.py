@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.responses_over_chat import items
+from gateway.dialects import to_chat
 from tests.dialects.chat.kit import Json, choice, text
 from tests.dialects.messages_over_chat.kit import INTERLEAVED, SEQUENTIAL, begin, fragment
 from tests.dialects.responses_over_chat.kit import (
@@ -144,7 +144,7 @@ def test_arguments_behind_the_end_fail_and_white_space_does_not() -> None:
 
 
 def test_a_reply_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "MAX_REPLY_CHARS", 4)
+    monkeypatch.setattr(to_chat, "MAX_HELD_CHARS", 4)
     assert play_whole(stream(text("abcd"))).complete
     for choices in ([text("abc"), text("de")], [fragment(0, "abcde", id="c")]):
         played = play_whole(stream(*choices))

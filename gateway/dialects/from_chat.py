@@ -1,0 +1,185 @@
+"""Chat callers over upstreams of other dialects: what both translations read and write alike.
+
+A chat request has older forms of several things (functions beside tools, calls without ids), which
+both translations take.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from gateway.dialects.chat.parts import SEARCH_OPTIONS, open_fields
+from gateway.dialects.chat.state import open_history
+from gateway.dialects.chat.usage import make_translated_usage
+from gateway.dialects.chat.writer import uses_functions
+from gateway.dialects.records import CompletionRequest, Json, Target, Usage
+from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.jsonbytes import get_object
+from gateway.errors import BadRequest
+
+CARRIED: Final = frozenset(
+    {
+        *("function_call", "functions", "max_completion_tokens", "max_tokens", "messages"),
+        *("model", "parallel_tool_calls", "prompt_cache_key", "reasoning_effort"),
+        *("response_format", "safety_identifier", "service_tier", "stream", "temperature"),
+        *("tool_choice", "tools", "top_p", "user"),
+    }
+)
+"""Fields that both translations carry over."""
+REFUSED: Final[Mapping[str, tuple[Any, ...]]] = {
+    **dict.fromkeys(("audio", "moderation", "prediction", SEARCH_OPTIONS), ()),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty", "top_logprobs"), (0,)),
+    **dict.fromkeys(("logprobs", "store"), (False,)),
+    "logit_bias": ({},),
+    "modalities": (["text"],),
+    "n": (1,),
+}
+"""Fields without a counterpart, each with the values that ask for nothing, as null always does. A web
+search has one, which is carried over where the model has a price for it."""
+
+DEFAULT_EFFORT: Final = "medium"
+TEXT_PARTS: Final = frozenset({"text"})
+SPOKEN_PARTS: Final = frozenset({"text", "refusal"})
+"""The parts that an assistant message may hold; each has its text under the name of its type."""
+ALL_PARTS: Final = frozenset({"text", "image_url", "file"})
+"""The parts that a user message or a tool's result may hold."""
+
+
+def open_request(
+    request: CompletionRequest,
+    target: Target,
+    known: frozenset[str],
+    refused: Mapping[str, tuple[Any, ...]],
+) -> Field:
+    """Return the body without nulls, its history opened. Raises BadRequest for unknown fields."""
+    given = {name: value for name, value in request.body.items() if value is not None}
+    body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
+    body.check_fields(known | open_fields(target), refused)
+    return body
+
+
+def read_parts(content: Field, kinds: frozenset[str]) -> Iterator[tuple[str, Field]]:
+    """Yield the parts of a content, each with its type. Raises BadRequest for types not in `kinds`."""
+    for part in content.read_items():
+        kind = part.get("type")
+        if not isinstance(kind, str) or kind not in kinds:
+            known = ", ".join(sorted(kinds))
+            raise part["type"].refuse(f"This model's provider takes here: {known}.")
+        yield kind, part
+
+
+def copy_mark(name: str, source: Field, made: Json) -> Json:
+    """Copy the mark for the upstream's prompt cache, a field of this name, if there is one."""
+    mark = source.get(name)
+    return made if mark is None else {**made, name: mark}
+
+
+class Conversation(ABC):
+    """Takes the messages of a chat conversation one by one; subclasses write them."""
+
+    __slots__ = ("_function_ids",)
+
+    def __init__(self) -> None:
+        self._function_ids: dict[str, str] = {}
+        """Calls without an id that wait for a result, by the function's name."""
+
+    def add(self, message: Field) -> None:
+        """Add a message, whose role the caller's dialect has checked."""
+        match message.get("role"):
+            case "system" | "developer":
+                self._add_instruction(message)
+            case "user":
+                self._add_user(message)
+            case "assistant":
+                if message.get("audio") is not None:
+                    raise message["audio"].refuse("This model's provider has no audio.")
+                self._add_assistant(message)
+            case "tool":
+                self._add_result(message["tool_call_id"].read_text(), message)
+            case _:
+                identity = self._function_ids.pop(message["name"].read_text(), None)
+                if identity is None:
+                    raise message["name"].refuse("No function call before it waits for it.")
+                self._add_result(identity, message)
+
+    @abstractmethod
+    def _add_instruction(self, message: Field) -> None:
+        """Add a system or developer message."""
+
+    @abstractmethod
+    def _add_user(self, message: Field) -> None: ...
+
+    @abstractmethod
+    def _add_assistant(self, message: Field) -> None: ...
+
+    @abstractmethod
+    def _add_result(self, identity: str, message: Field) -> None:
+        """Add what the tool of a call returned."""
+
+
+def read_call(function: Field) -> tuple[str, str]:
+    """Read the name and the arguments of a call; arguments may be missing."""
+    name, arguments = function["name"].read_text(), function["arguments"]
+    return name, "" if arguments.value is None else arguments.read_string()
+
+
+def read_tools(
+    body: Field, read_tool: Callable[[Field], Json], read_function: Callable[[Field], Json]
+) -> list[Json]:
+    """Read `tools`, and `functions` as chat had them before."""
+    readers = (("tools", read_tool), ("functions", read_function))
+    return [
+        read(one) for name, read in readers if body.get(name) for one in body[name].read_items()
+    ]
+
+
+def read_head(tool: Field) -> Json:
+    """Read the name and the description of a tool."""
+    head: Json = {"name": tool["name"].read_text()}
+    description = tool.get("description")
+    return head if description is None else {**head, "description": description}
+
+
+def read_function(function: Field, parameters_key: str) -> Json:
+    """Read name, description and parameters; no parameters are an empty object."""
+    head, parameters = read_head(function), function["parameters"]
+    given = None if parameters.value is None else parameters.read_object()
+    return {**head, parameters_key: given or {"type": "object", "properties": {}}}
+
+
+def find_choice(body: Field) -> Field:
+    """Return `tool_choice`, or `function_call` as chat had it before."""
+    choice = body["tool_choice"]
+    return body["function_call"] if choice.value is None else choice
+
+
+def check_no_choice(choice: Field) -> None:
+    """Refuse a choice that no tools are there for."""
+    if choice.value not in (None, "auto", "none"):
+        raise choice.refuse("There are no tools in the request to choose from.")
+
+
+def read_parallel(body: Field) -> bool | None:
+    """Read `parallel_tool_calls`; functions were called one at a time."""
+    parallel: bool | None = body.get("parallel_tool_calls")
+    if parallel is not None and not isinstance(parallel, bool):
+        raise body["parallel_tool_calls"].wrong_type("a boolean")
+    return False if uses_functions(body.value) else parallel
+
+
+def refuse_format(form: Field) -> BadRequest:
+    return form["type"].refuse("This model's provider takes text, json_object or json_schema.")
+
+
+def check_no_effort(effort: Field) -> None:
+    """Refuse an effort other than none and the usual one: the upstream's model does not reason."""
+    if effort.value not in ("none", DEFAULT_EFFORT):
+        raise effort.refuse("This model does not reason.")
+
+
+def make_usage(usage: Usage, reasoning_key: str) -> Json:
+    """Write the usage object for the caller; `reasoning_key` is the upstream's name in its details."""
+    details = get_object(usage.reported or {}, "output_tokens_details")
+    return make_translated_usage(usage, details.get(reasoning_key))
