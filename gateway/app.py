@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from gateway.api.call import Call
 from gateway.api.routes import add_api
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.config.records import Config, Provider
 from gateway.console.dispatch import add_console
 from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES, Exchanges

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final, Protocol
 
 from gateway.admin import observations
-from gateway.api.missing_usage import MissingUsage
+from gateway.api.observations import MissingUsage
 from gateway.config.records import Config
 from gateway.ledger.alert_records import Alert, AlertKind, UpstreamView
 from gateway.ledger.sql.books.books import Books

@@ -11,10 +11,10 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.large_bodies import PARSE_RATE, Place, choose_place
+from gateway.api.bodies import PARSE_RATE, Place, choose_place, run_at
+from gateway.api.call import Call
 from gateway.api.middleware import catch_up, check_balance, check_standing
 from gateway.api.models import find_problem
-from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EMBEDDINGS
@@ -78,7 +78,7 @@ class Completion:
             return self.first
         write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
-            return await self.call.run_at(self.place, write)
+            return await run_at(self.call, self.place, write)
         except BadRequest as error:
             raise UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
@@ -107,7 +107,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
         raise UnknownModel(request.model)
     place = choose_place(body, min(one.exchange.request_rate for one in routes))
     choose = partial(_choose_writable, call, request, model, routes)
-    candidates, first = await call.run_at(place, choose)
+    candidates, first = await run_at(call, place, choose)
     call.provider = candidates[0].provider.name
     assert call.key is not None
     # Again: the body may have taken minutes to arrive.
@@ -121,7 +121,7 @@ async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request where that takes nobody's time. Raises BodyTooLarge, BadRequest."""
     place = choose_place(body, PARSE_RATE)
     read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
-    return await call.run_at(place, partial(read, body))
+    return await run_at(call, place, partial(read, body))
 
 
 def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gateway.api.state import Call
+from gateway.api.call import Call
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BadRequest, BudgetSpent, GatewayError

@@ -13,14 +13,12 @@ from multidict import MultiMapping
 
 from gateway.api.admission import admit, find_model, parse, pick_headers
 from gateway.api.billing import estimate_input
-from gateway.api.body import read_body
+from gateway.api.bodies import Place, choose_place, count_reply, read_body, run_at
+from gateway.api.call import Call, make_headers
 from gateway.api.delivery import JsonReply
-from gateway.api.large_bodies import Place, choose_place
-from gateway.api.memory import hold_reply
 from gateway.api.middleware import Handler
 from gateway.api.relay import Relay
 from gateway.api.sink import JsonSink, StreamSink, drain
-from gateway.api.state import Call, make_headers
 from gateway.dialects.exchanges import Counter, Exchange
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest
@@ -48,7 +46,7 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
         )
         await Relay(work, stream).run()
         if unread_bytes := stream.unread_bytes:
-            hold_reply(call, unread_bytes)
+            count_reply(call, unread_bytes)
             with suppress(ConnectionError):
                 await drain(http)
         return response
@@ -91,7 +89,7 @@ async def _count(http: web.Request, call: Call, counter: Counter) -> web.Respons
     ]
     if not candidates:
         write = partial(dump_request, request.body)
-        sent = await call.run_at(place, write)
+        sent = await run_at(call, place, write)
         count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
     return _reply(await _ask(call, exchange, http.headers, candidates, request, place=place), {})
@@ -115,7 +113,7 @@ async def _ask(
     for candidate in order_routes(candidates):
         provider, target = candidate.provider, candidate.target
         write = partial(exchange.write_request, request, target)
-        payload = (await call.run_at(place, write)).data
+        payload = (await run_at(call, place, write)).data
         try:
             with provider.visit(target.upstream_model):
                 reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)

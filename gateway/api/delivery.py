@@ -12,11 +12,18 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.admission import Completion
-from gateway.api.large_bodies import Place, place_elements
+from gateway.api.bodies import (
+    SMALL_BYTES,
+    Place,
+    count_reply,
+    may_read,
+    place_elements,
+    release,
+    run_at,
+)
+from gateway.api.call import Call
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.memory import SMALL_BYTES, hold_reply, may_read, release
 from gateway.api.sink import Sink, drain
-from gateway.api.state import Call
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import ReplyContext
 from gateway.dialects.wire.collected import looks_like_json
@@ -77,7 +84,7 @@ class Delivery:
             return pipeline.end()
         self._ending = place is Place.THREAD
         try:
-            return await self._work.call.run_at(place, pipeline.end)
+            return await run_at(self._work.call, place, pipeline.end)
         finally:
             self._ending = False
 
@@ -151,7 +158,7 @@ class Delivery:
         if size == self._holds:
             return True
         self._holds = size
-        return hold_reply(self._work.call, size)
+        return count_reply(self._work.call, size)
 
     def _sniff(self, data: bytes) -> None:
         """Replace the pipeline if a provider answers a request for a stream with a JSON object."""
@@ -200,7 +207,7 @@ class JsonReply(web.StreamResponse):
         if len(body) <= SMALL_BYTES:
             transport.write(head + body)
             return
-        hold_reply(call, len(body))
+        count_reply(call, len(body))
         try:
             transport.write(head)
             # Piece by piece: asyncio copies what the kernel does not take at once.

@@ -7,8 +7,8 @@ from typing import Final, NoReturn
 
 from aiohttp import web
 
+from gateway.api.call import Call
 from gateway.api.observations import find_code
-from gateway.api.state import Call
 from gateway.errors import BodyTooLarge, GatewayError, MethodNotAllowed, NotFound
 
 

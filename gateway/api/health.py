@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from gateway.api.state import Call
+from gateway.api.call import Call
 
 
 async def report_health(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - answering is the report

@@ -16,13 +16,14 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway import apikeys
+from gateway.api.bodies import release
+from gateway.api.call import Call, make_headers
 from gateway.api.ended_keys import refuse_ended
 from gateway.api.error_replies import render_error
 from gateway.api.limits import Rates
-from gateway.api.memory import release
 from gateway.api.observations import note_refusal
 from gateway.api.reading import note_known, own_reading
-from gateway.api.state import Call, Gateway, make_headers
+from gateway.api.state import Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (

@@ -8,7 +8,8 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from gateway.api.state import Call, Gateway
+from gateway.api.call import Call
+from gateway.api.state import Gateway
 from gateway.config.records import Model
 from gateway.dialects.records import Json, ListedModel
 from gateway.errors import ModelNotFound

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from gateway.api.state import Call, find_limits
+from gateway.api.call import Call
+from gateway.api.state import find_limits
 from gateway.config.records import Config, Limits
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import NotFound

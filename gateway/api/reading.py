@@ -12,21 +12,24 @@ import logging
 import re
 import time
 from collections.abc import Coroutine, Hashable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
+from gateway.api.call import Call, make_headers
 from gateway.api.error_replies import explain_path, render_error
-from gateway.api.state import Call, Gateway, make_headers
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import BadRequest, GatewayError, InternalError, NotFound, drop_frames
 from gateway.request_ids import make_request_id
 from gateway.tasks import Turns, find_turns
 from gateway.times import unix_ms
+
+if TYPE_CHECKING:  # the state of all requests counts bodies, which are read from connections
+    from gateway.api.state import Gateway
 
 READ_BYTES: Final = 64 << 10
 """Bytes that are read at a time, and parsed in a body with a length, where bytes are cheap."""

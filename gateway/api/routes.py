@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from aiohttp import hdrs, web
 
-from gateway.api.body import defer_continue
+from gateway.api.bodies import defer_continue
 from gateway.api.completions import make_counting, serve_completion
 from gateway.api.error_replies import refuse_method, refuse_path
 from gateway.api.health import report_health, report_readiness

@@ -1,93 +1,21 @@
-"""The state that all requests share, and the record that each request carries."""
+"""The state that all requests share."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from weakref import WeakKeyDictionary
 
+from gateway.api.bodies import LargeBodies, Share
+from gateway.api.call import Call
 from gateway.api.ended_keys import EndedKeys
-from gateway.api.large_bodies import LargeBodies, Place, Result
 from gateway.api.limits import Counting, Rates
-from gateway.api.missing_usage import MissingUsages
+from gateway.api.observations import MissingUsages
 from gateway.config.records import Config, Limits, Reload
-from gateway.dialects.base import Caller
 from gateway.ledger.base import Account, Key, Ledger
-from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Terms
-from gateway.money import Tokens, format_amount
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Routes
-
-
-@dataclass(slots=True)
-class Call:
-    """One request: what is known of it, and what its log line says."""
-
-    gateway: Gateway
-    request_id: str
-    dialect: Caller
-    started: float
-    """Monotonic seconds."""
-    started_ms: int
-    """Wall clock, Unix milliseconds."""
-    surface: str = ""
-    """The part of the application that the path belongs to."""
-    key: Key | None = None
-    rates: Rates | None = None
-    balance_nano: int | None = None
-    """The available balance when the hold was taken."""
-    asked_model: str = ""
-    """The model that was named, if that can be one; `model` is one that the caller may use."""
-    model: str = ""
-    provider: str = ""
-    attempts: int = 0
-    failed: str = ""
-    """The routes that failed, each with its cause."""
-    stream: bool = False
-    outcome: Outcome | None = None
-    status: int | None = None
-    """The status in the ledger: what the caller got, or would have got if it had stayed."""
-    error_code: str | None = None
-    """The code of an error reply, see `observations.find_code`."""
-    tokens: Tokens = field(default_factory=Tokens)
-    cost_nano: int = 0
-    estimated: bool = False
-    first_byte_ms: int | None = None
-    waited_seconds: float = 0.0
-    """The time in which the caller's body, or a provider, was waited for."""
-    held_bytes: int = 0
-    """The request's part of its account's `Share`."""
-    reply_bytes: int = 0
-    """The reply's part of `held_bytes`."""
-    console: Mapping[str, str] = field(default_factory=dict)
-    """For the log line of a console request: method, template of the path, address of the visitor."""
-
-    async def run_at(self, place: Place, function: Callable[[], Result]) -> Result:
-        """Call a function where it takes nobody's time, as a share of the account's."""
-        if place is Place.NOW:
-            return function()
-        owner = None if self.key is None else self.key.account.id
-        return await self.gateway.large_bodies.run(function, place, owner)
-
-    def note_failure(self, route: str, cause: str) -> None:
-        """Note that a route did not serve the request."""
-        self.failed += f"{'; ' if self.failed else ''}{route}: {cause}"
-
-    def note_first_byte(self) -> None:
-        """Note that the caller's first byte leaves now; later calls change nothing."""
-        if self.first_byte_ms is None:
-            self.first_byte_ms = int((time.monotonic() - self.started) * 1000)
-
-
-@dataclass(slots=True, eq=False)
-class Share:
-    """The bytes that the requests and replies of one account take in memory."""
-
-    held_bytes: int = 0
-    ahead: Call | None = None
-    """The request whose reply is read to its end although the share is full."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -101,7 +29,7 @@ class Gateway:
     log_call: Callable[[Call, int], None]
     in_flight: int = 0
     held_bytes: int = 0
-    """The bytes of bodies and replies in memory, see `memory`."""
+    """The bytes of bodies and replies in memory, see `bodies`."""
     shares: dict[int, Share] = field(default_factory=dict)
     """By account id: its part of `held_bytes`, if it has any."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
@@ -114,7 +42,7 @@ class Gateway:
     last_reload: Reload | None = None
     """How the configuration was last read again; None: not since the start."""
 
-    def go_by(self, config: Config, routes: Routes) -> None:
+    def reconfigure(self, config: Config, routes: Routes) -> None:
         """Serve by another configuration from now on; requests in flight keep what they began with."""
         before, self.config, self.routes = self.routes, config, routes
         before.close(but=routes)
@@ -152,16 +80,6 @@ class Gateway:
             rates.terms = terms
         own.defaults = config
         return own
-
-
-def make_headers(call: Call) -> Mapping[str, str]:
-    """Make the headers that every reply to this request carries."""
-    headers = dict(call.dialect.reply_headers(call.request_id))
-    if call.rates is not None and (limits := call.rates.list_limits(time.monotonic())):
-        headers.update(call.dialect.limit_headers(limits, call.started_ms))
-    if call.balance_nano is not None:
-        headers["x-gateway-balance"] = format_amount(call.balance_nano)
-    return headers
 
 
 def find_limits(terms: Terms, defaults: Limits) -> Limits:

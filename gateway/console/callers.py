@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.admin import checks, keys, signin
-from gateway.api.state import Call
+from gateway.api.call import Call
 from gateway.config.records import Config
 from gateway.console.origin import (
     describe_device,

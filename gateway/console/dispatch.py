@@ -16,9 +16,10 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
+from gateway.api.call import Call
 from gateway.api.middleware import Handler, make_front
 from gateway.api.reading import has_tiny_chunks, note_known, want_body
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.console import origin, pages
 from gateway.console.api import ROUTES
 from gateway.console.callers import find_caller, read_tokens

@@ -21,7 +21,8 @@ import orjson
 from aiohttp import web
 
 from gateway.admin import checks
-from gateway.api.state import Call, Gateway
+from gateway.api.call import Call
+from gateway.api.state import Gateway
 from gateway.console.fields import Fields, Query, read_id
 from gateway.console.origin import read_local
 from gateway.console.refusals import ConsoleError, not_for_token

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
-from gateway.api.state import Call, Gateway
+from gateway.api.call import Call
+from gateway.api.state import Gateway
 from gateway.ledger.call_records import Outcome
 from gateway.metrics.families import Counter, Family, Histogram, Labels, Name, render_gauge
 from gateway.money import Tokens

@@ -69,7 +69,7 @@ class ConnectionWatch:
         """Aborted to make room; the server has them until their tasks have ended."""
         self._warned: dict[str, float] = {}
 
-    def go_by(self, config: Config) -> None:
+    def reconfigure(self, config: Config) -> None:
         """Take other limits; the pause between two requests is that of new connections."""
         self._max_connections = find_max_connections(config.server)
         self._header_seconds = config.server.header_seconds

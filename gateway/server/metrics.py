@@ -14,7 +14,8 @@ from typing import Final
 from aiohttp import web
 
 from gateway.addresses import join_address
-from gateway.api.state import Call, Gateway
+from gateway.api.call import Call
+from gateway.api.state import Gateway
 from gateway.metrics.collected import Metrics
 from gateway.metrics.families import CONTENT_TYPE
 from gateway.server.listener import CannotListen

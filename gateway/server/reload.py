@@ -88,7 +88,7 @@ class Reloader:
         read = fit_to_files(self.load(gateway.config.path, os.environ))
         config, restart_for = keep_fixed(gateway.config, read)
         routes = make_routes(config, before=gateway.routes)
-        return config, restart_for, partial(gateway.go_by, config, routes)
+        return config, restart_for, partial(gateway.reconfigure, config, routes)
 
     def _show(self, result: Reload) -> Reload:
         """Tell the log and the page Health. After a refusal, what waited for a restart still does."""

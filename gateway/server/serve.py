@@ -16,8 +16,8 @@ from aiohttp import http_parser, web, web_response
 
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
-from gateway.api.access_log import AccessLog
 from gateway.api.delivery import SERVER
+from gateway.api.observations import AccessLog
 from gateway.api.reading import make_connection
 from gateway.api.state import Gateway
 from gateway.apikeys import digest
@@ -134,7 +134,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         announce = partial(_announce, manager, listener)
         announce(config, "READY=1")
         _run(ending, "watchdog", manager.keep_alive())
-        told = (connections.go_by, access_log.go_by, announce)
+        told = (connections.reconfigure, access_log.reconfigure, announce)
         _run(ending, "alerts", Watch(gateway, list_budgets=ledger.budgets).run())
         _run(ending, "reload", Reloader(gateway, told, signals.reload).run())
         is_well = await _wait_for_end(ledger, signals)

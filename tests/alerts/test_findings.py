@@ -16,7 +16,7 @@ from gateway.alerts.findings import (
     find_sign_in_changes,
     judge_providers,
 )
-from gateway.api.missing_usage import MissingUsage
+from gateway.api.observations import MissingUsage
 from gateway.ledger.records import Actor
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.api.state import Call as ServedCall
+from gateway.api.call import Call as ServedCall
 from gateway.api.state import Gateway
 from gateway.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement

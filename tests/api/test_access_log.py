@@ -11,8 +11,8 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from gateway.api.access_log import AccessLog, describe_call
-from gateway.api.state import Call
+from gateway.api.call import Call
+from gateway.api.observations import AccessLog, describe_call
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.money import Tokens
@@ -81,7 +81,7 @@ async def test_lines_are_for_people_or_for_tools() -> None:
 
 
 async def test_lines_are_collected_and_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.api.access_log.FLUSH_SECONDS", 0)
+    monkeypatch.setattr("gateway.api.observations.FLUSH_SECONDS", 0)
     log, written = collect("json")
     log.write(make_call(), 200)
     log.write(make_call(), 200)
@@ -93,7 +93,7 @@ async def test_lines_are_collected_and_written_together(monkeypatch: pytest.Monk
 
 async def test_many_lines_come_in_batches_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that makes them lets the event loop run between two batches."""
-    monkeypatch.setattr("gateway.api.access_log.BATCH_LINES", 3)
+    monkeypatch.setattr("gateway.api.observations.BATCH_LINES", 3)
     log, written = collect("json")
     for status in range(200, 208):
         log.write(make_call(), status)
@@ -123,7 +123,7 @@ async def test_the_shape_can_change_between_two_batches() -> None:
     log, written = collect("human")
     log.write(make_call(), 200)
     log.flush()
-    log.go_by(cast("Any", SimpleNamespace(server=SimpleNamespace(log="json"))))
+    log.reconfigure(cast("Any", SimpleNamespace(server=SimpleNamespace(log="json"))))
     log.write(make_call(), 200)
     log.flush()
     assert not written[0].startswith("{")

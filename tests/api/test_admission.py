@@ -11,7 +11,7 @@ import pytest
 from multidict import CIMultiDict
 
 from gateway.api.admission import AFFINITY_CHARS, Completion, Prepared, _choose_writable, find_model
-from gateway.api.large_bodies import LargeBodies, Place, Result
+from gateway.api.bodies import LargeBodies, Place, Result
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload, Target
 from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from gateway.api.billing import Bill, expect_usage
+from gateway.api.call import Call
 from gateway.api.limits import Bucket, Rates
-from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited

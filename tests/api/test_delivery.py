@@ -6,18 +6,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from gateway.api.bodies import LOOP_BYTES, LargeBodies, Place, count_reply, release
 from gateway.api.delivery import Delivery
-from gateway.api.large_bodies import LOOP_BYTES, LargeBodies, Place
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.memory import hold_reply, release
 from gateway.api.sink import Sink
-from gateway.api.state import Call
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import LedgerUnavailable, UpstreamError
 from gateway.tasks import spawn
@@ -61,7 +58,6 @@ class Scene(Sink):
         bill = SimpleNamespace(raise_to=lambda _: self.done.append("raise"))
         call = make_call(make_gateway(1), 1)
         call.gateway.large_bodies = self.large_bodies
-        call.run_at = partial(Call.run_at, call)
         call.note_first_byte = lambda: self.done.append("first byte")
         self.call = call
         work = SimpleNamespace(request=context.request, bill=bill, call=call)
@@ -193,13 +189,15 @@ async def test_a_json_reply_is_held_back_whole() -> None:
 
 @each_row("stream", [False, True])
 @each_row("large", [False, True])
-async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large: bool) -> None:
+async def test_a_large_json_reply_is_read_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch, *, stream: bool, large: bool
+) -> None:
     """Meanwhile the hold is not raised: the pipeline is in another thread."""
     padding = b" " * (LOOP_BYTES + large - len(JSON))
     scene = Scene((JSON + padding,), stream)
     threads: list[str] = []
 
-    async def run_at(place: Place, function: Callable[[], bytes]) -> bytes:
+    async def run_at(_: object, place: Place, function: Callable[[], bytes]) -> bytes:
         def watched() -> bytes:
             threads.append(threading.current_thread().name.partition("_")[0])
             scene.delivery.raise_hold()
@@ -207,7 +205,7 @@ async def test_a_large_json_reply_is_read_beside_the_loop(*, stream: bool, large
 
         return await scene.large_bodies.run(watched, place)
 
-    scene.call.run_at = run_at
+    monkeypatch.setattr("gateway.api.delivery.run_at", run_at)
     await scene.run()
     assert threads == ["large-bodies"] * large
     assert "raise" not in scene.done
@@ -221,7 +219,7 @@ async def test_a_reply_is_read_no_further_while_its_account_has_no_room(*, is_ov
     large = JSON.replace(b"Hi", b"x" * MIB)
     scene = Scene((large[:MIB], large[MIB:]), stream=False)
     other = make_call(scene.call.gateway, 1)
-    hold_reply(other, MIB)
+    count_reply(other, MIB)
     running = spawn(scene.run(), name="delivery")
     await asyncio.sleep(0)
     scene.delivery.tick(is_over=False)  # there is no room yet

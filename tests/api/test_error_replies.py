@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from gateway.api.call import Call
 from gateway.api.error_replies import refuse_method, render_error
-from gateway.api.state import Call
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
     BodyTooLarge,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from gateway.api.admission import parse_large
-from gateway.api.large_bodies import (
+from gateway.api.bodies import (
     LOOP_BYTES,
     LOOP_MS,
     REST_SECONDS,

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.api.missing_usage import MissingUsages
+from gateway.api.observations import MissingUsages
 from gateway.times import HOUR_MS
 
 

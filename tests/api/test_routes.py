@@ -11,10 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api.body import defer_continue
+from gateway.api.bodies import defer_continue
+from gateway.api.call import Call
 from gateway.api.middleware import make_front
 from gateway.api.routes import add_api, make_routes
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from tests.support.rows import each_row

@@ -115,7 +115,7 @@ def test_other_defaults_count_for_keys_that_were_used_before() -> None:
     for key in (own, defaulted):
         admit(services.find_rates(key, 0.0), 0.0)
     other = make_services(requests=3, share=2)
-    services.go_by(other.config, other.routes)
+    services.reconfigure(other.config, other.routes)
     assert services.routes is other.routes
     with pytest.raises(RateLimited, match="1 requests per minute"):
         services.find_rates(own, 0.0).check(0.0)

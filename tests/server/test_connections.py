@@ -78,7 +78,7 @@ def test_limits_can_change_while_connections_are_open(unread: int, limit: float)
     watching = watch(connection)
     watching.sweep(100.0)
     settings = dataclasses.replace(SERVER, header_seconds=3.0, stall_seconds=2.0)
-    watching.go_by(cast("Any", SimpleNamespace(server=settings)))
+    watching.reconfigure(cast("Any", SimpleNamespace(server=settings)))
     watching.sweep(100.0 + limit - 0.1)
     assert not connection.is_aborted
     watching.sweep(100.0 + limit)

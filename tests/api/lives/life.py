@@ -11,10 +11,10 @@ from multidict import CIMultiDict
 
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
-from gateway.api.large_bodies import LargeBodies, Place
+from gateway.api.bodies import LargeBodies, Place
 from gateway.api.lifecycle import Case
 from gateway.api.limits import Rates
-from gateway.api.missing_usage import MissingUsages
+from gateway.api.observations import MissingUsages
 from gateway.api.relay import Relay
 from gateway.api.sink import JsonSink
 from gateway.config.records import Model

@@ -1,0 +1,352 @@
+"""Bodies of requests and replies: read, counted in memory by account, parsed where it delays nobody.
+
+Counted are the bodies of requests, and of replies what waits: a JSON reply until its caller has it, an
+event until it is whole, and bytes that a caller does not read. A request beyond its account's share is
+refused. A reply is paid for, so it is never refused: its provider is not read any further until there
+is room. Only one reply of an account is read on all the same, as several that are half read would wait
+for each other.
+
+JSON is parsed and translated at once, in a turn of the event loop that has time, or in a thread. Each
+value takes a step in Python, and 60 bytes of memory. On the loop, a body of many would stop everybody's
+streams for as long as it takes. What it takes is known from the number of its values and the pair of
+dialects (`Exchange.request_rate`, `Exchange.reply_rate`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Final, TypeVar
+
+from aiohttp import hdrs, web
+
+from gateway.api.call import Call
+from gateway.api.reading import has_tiny_chunks, want_body
+from gateway.dialects.wire.jsonbytes import bound_elements
+from gateway.errors import (
+    BadRequest,
+    BodyTimeout,
+    BodyTooLarge,
+    Overloaded,
+    RateLimited,
+    UnsupportedMediaType,
+)
+from gateway.tasks import find_turns
+
+FRAMING_SECONDS: Final = 1.0
+"""How often a chunked body that does not arrive is checked for malformed chunks."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def defer_continue(http: web.Request) -> None:
+    """Send no `100 Continue` yet (aiohttp's hook): `read_body` does once the key is known."""
+
+
+async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize) -> bytes:
+    """Read the whole body, of at most `max_body_mb` and `max_bytes`.
+
+    Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
+    """
+    most = min(call.gateway.config.server.max_body_bytes, max_bytes)
+    _check_type(http.headers)
+    content = http.content
+    if content.is_eof():  # it came with the head, as most bodies do
+        body = content.read_nowait(-1)
+        if len(body) > most:
+            raise _too_large(most)
+        count_body(call, len(body))
+    else:
+        began = time.monotonic()
+        body = await _read_slowly(http, call, most)
+        call.waited_seconds += time.monotonic() - began
+    if len(body) > LOOP_BYTES:
+        count_body(call, PARSED_FACTOR * len(body))
+    return body
+
+
+async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
+    if (http.content_length or 0) > most:
+        raise _too_large(most)
+    server = call.gateway.config.server
+    now = asyncio.get_running_loop().time
+    total_at = now() + server.body_total_seconds
+    pieces: list[bytes] = []
+    size = 0
+    want_body(http)
+    try:
+        if http.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+            await http.writer.write(_CONTINUE)
+        async with asyncio.timeout_at(None) as deadline:
+            while True:
+                deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
+                data = await _read_piece(http)
+                if not data:
+                    break
+                size += len(data)
+                if size > most:
+                    raise _too_large(most)
+                count_body(call, len(data))
+                pieces.append(data)
+                check_chunks(http)
+    except TimeoutError as error:
+        raise BodyTimeout("The request body did not arrive in time.") from error
+    # aiohttp raises RuntimeError where the connection was lost before the read.
+    except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
+        raise BadRequest("The request body broke off.") from error
+    place = Place.THREAD if size > LOOP_BYTES else Place.NOW  # it lets others run meanwhile
+    return await run_at(call, place, partial(b"".join, pieces))
+
+
+async def _read_piece(http: web.Request) -> bytes:
+    """Read the next bytes, b"" at the end. Raises BadRequest for malformed chunks.
+
+    At malformed chunks aiohttp's parser stops without telling the body: the error is queued as the
+    connection's next request. No other request can be queued while a body is not whole.
+    """
+    if http.content_length is not None:
+        return await http.content.readany()
+    while True:
+        try:
+            async with asyncio.timeout(FRAMING_SECONDS):
+                return await http.content.readany()
+        except TimeoutError:
+            if http.protocol._messages:  # noqa: SLF001 - there is no public word for it
+                raise BadRequest("The chunked encoding of the request body is malformed.") from None
+
+
+def check_chunks(http: web.Request) -> None:
+    """Raise BadRequest for a body in tiny chunks, of which each takes as long as a large one."""
+    if has_tiny_chunks(http):
+        raise BadRequest("The request body comes in too many tiny chunks; send larger ones.")
+
+
+def _check_type(headers: Mapping[str, str]) -> None:
+    if _read_token(headers.get(hdrs.CONTENT_ENCODING, "")) not in {"", "identity"}:
+        raise UnsupportedMediaType(
+            "Content-Encoding is not supported here; send the body as it is."
+        )
+    kind = _read_token(headers.get(hdrs.CONTENT_TYPE, ""))
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
+
+
+@functools.lru_cache(maxsize=64)
+def _read_token(header: str) -> str:
+    """Return a header's value in lower case, without its parameters."""
+    return header.partition(";")[0].strip().lower()
+
+
+def _too_large(most: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is larger than {most >> 20} MiB.")
+
+
+ACCOUNT_SHARE: Final = 2
+"""One account may hold the budget divided by this. Once it is full, nobody is refused who holds less
+than an equal part: so many accounts that work together go beyond it, each by less than the last."""
+PARSED_FACTOR: Final = 2
+"""Times the bytes of a large body that are counted: it is also in memory as objects."""
+SMALL_BYTES: Final = 64 << 10
+"""Bytes of a reply that are not counted: a transport takes as many before it asks to wait."""
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """The bytes that the requests and replies of one account take in memory."""
+
+    held_bytes: int = 0
+    ahead: Call | None = None
+    """The request whose reply is read to its end although the share is full."""
+
+
+def count_body(call: Call, size: int) -> None:
+    """Reserve room for bytes of a request that have arrived, until it ends.
+
+    Raises Overloaded when there is none, and RateLimited when the account has its share. A request
+    that is alone always has room: else a body within its limit could never be served.
+    """
+    assert call.key is not None
+    gateway = call.gateway
+    share = gateway.shares.get(call.key.account.id)
+    own = size if share is None else share.held_bytes + size
+    budget = gateway.config.server.max_bodies_mb << 20
+    if own > budget // ACCOUNT_SHARE and own > call.held_bytes + size:
+        raise RateLimited("Your account's requests and replies take its memory. Try again shortly.")
+    is_full = gateway.held_bytes + size > budget and gateway.held_bytes > call.held_bytes
+    if is_full and own > _find_limit(call, size):
+        raise Overloaded("The gateway holds as many bodies as it may. Try again shortly.")
+    _count(call, size)
+
+
+def count_reply(call: Call, size: int) -> bool:
+    """Count `size` bytes for the reply in place of those before; return `may_read`."""
+    _count(call, size - call.reply_bytes)
+    call.reply_bytes = size
+    return may_read(call)
+
+
+def may_read(call: Call) -> bool:
+    """Return whether more of the request's reply may be read: its account has room, or it goes ahead."""
+    assert call.key is not None
+    share = call.gateway.shares.get(call.key.account.id)
+    if share is None or share.held_bytes <= _find_limit(call):
+        return True
+    if share.ahead is None:
+        share.ahead = call
+    return share.ahead is call
+
+
+def release(call: Call) -> None:
+    """Give back all that a request and its reply hold."""
+    if call.held_bytes:
+        _count(call, -call.held_bytes)
+        call.reply_bytes = 0
+
+
+def _count(call: Call, size: int) -> None:
+    assert call.key is not None
+    gateway, account = call.gateway, call.key.account.id
+    share = gateway.shares.get(account)
+    if share is None:
+        share = gateway.shares[account] = Share()
+    gateway.held_bytes += size
+    share.held_bytes += size
+    call.held_bytes += size
+    if size < 0 and share.ahead is call:
+        share.ahead = None  # it asks again if it still needs to
+    if not share.held_bytes:
+        del gateway.shares[account]
+
+
+def _find_limit(call: Call, more: int = 0) -> int:
+    """Return the bytes that an account may hold if all together hold `more` than now."""
+    assert call.key is not None
+    gateway = call.gateway
+    budget = gateway.config.server.max_bodies_mb << 20
+    if gateway.held_bytes + more <= budget:
+        return budget // ACCOUNT_SHARE
+    accounts = {*gateway.shares, call.key.account.id}
+    return budget // max(len(accounts), ACCOUNT_SHARE)
+
+
+LOOP_MS: Final = 3.0
+"""The longest work on the event loop; what takes longer is done in a thread."""
+SHORT_MS: Final = 0.5
+"""Work that need not wait for a turn with time left: the request itself takes about as long."""
+LOOP_BYTES: Final = 1 << 19
+"""Bytes that are read or written on the loop at most, whatever is in them: so many take 1 ms."""
+REST_SECONDS: Final = 0.05
+"""The longest rest of the thread. It rests for as long as a job took: a call of orjson lets no other
+thread run, 30 ms at most, and the loop, which gives way in each call of the system, would meet one
+after another."""
+PARSE_RATE: Final = 4_000
+"""Values that are parsed and validated in a millisecond, in the slowest dialect: Responses."""
+
+Result = TypeVar("Result")
+
+
+class Place(Enum):
+    """Where work is done."""
+
+    NOW = 0
+    TURN = 1
+    """On the event loop, in a turn that has time left."""
+    THREAD = 2
+
+
+def choose_place(data: bytes, rate: int) -> Place:
+    """Choose where JSON is worked on, of which `rate` values take a millisecond.
+
+    Commas in texts count, too: to tell them apart would take as long as the work.
+    """
+    size = len(data)
+    return place_elements(size, 0 if size > LOOP_BYTES else bound_elements(data), rate)
+
+
+def place_elements(size: int, elements: int, rate: int) -> Place:
+    """Choose where so many bytes with so many values at most are worked on."""
+    if size > LOOP_BYTES or elements > LOOP_MS * rate:
+        return Place.THREAD
+    return Place.TURN if elements > SHORT_MS * rate else Place.NOW
+
+
+async def run_at(call: Call, place: Place, function: Callable[[], Result]) -> Result:
+    """Call a function where it delays nobody; a thread's time is shared fairly among accounts."""
+    if place is Place.NOW:
+        return function()
+    owner = None if call.key is None else call.key.account.id
+    return await call.gateway.large_bodies.run(function, place, owner)
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    begin: Callable[[], None]
+    is_unwanted: Callable[[], bool]
+
+
+class LargeBodies:
+    """One thread for long work: one job at a time, so that memory stays bounded, fair by owner."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
+        self._waiting: dict[Hashable, deque[_Job]] = {}
+        """By owner, such as the account; whose turn it is next comes first."""
+        self._busy = False
+
+    async def run(
+        self, function: Callable[[], Result], place: Place, owner: Hashable = None
+    ) -> Result:
+        """Call a function in its place; what waits does so behind what its owner has waiting."""
+        if place is Place.NOW:
+            return function()
+        if place is Place.TURN:
+            return await find_turns().run(owner, function)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+
+        def begin() -> None:
+            begun = loop.run_in_executor(self._thread, function)
+            begun.add_done_callback(partial(self._finish, done, loop.time()))
+
+        self._waiting.setdefault(owner, deque()).append(_Job(begin, done.done))
+        if not self._busy:
+            self._begin_next()
+        return await done
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _begin_next(self) -> None:
+        """Give the thread the next job, of the owner that has waited longest since its last one."""
+        self._busy = False
+        while self._waiting:
+            owner = next(iter(self._waiting))
+            queue = self._waiting.pop(owner)
+            job = queue.popleft()
+            if queue:
+                self._waiting[owner] = queue  # at the end
+            if not job.is_unwanted():  # its caller's task was cancelled
+                self._busy = True
+                job.begin()
+                return
+
+    def _finish(
+        self, done: asyncio.Future[Result], began: float, begun: asyncio.Future[Result]
+    ) -> None:
+        loop = begun.get_loop()
+        loop.call_later(min(loop.time() - began, REST_SECONDS), self._begin_next)
+        if begun.cancelled():
+            done.cancel()
+        elif done.done():
+            begun.exception()  # nobody wants it
+        elif (error := begun.exception()) is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(begun.result())
