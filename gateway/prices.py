@@ -142,7 +142,7 @@ class AppliedPrice:
         price = replace(self.price, tools=dict(self.price.tools))  # asdict copies no mapping proxy
         told = {"rule": self.rule, **asdict(price)}
         kept = {name: value for name, value in told.items() if value not in (None, "", {})}
-        # orjson writes no integers of 64 bits or more. PostgreSQL writes the same text, see from_1.sql.
+        # orjson writes no integers of 64 bits or more.
         text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
         digest = hashlib.sha256(text.encode()).digest()
         object.__setattr__(self, "text", text)

@@ -45,7 +45,7 @@ from tests.long import hostile, killing, nodes
 from tests.long.backups import TURN_SECONDS, play_backups
 from tests.long.bursts import HELD_AT_ONCE, measure_hot, play_burst
 from tests.long.growth import SIZES, play_growth
-from tests.long.million import fill_version_11, measure_pages
+from tests.long.million import fill_previous, measure_pages
 from tests.long.mutants import play_mutants
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
@@ -186,7 +186,7 @@ async def run_million(options: argparse.Namespace) -> None:
         show_pages(await play_million())
         return
     with tempfile.TemporaryDirectory() as folder:
-        filled = fill_version_11(Path(folder) / "gateway.db")
+        filled = fill_previous(Path(folder) / "gateway.db")
         started = time.monotonic()
         with filled.open_books() as books:
             print(

@@ -13,23 +13,21 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from string import Template
 from typing import Final
 
 from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.schema import connect
+from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
-from tests import ROOT
 
 ACCOUNT: Final = "busy"
 END_MS: Final = 20_600 * DAY_MS + 13 * HOUR_MS
@@ -48,7 +46,12 @@ PRICE: Final = AppliedPrice(
         cache_write=3750 * MILLION,
     )
 )
-VERSION_11: Final = ROOT / "tests/ledger/sqlite/version_11.sql"
+BACK: Final = f"""
+    DROP TABLE recovery_codes;
+    DROP TABLE totp;
+    PRAGMA user_version = {VERSION - 1};
+"""
+"""Takes a database of this version of the schema back to the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +93,13 @@ class Filled(Busy):
         return SqliteBooks(self.path, clock=lambda: self.history.end_ms)
 
 
+_PRICES: Final = "INSERT OR IGNORE INTO prices (id, price) VALUES (:price_id, :price)"
 _KEYS: Final = """
     WITH RECURSIVE numbers (n) AS (
         SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :keys - 1
     )
-    INSERT INTO keys (id, $origin account_id, name, digest, last4, created_ms)
-    SELECT printf('key_%012d', n), $its_origin :account_id, 'key ' || n,
+    INSERT INTO keys (id, origin_id, account_id, name, digest, last4, created_ms)
+    SELECT printf('key_%012d', n), printf('key_%012d', n), :account_id, 'key ' || n,
         CAST(printf('%032d', :account_id * 1000000 + n) AS BLOB), printf('%04d', n), :begin_ms
     FROM numbers
 """
@@ -114,14 +118,14 @@ _REQUESTS: Final = """
     INSERT INTO requests (
         id, account_id, key_id, model, provider, stream, hold_nano, state,
         input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
-        $price, cost_nano, estimated, outcome, status, attempts,
+        price_id, cost_nano, estimated, outcome, status, attempts,
         started_ms, first_byte_ms, ended_ms
     )
     SELECT printf('req_%012x%016x', started_ms, n), :account_id, printf('key_%012d', key),
         printf('vendor/model-%02d', (key + chance / 4096 % :models_per_key) % :models),
         iif(n % 100003, 'vendor', 'fallback'), chance % 2, 1000000,
         iif(chance % 50, 'posted', 'voided'),
-        chance % 5000, chance % 300, chance % 7, 0, chance % 900, $its_price,
+        chance % 5000, chance % 300, chance % 7, 0, chance % 900, :price_id,
         iif(chance % 50, 3000 * (chance % 5000) + 300 * (chance % 300) + 3750 * (chance % 7)
             + 15000 * (chance % 900), 0), chance % 90 = 0,
         iif(chance % 50, 'complete', 'upstream_error'), iif(chance % 50, 200, 502), 1,
@@ -193,24 +197,8 @@ _CODES: Final = """
     FROM entries WHERE kind = 'code'
 """
 _HISTORY: Final = (
-    "$prices", _KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT, _CODES, _LAST_USED, HOURLY, DAILY,
+    _PRICES, _KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT, _CODES, _LAST_USED, HOURLY, DAILY,
 )  # fmt: skip
-_PRESENT: Final = {
-    "origin": "origin_id,",
-    "its_origin": "printf('key_%012d', n),",
-    "prices": "INSERT OR IGNORE INTO prices (id, price) VALUES (:price_id, :price)",
-    "price": "price_id",
-    "its_price": ":price_id",
-}
-_OF_VERSION_11: Final = {
-    "prices": "",
-    "origin": "",
-    "its_origin": "",
-    "price": "input_price_nano, cached_input_price_nano, cache_write_price_nano, output_price_nano,"
-    " request_price_nano",
-    "its_price": "3000000000, 300000000, 3750000000, 15000000000, 0",
-}
-"""Where the statements differ between versions of the schema."""
 
 
 def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) -> Filled:
@@ -221,24 +209,16 @@ def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) 
     return Filled(history, account_id, path)
 
 
-def fill_version_11(path: Path, history: History | None = None) -> Filled:
-    """Write a database like a gateway of schema version 11, which is upgraded when it is opened."""
-    history = history or History()
+def fill_previous(path: Path, history: History | None = None) -> Filled:
+    """Write a database like a gateway of the schema's version before; opening upgrades it."""
+    filled = fill(path, history)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(VERSION_11.read_text(encoding="utf-8"))
-        account_id = _write_history(connection, history, ACCOUNT, _OF_VERSION_11)
-    return Filled(history, account_id, path)
+        connection.executescript(BACK)
+    return filled
 
 
 def write_history(connection: sqlite3.Connection, history: History, account: str = ACCOUNT) -> int:
     """Write the history to a database without requests; return the account's id."""
-    return _write_history(connection, history, account, _PRESENT)
-
-
-def _write_history(
-    connection: sqlite3.Connection, history: History, account: str, differing: Mapping[str, str]
-) -> int:
     begin_ms = history.end_ms - history.days * DAY_MS
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("BEGIN IMMEDIATE")
@@ -259,7 +239,7 @@ def _write_history(
         "price": PRICE.text,
     }
     for sql in _HISTORY:
-        connection.execute(Template(sql).substitute(differing), known)
+        connection.execute(sql, known)
     connection.execute("COMMIT")
     return int(account_id)
 

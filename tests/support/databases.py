@@ -37,6 +37,14 @@ def need_psycopg() -> None:
         pytest.skip("no psycopg: pip install 'gateway[postgres]'")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a server as slow: to start one takes seconds, and most tests restart nodes."""
+    for item in items:
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Cluster]:
     """The server that most tests use: it does not wait for the disk, and nobody may stop it."""

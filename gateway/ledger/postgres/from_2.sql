@@ -27,7 +27,7 @@ ALTER TABLE requests ADD COLUMN unheld_nano amount NOT NULL DEFAULT 0;
 ALTER TABLE nodes
 ADD COLUMN suspected_at TIMESTAMPTZ, ADD COLUMN has_pending BOOLEAN NOT NULL DEFAULT false;
 
--- Functions of another shape must not stay beside the present ones. Version 1 had other rounds.
+-- Functions of another shape must not stay beside the present ones.
 DROP FUNCTION IF EXISTS run_round(BIGINT, BIGINT, JSON, JSON, JSON, JSON, BIGINT);
 
 DROP FUNCTION take_over(BIGINT, BIGINT, INTERVAL, BIGINT);

@@ -17,7 +17,7 @@ VERSION: Final = 3
 """The version of the tables and functions, kept in `schema_version`."""
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
-UPGRADES: Final = {1: "from_1.sql", 2: "from_2.sql"}
+UPGRADES: Final = {2: "from_2.sql"}
 """By the version that is upgraded to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
@@ -92,7 +92,7 @@ def find_lossy_settings(session: Session) -> Iterator[str]:
 
 
 def _read_version(session: Session, url: str) -> int:
-    """Return the version of the schema, 0 for none. Raises LedgerError if it is too new."""
+    """Return the version of the schema, 0 for none. Raises LedgerError if it is too new or too old."""
     (table, others) = session.execute_timed(
         f"SELECT to_regclass('schema_version'), {NOW}, to_regclass('accounts')"
     )
@@ -106,6 +106,11 @@ def _read_version(session: Session, url: str) -> int:
     version, works_since = session.execute(
         "SELECT version, works_since FROM schema_version"
     ).fetchone() or (0, 0)
+    if 0 < version < min(UPGRADES):
+        raise LedgerError(
+            f"{DatabaseUrl(url)}: schema version {version} is older than this gateway can upgrade"
+            f" ({min(UPGRADES)}); start the gateway of the version between once"
+        )
     if works_since > VERSION:
         raise LedgerError(
             f"{DatabaseUrl(url)}: schema version {version} is newer than this gateway knows"

@@ -21,7 +21,6 @@ from gateway.ledger.sqlite.schema import (
     VERSION,
     connect,
     connect_empty,
-    list_columns,
     make_tables,
     read_version,
     set_busy_timeout,
@@ -35,6 +34,7 @@ _TABLES: Final = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     " AND name NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid"
 )
+_COLUMNS: Final = "SELECT name FROM pragma_table_info(?)"
 
 
 def read_records(connection: sqlite3.Connection) -> Iterator[MoveRecord]:
@@ -80,11 +80,12 @@ def make_ledger(
 
 def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -> None:
     columns = {
-        table: frozenset(list_columns(connection, table)) for table in _list_tables(connection)
+        table: {name for (name,) in connection.execute(_COLUMNS, (table,))}
+        for table in _list_tables(connection)
     }
     connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
     for record in records:
-        unknown = record.row.keys() - columns.get(record.table, frozenset())
+        unknown = record.row.keys() - columns.get(record.table, set())
         if unknown or not record.row:
             raise BadRecord(f"this version has no table '{record.table}' with such columns")
         try:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import lru_cache
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
@@ -24,13 +22,11 @@ from gateway.ledger.sqlite.files import (
     is_served,
     take_lock,
 )
-from gateway.money import Price
-from gateway.prices import AppliedPrice, read_price
 
 VERSION: Final = 13
 """The version of `schema.sql`, kept as `PRAGMA user_version`."""
-UPGRADES: Final = {11: "from_11.sql", 12: "from_12.sql"}
-"""By the version that is upgraded: the script that fills the tables whose columns differ now."""
+UPGRADES: Final = {12: "from_12.sql"}
+"""By the version that is upgraded: the script that makes it the next one."""
 
 OLDEST_SQLITE: Final = (3, 37, 0)
 """The first version with STRICT tables."""
@@ -228,21 +224,19 @@ def _upgrade(
     """
     step = f"upgrading to version {VERSION} of the schema"
     begin(step)
-    connection.execute("PRAGMA foreign_keys = OFF")  # tables are filled in any order
-    # What an operator has added refers to our tables by their names, also while those are renamed.
-    connection.execute("PRAGMA legacy_alter_table = ON")
     with ExitStack() as until_committed, transaction(connection):
+        # Read again: another process may have made or upgraded the tables before this transaction.
         version = read_version(connection)
-        if 0 < version < VERSION:
+        if version == 0:
+            make_tables(connection)
+        elif version < VERSION:
             if not is_locked:
                 until_committed.callback(os.close, _lock_out_servers(path))
             _copy_aside(path, version, begin)
             begin(step)
-            _rebuild(connection, UPGRADES[version])
-        elif version == 0:
-            make_tables(connection)
-    connection.execute("PRAGMA legacy_alter_table = OFF")
-    connection.execute("PRAGMA foreign_keys = ON")
+            for older in range(version, VERSION):
+                _run_script(connection, UPGRADES[older])
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
@@ -251,70 +245,10 @@ def make_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _rebuild(connection: sqlite3.Connection, script: str) -> None:
-    """Make the gateway's tables anew and fill them from the old ones, so that nothing old is left.
-
-    An operator's own tables and views stay; columns, indexes and triggers added to ours are in the
-    copy alone. Raises sqlite3.Error for a table of ours that has lost a column.
-    """
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
-        make_tables(empty)
-        ours = {table for _, _, table, _ in empty.execute(_OBJECTS)}
-    old = connection.execute(_OBJECTS).fetchall()
-    tables = [name for kind, name, _, _ in old if kind == "table" and name in ours]
-    for kind, name, table, _ in old:
-        if kind == "view" or (kind != "table" and table in ours):
-            connection.execute(f'DROP {kind} "{name}"')
-    for name in tables:
-        connection.execute(f"ALTER TABLE {name} RENAME TO before_{name}")
-    make_tables(connection)
-    connection.create_function("write_price", 8, _write_price, deterministic=True)
-    connection.create_function("price_id", 1, lambda text: read_price(text).id, deterministic=True)
-    filled = _FILLED.findall(_read_script(script))
-    for name in tables:
-        if name not in filled:
-            _copy_rows(connection, name)
-    _run_script(connection, script)
-    for name in tables:
-        connection.execute(f"DROP TABLE before_{name}")
-    for kind, _, _, sql in old:
-        if kind == "view":
-            connection.execute(sql)
-
-
-def _copy_rows(connection: sqlite3.Connection, table: str) -> None:
-    names = ", ".join(list_columns(connection, table))
-    connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM before_{table}")  # noqa: S608
-
-
-_FILLED: Final = re.compile(r"^INSERT INTO (\w+)$", re.MULTILINE)
-"""Matches the tables that a script fills."""
-_OBJECTS: Final = (
-    "SELECT type, name, tbl_name, sql FROM sqlite_schema"
-    " WHERE sql NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
-)
-
-
-@lru_cache(maxsize=1024)
-def _write_price(rule: str, *amounts: int) -> str:
-    """Write a price of version 11, whose amounts come in the order of `Price`."""
-    input_, output, cached, write, request, hour, search = amounts
-    price = Price(input_, output, cached, write, request, hour, search)
-    return AppliedPrice(price, rule).text
-
-
-def list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-    return [name for (name,) in rows]
-
-
 def _run_script(connection: sqlite3.Connection, name: str) -> None:
-    for statement in _split_statements(_read_script(name)):
+    script = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    for statement in _split_statements(script):
         connection.execute(statement)
-
-
-def _read_script(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _copy_aside(path: Path, version: int, begin: Callable[[str], None]) -> None:

@@ -1,6 +1,9 @@
 """Every test of the suite runs once for each implementation that has what the test needs.
 
-On PostgreSQL it is slow, unless nothing else can play it.
+The money rules are stated in Python (memory and SQLite) and in PL/pgSQL (`ledger/postgres/*.sql`).
+Here each rule is played against both: balance, hold and cap in test_holds and test_concurrent_holds,
+budget in test_budgets, cost in test_settlement, test_costs and test_large_sums; rates in
+postgres/test_rates, which asks the API's own limits for the same decisions. Those runs are slow.
 """
 
 from __future__ import annotations
@@ -16,11 +19,9 @@ from tests.ledger.contract.kit import Place
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
-        able = find_able(metafunc.function)
-        slow = {"postgres"} if len(able) > 1 else set()
         cases = [
-            pytest.param(one, id=one.name, marks=pytest.mark.slow if one.name in slow else ())
-            for one in able
+            pytest.param(one, id=one.name, marks=pytest.mark.slow if one.name == "postgres" else ())
+            for one in find_able(metafunc.function)
         ]
         metafunc.parametrize("place", cases, indirect=True)
 

@@ -14,7 +14,7 @@ from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving import progress
 from gateway.ledger.sqlite import schema
 from tests.ledger.kit import make_place
-from tests.long.million import History, fill_version_11
+from tests.long.million import History, fill_previous
 
 SMALL: Final = History(requests=60, days=3, models=3, keys=4, models_per_key=2)
 
@@ -26,7 +26,7 @@ async def test_a_long_start_tells_its_steps(
     monkeypatch.setattr(progress, "TELL_SECONDS", 0.001)
     monkeypatch.setattr(schema, "BUSY_MS", 60_000)
     path = tmp_path / "gateway.db"
-    fill_version_11(path, SMALL)
+    fill_previous(path, SMALL)
     told: list[str] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
