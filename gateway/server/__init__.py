@@ -2,7 +2,6 @@
 
     serve        starts and stops the ledger, the application and the socket
     listener     listens on the configured address or passed sockets; accepts while it has descriptors
-    loop         the event loop: uvloop where it is installed, else asyncio's with fewer calls
     log          writes the log by a thread, so that its reader delays nothing
     memory       collects garbage, and gives memory back
     connections  aborts callers' connections that make no progress, or idle ones if they are too many

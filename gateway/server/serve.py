@@ -7,7 +7,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from typing import Final
@@ -46,7 +46,6 @@ from gateway.server.first_start import (
 )
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import LogWriter, set_up_logging
-from gateway.server.loop import find_loop_factory
 from gateway.server.memory import collect, tune_gc
 from gateway.server.metrics import MetricsSite
 from gateway.server.reload import Reloader
@@ -86,6 +85,16 @@ def run(config: Config) -> int:
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
         except (LedgerError, CannotListen, CannotShow, systemd.BadSocket) as error:
             return _report_failure(manager, error, ExitCode.UNAVAILABLE)
+
+
+def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return uvloop's factory if the `speed` extra is installed, else asyncio's."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def _report_failure(manager: systemd.Manager, error: Exception, code: ExitCode) -> ExitCode:

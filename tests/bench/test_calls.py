@@ -10,10 +10,10 @@ from tests.bench import calls
 from tests.bench.wire import Mode
 
 CEILINGS: Final[dict[Mode, float]] = {
-    "json": 950,
-    "messages": 860,
-    "paced": 58,
-    "responses": 54,
+    "json": 1004,
+    "messages": 916,
+    "paced": 62,
+    "responses": 59,
 }
 """Calls on the event loop per request, or per event of a paced stream: the count when this was
 written, on asyncio's own loop, and a fiftieth of it. uvloop takes fewer. Lower a ceiling when its

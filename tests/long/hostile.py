@@ -143,9 +143,8 @@ def run_probed_gateway(words: list[str]) -> int:
     """Run the gateway's command line, with a probe on its event loop."""
     from gateway.cli import main
     from gateway.server import serve
-    from gateway.server.loop import find_loop_factory
 
-    make_loop = find_loop_factory()
+    make_loop = serve.find_loop_factory()
     file = Path(os.environ[PROBE]).open("a", encoding="ascii", buffering=1)  # noqa: SIM115
 
     def make_probed() -> asyncio.AbstractEventLoop:
