@@ -13,7 +13,7 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
-from gateway.cli.verbs import JSON, arg, choice, edit, flag, make_limits, verb
+from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import AccountDetail, AccountView, EntryView, Refused
 from gateway.money import align_points, format_amount
@@ -38,13 +38,10 @@ _IDEMPOTENCY_KEY: Final = arg(
     "account add",
     "account add alice --credit 20 --rpm 600",
     "account add admin --operator",
-    arguments=(
-        arg("name", "NAME", read.word, "a name that is not yet taken"),
-        arg("--credit", "AMOUNT", read.amount_or_zero, "the balance to begin with", default=0),
-        flag("--operator", "make it an operator's account"),
-        *make_limits(arg),
-        JSON,
-    ),
+    arg("name", "NAME", read.word, "a name that is not yet taken"),
+    arg("--credit", "AMOUNT", read.amount_or_zero, "the balance to begin with", default=0),
+    flag("--operator", "make it an operator's account"),
+    *make_limits(arg),
 )
 def account_add(
     command: Command, name: str, credit: int, *, operator: bool, **terms: Unpack[TermChanges]
@@ -62,12 +59,9 @@ def account_add(
     "account edit",
     "account edit alice --concurrency 20 --models gpt-5.4-nano,demo/echo",
     "account edit alice --rpm none --role operator",
-    arguments=(
-        _NAME,
-        *make_limits(edit),
-        choice("--role", get_args(Role), "a new role ends the account's sessions"),
-        JSON,
-    ),
+    _NAME,
+    *make_limits(edit),
+    choice("--role", get_args(Role), "a new role ends the account's sessions"),
 )
 def account_edit(
     command: Command, name: str, role: Role | None, **changes: Unpack[TermChanges]
@@ -80,14 +74,14 @@ def account_edit(
     _tell_account(command, account, "changed")
 
 
-@verb("account list", "account list", "account list --json", arguments=(JSON,))
+@verb("account list", "account list", "account list --json")
 def account_list(command: Command) -> None:
     """List the accounts with their balances."""
     with command.open_books() as books:
         command.show_list(books.accounts.read_all(), views.ACCOUNT)
 
 
-@verb("account show", "account show alice", arguments=(_NAME, JSON))
+@verb("account show", "account show alice", _NAME)
 def account_show(command: Command, name: str) -> None:
     """Show an account with its keys and latest entries."""
     with command.open_books() as books:
@@ -99,13 +93,10 @@ def account_show(command: Command, name: str) -> None:
     "account credit",
     'account credit alice 20 --note "invoice 17"',
     "account credit alice 20 --idempotency-key invoice-17",
-    arguments=(
-        _NAME,
-        arg("amount", "AMOUNT", read.amount_above_zero, "how much to add, such as 5 or 0.25"),
-        arg("--note", "TEXT", read.word, "the reason, kept with the entry"),
-        _IDEMPOTENCY_KEY,
-        JSON,
-    ),
+    _NAME,
+    arg("amount", "AMOUNT", read.amount_above_zero, "how much to add, such as 5 or 0.25"),
+    arg("--note", "TEXT", read.word, "the reason, kept with the entry"),
+    _IDEMPOTENCY_KEY,
 )
 def account_credit(
     command: Command, name: str, amount: int, note: str | None, idempotency_key: str | None
@@ -123,14 +114,11 @@ def account_credit(
     'account correct alice -0.5 --note "charged twice by hand"',
     'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
     'account correct alice 0 --note "no reply" --request req_0123456789abcdef',
-    arguments=(
-        _NAME,
-        arg("amount", "±AMOUNT", read.amount, "how much to add, or to take: 0.25 or -0.5"),
-        arg("--note", "TEXT", read.word, "the reason", required=True),
-        arg("--request", "ID", read.word, "the interrupted request that this settles"),
-        _IDEMPOTENCY_KEY,
-        JSON,
-    ),
+    _NAME,
+    arg("amount", "±AMOUNT", read.amount, "how much to add, or to take: 0.25 or -0.5"),
+    arg("--note", "TEXT", read.word, "the reason", required=True),
+    arg("--request", "ID", read.word, "the interrupted request that this settles"),
+    _IDEMPOTENCY_KEY,
 )
 def account_correct(
     command: Command,
@@ -149,7 +137,7 @@ def account_correct(
     _tell_entry(command, entry)
 
 
-@verb("account suspend", "account suspend alice", arguments=(_NAME, JSON))
+@verb("account suspend", "account suspend alice", _NAME)
 def account_suspend(command: Command, name: str) -> None:
     """Refuse an account's requests until it is resumed."""
     with command.forbid() as books:
@@ -160,7 +148,7 @@ def account_suspend(command: Command, name: str) -> None:
         command.say("It was the last operator: nobody can manage accounts in the console now.")
 
 
-@verb("account resume", "account resume alice", arguments=(_NAME, JSON))
+@verb("account resume", "account resume alice", _NAME)
 def account_resume(command: Command, name: str) -> None:
     """Accept a suspended account's requests again."""
     with command.open_books() as books:
@@ -171,7 +159,8 @@ def account_resume(command: Command, name: str) -> None:
     "account passwd",
     "account passwd alice",
     "account passwd alice < password.txt",
-    arguments=(_NAME,),
+    _NAME,
+    json=False,
 )
 def account_passwd(command: Command, name: str) -> None:
     """Set an account's password for the console: ask for it twice, or read a line of stdin.
@@ -185,7 +174,7 @@ def account_passwd(command: Command, name: str) -> None:
     command.say(f"The password of account {name} is set.{note}")
 
 
-@verb("account signin-link", "account signin-link alice", arguments=(_NAME,))
+@verb("account signin-link", "account signin-link alice", _NAME, json=False)
 def account_signin_link(command: Command, name: str) -> None:
     """Print a link that signs in to the console as the account. It works once, within 30 minutes."""
     server = command.config.server
@@ -202,7 +191,7 @@ def account_signin_link(command: Command, name: str) -> None:
     command.output.print(link.url(base_url))
 
 
-@verb("account remove-totp", "account remove-totp alice", arguments=(_NAME,))
+@verb("account remove-totp", "account remove-totp alice", _NAME, json=False)
 def account_remove_totp(command: Command, name: str) -> None:
     """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
     with command.open_books() as books:
@@ -210,7 +199,7 @@ def account_remove_totp(command: Command, name: str) -> None:
     command.say(f"Account {name} signs in without one-time codes. Its recovery codes are void.")
 
 
-@verb("account end-sessions", "account end-sessions alice", arguments=(_NAME, JSON))
+@verb("account end-sessions", "account end-sessions alice", _NAME)
 def account_end_sessions(command: Command, name: str) -> None:
     """Sign an account out of the console everywhere. Its password stays."""
     with command.open_books() as books:

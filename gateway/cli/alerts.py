@@ -12,7 +12,7 @@ from gateway.alerts.delivery import try_channels
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
-from gateway.cli.verbs import ACCOUNT, JSON, SINCE, arg, verb
+from gateway.cli.verbs import ACCOUNT, SINCE, arg, verb
 from gateway.config.load import load_config
 from gateway.exit_codes import ExitCode
 from gateway.ledger.alert_records import Alert, CallSums, UpstreamFailure, make_alert_id
@@ -23,10 +23,7 @@ from gateway.times import DAY_MS, format_moment
     "alerts list",
     "alerts list",
     "alerts list --limit 5 --json",
-    arguments=(
-        arg("--limit", "N", read.count_above_zero, "the most to list", default=20),
-        JSON,
-    ),
+    arg("--limit", "N", read.count_above_zero, "the most to list", default=20),
 )
 def list_alerts(command: Command, limit: int) -> None:
     """List the latest alerts to the operator, and whether they were delivered."""
@@ -35,7 +32,7 @@ def list_alerts(command: Command, limit: int) -> None:
     command.show_list(rows, views.ALERT)
 
 
-@verb("alerts test", "alerts test", "alerts test --json", arguments=(JSON,), load=load_config)
+@verb("alerts test", "alerts test", "alerts test --json", load=load_config)
 def send_test(command: Command) -> int:
     """Send a test to the webhook and the command under [alerts], and say how it went."""
     config = command.config.alerts
@@ -64,7 +61,7 @@ _PROVIDERS: Final[Columns[tuple[str, str, UpstreamState]]] = (
 )
 
 
-@verb("providers", "providers", "providers --json", arguments=(JSON,))
+@verb("providers", "providers", "providers --json")
 def providers(command: Command) -> None:
     with command.open_books() as books:
         rows = observations.list_upstream(books, command.config)
@@ -80,12 +77,7 @@ def providers(command: Command) -> None:
     )
 
 
-@verb(
-    "refusals",
-    "refusals",
-    "refusals --account alice --since yesterday",
-    arguments=(ACCOUNT, SINCE, JSON),
-)
+@verb("refusals", "refusals", "refusals --account alice --since yesterday", ACCOUNT, SINCE)
 def refusals(command: Command, account: str | None, since: int | None) -> None:
     with command.open_books() as books:
         since_ms = books.clock() - RECENT_MS if since is None else since

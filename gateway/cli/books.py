@@ -10,7 +10,7 @@ from gateway.admin import accounts, moves, observations, views
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
-from gateway.cli.verbs import JSON, LIMIT, SINCE, arg, verb
+from gateway.cli.verbs import LIMIT, SINCE, arg, verb
 from gateway.exit_codes import ExitCode
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.records import AuditReport, Refused
@@ -18,7 +18,7 @@ from gateway.ledger.records import AuditReport, Refused
 _NEW_FILE: Final = arg("file", "FILE", read.new_file, "the new file; must not exist")
 
 
-@verb("audit", "audit", "audit --json", arguments=(JSON,))
+@verb("audit", "audit", "audit --json")
 def audit(command: Command) -> int:
     with command.open_books() as books:
         report = observations.run_audit(books, command.config)
@@ -45,12 +45,9 @@ def audit(command: Command) -> int:
     "events --since 24h",
     "events --search alice --limit 200",
     "events --search key.revoke",
-    arguments=(
-        arg("--search", "TEXT", read.word, "only where actor, action, account or target has it"),
-        SINCE,
-        LIMIT,
-        JSON,
-    ),
+    arg("--search", "TEXT", read.word, "only where actor, action, account or target has it"),
+    SINCE,
+    LIMIT,
 )
 def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
     with command.open_books() as books:
@@ -59,12 +56,7 @@ def events(command: Command, search: str | None, since: int | None, limit: int) 
     command.show_latest("events", rows, views.EVENT, limit)
 
 
-@verb(
-    "backup",
-    "backup gateway-2026-11-21.db",
-    "backup /var/backups/gateway.db --json",
-    arguments=(_NEW_FILE, JSON),
-)
+@verb("backup", "backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json", _NEW_FILE)
 def backup(command: Command, file: Path) -> None:
     location = command.config.storage.location
     if isinstance(location, DatabaseUrl):
@@ -78,7 +70,7 @@ def backup(command: Command, file: Path) -> None:
     command.say(f"{location} is copied to {file}, {size} bytes.")
 
 
-@verb("export", "export ledger.jsonl", arguments=(_NEW_FILE, JSON))
+@verb("export", "export ledger.jsonl", _NEW_FILE)
 def export_ledger(command: Command, file: Path) -> int:
     with command.open_books() as books:
         report = books.audit()
@@ -100,7 +92,7 @@ def export_ledger(command: Command, file: Path) -> int:
     "import",
     "import ledger.jsonl",
     "import ledger.jsonl --config /etc/gateway.toml",
-    arguments=(arg("file", "FILE", read.new_file, "a file that `export` wrote"), JSON),
+    arg("file", "FILE", read.new_file, "a file that `export` wrote"),
 )
 def import_ledger(command: Command, file: Path) -> int:
     location = command.config.storage.location

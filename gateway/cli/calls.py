@@ -37,18 +37,15 @@ _UNITS: Final = {"request": "each", "web_search": "per thousand"}
     "calls",
     "calls --outcome failed --since yesterday",
     "calls --account alice --status 502 --limit 5 --json",
-    arguments=(
-        ACCOUNT,
-        arg("--key", "ID", read.word, "only this key, by its id"),
-        arg("--model", "M", read.word, "only this model"),
-        arg("--provider", "P", read.word, "only this provider"),
-        choice("--outcome", ("failed", *ENDINGS), "only calls that ended so"),
-        arg("--status", "N", read.count, "only this status of the reply"),
-        SINCE,
-        UNTIL,
-        LIMIT,
-        JSON,
-    ),
+    ACCOUNT,
+    arg("--key", "ID", read.word, "only this key, by its id"),
+    arg("--model", "M", read.word, "only this model"),
+    arg("--provider", "P", read.word, "only this provider"),
+    choice("--outcome", ("failed", *ENDINGS), "only calls that ended so"),
+    arg("--status", "N", read.count, "only this status of the reply"),
+    SINCE,
+    UNTIL,
+    LIMIT,
 )
 def list_calls(
     command: Command,
@@ -82,10 +79,7 @@ def list_calls(
     "receipt",
     "receipt req_0123456789abcdef",
     "receipt req_0123456789abcdef --json",
-    arguments=(
-        arg("id", "ID", read.word, "the request id, from the reply's x-request-id"),
-        JSON,
-    ),
+    arg("id", "ID", read.word, "the request id, from the reply's x-request-id"),
 )
 def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
     with command.open_books() as books:
@@ -166,12 +160,11 @@ def _describe_correction(correction: Correction, currency: str) -> str:
     "usage --by account --since today",
     "usage --account alice --by model --since yesterday",
     "usage --since 2026-11-01 --until 2026-11-30 --csv > usage.csv",
-    arguments=(
-        ACCOUNT,
-        choice("--by", get_args(UsageGroup), "one line for each", default="day"),
-        SINCE,
-        UNTIL,
-    ),
+    ACCOUNT,
+    choice("--by", get_args(UsageGroup), "one line for each", default="day"),
+    SINCE,
+    UNTIL,
+    json=False,
     either=(JSON, flag("--csv", "write CSV to stdout")),
 )
 def usage(

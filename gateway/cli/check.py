@@ -11,7 +11,7 @@ from gateway.admin.views import describe_limits
 from gateway.apikeys import find_last4
 from gateway.cli.arguments import render_fields, render_table
 from gateway.cli.command import Command
-from gateway.cli.verbs import JSON, flag, verb
+from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Limits, Model, Provider, Server
@@ -60,13 +60,10 @@ ANY_HOST: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bou
     "check",
     "check --live",
     "check --json --config /etc/gateway.toml",
-    arguments=(
-        flag(
-            "--live",
-            "also ask each provider for its list of models, and say what is wrong;"
-            f" exits {ExitCode.FAILED} if one cannot be used",
-        ),
-        JSON,
+    flag(
+        "--live",
+        "also ask each provider for its list of models, and say what is wrong;"
+        f" exits {ExitCode.FAILED} if one cannot be used",
     ),
     load=load_config,
 )

@@ -7,7 +7,7 @@ from typing import Final, get_args
 from gateway.admin import accounts, codes, views
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.verbs import JSON, arg, choice, flag, verb
+from gateway.cli.verbs import arg, choice, flag, verb
 from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView
 from gateway.ledger.records import CodeStatus
 
@@ -16,18 +16,15 @@ from gateway.ledger.records import CodeStatus
     "code make",
     "code make --amount 5 --count 20 --expires 90d > codes.txt",
     'code make --amount 25 --note "spring course"',
-    arguments=(
-        arg("--amount", "AMOUNT", read.amount_above_zero, "the value of each code", required=True),
-        arg("--count", "N", read.count, "the number of codes", default=1),
-        arg(
-            "--expires",
-            "TIME",
-            read.expiry,
-            "when they expire: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-        ),
-        arg("--note", "TEXT", read.word, "their purpose, shown in lists"),
-        JSON,
+    arg("--amount", "AMOUNT", read.amount_above_zero, "the value of each code", required=True),
+    arg("--count", "N", read.count, "the number of codes", default=1),
+    arg(
+        "--expires",
+        "TIME",
+        read.expiry,
+        "when they expire: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
     ),
+    arg("--note", "TEXT", read.word, "their purpose, shown in lists"),
 )
 def code_make(
     command: Command, amount: int, count: int, expires: read.Expiry | None, note: str | None
@@ -46,10 +43,7 @@ def code_make(
     "code list",
     "code list",
     "code list --status open --json",
-    arguments=(
-        choice("--status", get_args(CodeStatus), "list only codes with this status"),
-        JSON,
-    ),
+    choice("--status", get_args(CodeStatus), "list only codes with this status"),
 )
 def code_list(command: Command, status: CodeStatus | None) -> None:
     """List codes, without their secrets."""
@@ -62,11 +56,8 @@ def code_list(command: Command, status: CodeStatus | None) -> None:
     "code void",
     "code void ID",
     "code void --batch ID",
-    arguments=(
-        arg("id", "ID", read.word, "the id, as shown by `code list`"),
-        flag("--batch", "ID is the id of a batch"),
-        JSON,
-    ),
+    arg("id", "ID", read.word, "the id, as shown by `code list`"),
+    flag("--batch", "ID is the id of a batch"),
 )
 def code_void(command: Command, id: str, *, batch: bool) -> None:  # noqa: A002 - the argument's name
     """Void a code, or all open codes of a batch."""
@@ -91,12 +82,9 @@ _BUDGET: Final = arg(
     "budget add",
     "budget add alice team 100/month",
     "budget add alice ci 5/day --json",
-    arguments=(
-        arg("account", "ACCOUNT", read.word, "the account whose keys may spend from it"),
-        arg("name", "NAME", read.word, "its name, which no other budget of the account has"),
-        arg("allowance", "AMOUNT/PERIOD", read.allowance, _ALLOWANCE),
-        JSON,
-    ),
+    arg("account", "ACCOUNT", read.word, "the account whose keys may spend from it"),
+    arg("name", "NAME", read.word, "its name, which no other budget of the account has"),
+    arg("allowance", "AMOUNT/PERIOD", read.allowance, _ALLOWANCE),
 )
 def budget_add(command: Command, account: str, name: str, allowance: Allowance) -> None:
     """Add a budget that several keys of an account can share."""
@@ -109,10 +97,7 @@ def budget_add(command: Command, account: str, name: str, allowance: Allowance) 
     "budget list",
     "budget list",
     "budget list alice --json",
-    arguments=(
-        arg("account", "ACCOUNT", read.word, "list only those of this account", nargs="?"),
-        JSON,
-    ),
+    arg("account", "ACCOUNT", read.word, "list only those of this account", nargs="?"),
 )
 def budget_list(command: Command, account: str | None) -> None:
     """List budgets: what is spent, what remains, and when they begin anew."""
@@ -124,12 +109,9 @@ def budget_list(command: Command, account: str | None) -> None:
     "budget edit",
     "budget edit team 200/month",
     "budget edit 3 --name crew",
-    arguments=(
-        _BUDGET,
-        arg("allowance", "AMOUNT/PERIOD", read.allowance, _ALLOWANCE, nargs="?"),
-        arg("--name", "NEW", read.word, "another name"),
-        JSON,
-    ),
+    _BUDGET,
+    arg("allowance", "AMOUNT/PERIOD", read.allowance, _ALLOWANCE, nargs="?"),
+    arg("--name", "NEW", read.word, "another name"),
 )
 def budget_edit(
     command: Command, budget: str, allowance: Allowance | None, name: str | None
@@ -145,7 +127,7 @@ def budget_edit(
         _tell_budget(command, accounts.edit_budget(books, found.id, changes), "changed")
 
 
-@verb("budget remove", "budget remove team", arguments=(_BUDGET, JSON))
+@verb("budget remove", "budget remove team", _BUDGET)
 def budget_remove(command: Command, budget: str) -> None:
     """Remove a budget that no key spends from any more."""
     with command.open_books() as books:

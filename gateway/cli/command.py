@@ -13,7 +13,7 @@ from gateway.admin import accounts
 from gateway.admin import reload as asking
 from gateway.admin.fields import Fields, describe
 from gateway.cli.arguments import Json, Output, render
-from gateway.cli.verbs import JSON, verb
+from gateway.cli.verbs import verb
 from gateway.config.load import load_config, load_storage
 from gateway.config.records import Config
 from gateway.exit_codes import ExitCode
@@ -104,20 +104,14 @@ def _find_user_name(user_id: int) -> str:
         return f"user {user_id}"
 
 
-@verb("serve", "serve", "serve --config /etc/gateway.toml", load=load_config)
+@verb("serve", "serve", "serve --config /etc/gateway.toml", json=False, load=load_config)
 def serve(command: Command) -> int:
     from gateway.server import run_server
 
     return run_server(command.config)
 
 
-@verb(
-    "reload",
-    "reload",
-    "reload --config /etc/gateway.toml --json",
-    arguments=(JSON,),
-    load=load_storage,
-)
+@verb("reload", "reload", "reload --config /etc/gateway.toml --json", load=load_storage)
 def reload(command: Command) -> int:
     location = command.config.storage.location
     with command.open_books() as books:  # first: it says so if the files belong to another user

@@ -8,7 +8,7 @@ from typing import Final, Unpack, get_args
 from gateway.admin import accounts, keys, views
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.verbs import JSON, arg, choice, edit, make_limits, verb
+from gateway.cli.verbs import arg, choice, edit, make_limits, verb
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, KeyView, NewKey, TermChanges
 from gateway.ledger.signin_records import TokenRole, TokenTerms
 
@@ -29,26 +29,23 @@ _BUDGET: Final = (
     "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
     "key add alice --name ci --budget 5/day",
     "KEY=$(python -m gateway key add alice)",
-    arguments=(
-        arg("account", "ACCOUNT", read.word, "the account that pays"),
-        arg("--name", "NAME", read.word, "a name to tell keys apart", default=SUPPRESS),
-        arg(
-            "--expires",
-            "TIME",
-            read.expiry,
-            "when it expires: 30d, 12h, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-        ),
-        *make_limits(arg),
-        arg(
-            "--cap",
-            "AMOUNT",
-            read.amount_above_zero,
-            "the most it may ever spend (default: no cap)",
-            dest="cap_nano",
-        ),
-        arg(*_BUDGET),
-        JSON,
+    arg("account", "ACCOUNT", read.word, "the account that pays"),
+    arg("--name", "NAME", read.word, "a name to tell keys apart", default=SUPPRESS),
+    arg(
+        "--expires",
+        "TIME",
+        read.expiry,
+        "when it expires: 30d, 12h, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
     ),
+    *make_limits(arg),
+    arg(
+        "--cap",
+        "AMOUNT",
+        read.amount_above_zero,
+        "the most it may ever spend (default: no cap)",
+        dest="cap_nano",
+    ),
+    arg(*_BUDGET),
 )
 def key_add(
     command: Command,
@@ -76,21 +73,18 @@ class _KeyOptions(KeyChanges, total=False):
     "key edit",
     "key edit laptop --cap 20 --expires 90d",
     "key edit ID --rpm 60 --budget none",
-    arguments=(
-        _KEY,
-        edit("--name", "NAME", read.word, "a name to tell keys apart"),
-        edit(
-            "--cap",
-            "AMOUNT",
-            read.amount_above_zero,
-            "the most it may ever spend",
-            dest="cap_nano",
-        ),
-        edit(*_BUDGET),
-        edit("--expires", "TIME", read.expiry, "when it expires: 30d, 12h or 2026-12-31"),
-        *make_limits(edit),
-        JSON,
+    _KEY,
+    edit("--name", "NAME", read.word, "a name to tell keys apart"),
+    edit(
+        "--cap",
+        "AMOUNT",
+        read.amount_above_zero,
+        "the most it may ever spend",
+        dest="cap_nano",
     ),
+    edit(*_BUDGET),
+    edit("--expires", "TIME", read.expiry, "when it expires: 30d, 12h or 2026-12-31"),
+    *make_limits(edit),
 )
 def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
     """Change a key. Options that are left out change nothing."""
@@ -118,10 +112,7 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
     "key list",
     "key list",
     "key list alice --json",
-    arguments=(
-        arg("account", "ACCOUNT", read.word, "list only the keys of this account", nargs="?"),
-        JSON,
-    ),
+    arg("account", "ACCOUNT", read.word, "list only the keys of this account", nargs="?"),
 )
 def key_list(command: Command, account: str | None) -> None:
     """List keys, without their secrets."""
@@ -133,16 +124,13 @@ def key_list(command: Command, account: str | None) -> None:
     "key rotate",
     "key rotate laptop",
     "key rotate ID --grace 24h",
-    arguments=(
-        _KEY,
-        arg(
-            "--grace",
-            "TIME",
-            read.duration_seconds,
-            "how long the old key still works: 0, 1h, 24h or 7d",
-            default=0,
-        ),
-        JSON,
+    _KEY,
+    arg(
+        "--grace",
+        "TIME",
+        read.duration_seconds,
+        "how long the old key still works: 0, 1h, 24h or 7d",
+        default=0,
     ),
 )
 def key_rotate(command: Command, key: str, grace: int) -> None:
@@ -152,7 +140,7 @@ def key_rotate(command: Command, key: str, grace: int) -> None:
         _hand_out(command, keys.rotate_key(books, key_id, grace_seconds=grace))
 
 
-@verb("key revoke", "key revoke laptop", "key revoke ID", arguments=(_KEY, JSON))
+@verb("key revoke", "key revoke laptop", "key revoke ID", _KEY)
 def key_revoke(command: Command, key: str) -> None:
     """Revoke a key for good."""
     with command.forbid() as books:
@@ -185,22 +173,19 @@ def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
     "token add shop --role accounts",
     "token add monitor --role read --expires 90d",
     "TOKEN=$(python -m gateway token add shop --role accounts)",
-    arguments=(
-        arg("name", "NAME", read.word, "a name that no other live token has"),
-        choice(
-            "--role",
-            get_args(TokenRole),
-            "operator: all but passwords, sign-in links, sessions, roles and tokens; accounts:"
-            " accounts, their keys, credits and codes; read: look at everything, change nothing",
-            required=True,
-        ),
-        arg(
-            "--expires",
-            "TIME",
-            read.expiry,
-            "when it expires: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-        ),
-        JSON,
+    arg("name", "NAME", read.word, "a name that no other live token has"),
+    choice(
+        "--role",
+        get_args(TokenRole),
+        "operator: all but passwords, sign-in links, sessions, roles and tokens; accounts:"
+        " accounts, their keys, credits and codes; read: look at everything, change nothing",
+        required=True,
+    ),
+    arg(
+        "--expires",
+        "TIME",
+        read.expiry,
+        "when it expires: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
     ),
 )
 def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
@@ -213,7 +198,7 @@ def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry
     command.show({"secret": made.secret, **described}, made.secret)
 
 
-@verb("token list", "token list", "token list --json", arguments=(JSON,))
+@verb("token list", "token list", "token list --json")
 def token_list(command: Command) -> None:
     """List tokens, without their secrets."""
     with command.open_books() as books:
@@ -225,10 +210,7 @@ def token_list(command: Command) -> None:
     "token revoke",
     "token revoke shop",
     "token revoke ID",
-    arguments=(
-        arg("token", "NAME|ID", read.word, "its name or id, as shown by `token list`"),
-        JSON,
-    ),
+    arg("token", "NAME|ID", read.word, "its name or id, as shown by `token list`"),
 )
 def token_revoke(command: Command, token: str) -> None:
     """Revoke a token for good."""

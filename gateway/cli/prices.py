@@ -9,7 +9,7 @@ from typing import Final
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
-from gateway.cli.verbs import JSON, arg, verb
+from gateway.cli.verbs import arg, verb
 from gateway.exit_codes import ExitCode
 from gateway.ledger.records import NotFound
 from gateway.money import describe_amount
@@ -33,7 +33,7 @@ _FILE: Final = arg("file", "FILE", read.new_file, "the price list that you downl
     "price check",
     "price check data.json",
     "price check model_prices_and_context_window.json --json",
-    arguments=(_FILE, JSON),
+    _FILE,
 )
 def price_check(command: Command, file: Path) -> int:
     """Compare the prices with a list: the JSON of genai-prices, or LiteLLM's map.
@@ -56,7 +56,7 @@ def price_check(command: Command, file: Path) -> int:
     return ExitCode.FAILED if drifting else ExitCode.OK
 
 
-@verb("price propose", "price propose data.json", arguments=(_FILE, JSON))
+@verb("price propose", "price propose data.json", _FILE)
 def price_propose(command: Command, file: Path) -> None:
     """Print prices of a list as TOML to paste, with the old ones in comments. Changes nothing."""
     compared = _compare(command, file)

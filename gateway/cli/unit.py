@@ -40,6 +40,7 @@ PACKAGE_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
     "unit > gateway.service",
     "unit --socket > gateway.socket",
     "unit --container > gateway.container",
+    json=False,
     either=(
         flag("--socket", "print the socket unit, which queues callers while the service restarts"),
         flag("--container", "print the unit of a container, for Podman's Quadlet"),

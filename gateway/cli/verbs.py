@@ -208,20 +208,26 @@ VERBS: Final[dict[str, Verb]] = {}
 
 def verb(
     path: str,
-    *examples: str,
-    arguments: tuple[Argument, ...] = (),
+    *parts: str | Argument,
     either: tuple[Argument, ...] = (),
+    json: bool = True,
     load: Callable[[Path, Mapping[str, str]], Config] = _read_config,
 ) -> Callable[
     [Callable[Concatenate[Command, P], int | None]], Callable[Concatenate[Command, P], int | None]
 ]:
-    """Make a verb of a function, whose docstring says what it does unless `WORDS` does."""
+    """Make a verb of a function, whose docstring says what it does unless `WORDS` does.
+
+    `parts` are examples, by default the verb alone, and arguments; `json` adds `--json` to them.
+    """
 
     def add(
         run: Callable[Concatenate[Command, P], int | None],
     ) -> Callable[Concatenate[Command, P], int | None]:
         said = WORDS[path][1] if path in WORDS else " ".join((inspect.getdoc(run) or "").split())
-        VERBS[path] = Verb(path, said, run, examples, arguments, either, load)
+        examples = tuple(one for one in parts if isinstance(one, str)) or (path,)
+        arguments = [one for one in parts if isinstance(one, Argument)]
+        arguments += [JSON] if json else []
+        VERBS[path] = Verb(path, said, run, examples, tuple(arguments), either, load)
         return run
 
     return add
