@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.admin.views import describe_limits
 from gateway.apikeys import find_last4
@@ -36,7 +35,9 @@ from gateway.prices import PriceList, PriceRule, describe_rules
 from gateway.prices import Terms as BillTerms
 from gateway.server import find_listen_problem
 from gateway.times import unix_ms
-from gateway.upstream.model_list import Finding, look_at_all
+
+if TYPE_CHECKING:
+    from gateway.upstream.model_list import Finding
 
 _PRICES: Final = {
     "input": "INPUT",
@@ -290,6 +291,11 @@ def mask_keys(secrets: Sequence[str]) -> str:
 
 
 def look(config: Config) -> list[Finding]:
+    """Ask each provider for its list of models."""
+    import asyncio
+
+    from gateway.upstream.model_list import look_at_all  # with all that it takes to ask
+
     return asyncio.run(look_at_all(config))
 
 

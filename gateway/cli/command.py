@@ -1,27 +1,33 @@
-"""One command as its verb sees it: the configuration, the books, who asks; and the verbs for the process."""
+"""Run one command: `python -m gateway VERB`. What a verb sees of it, and its exit code (see `exit_codes`).
+
+Errors that people can cause become a message on stderr; any other one is a bug and shows its
+traceback.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Final, TextIO, TypeVar
 
 from gateway.admin import accounts
-from gateway.admin import reload as asking
-from gateway.admin.fields import Fields, describe
+from gateway.admin.fields import Fields
 from gateway.cli.arguments import Json, Output, render
-from gateway.cli.verbs import verb
-from gateway.config.load import load_config, load_storage
+from gateway.cli.verbs import PROGRAM, parse
+from gateway.config.reader import ConfigError
 from gateway.config.records import Config
 from gateway.exit_codes import ExitCode
-from gateway.ledger.opening import find_server
-from gateway.ledger.records import CLI, Actor
+from gateway.ledger.records import CLI, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
 from gateway.times import unix_ms
+from gateway.version import find_version
 
 Row = TypeVar("Row")
 
@@ -104,35 +110,69 @@ def _find_user_name(user_id: int) -> str:
         return f"user {user_id}"
 
 
-@verb("serve", "serve", "serve --config /etc/gateway.toml", json=False, load=load_config)
-def serve(command: Command) -> int:
-    from gateway.server import run_server
+FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
+    (NotFound, ExitCode.NOT_FOUND),
+    (Refused, ExitCode.FAILED),
+    (LedgerError, ExitCode.UNAVAILABLE),
+    (ConfigError, ExitCode.CONFIG),
+)
+"""Errors that people can cause. The first match counts, as NotFound is also Refused."""
 
-    return run_server(command.config)
+DEFAULT_CONFIG: Final = "gateway.toml"
 
 
-@verb("reload", "reload", "reload --config /etc/gateway.toml --json", load=load_storage)
-def reload(command: Command) -> int:
-    location = command.config.storage.location
-    with command.open_books() as books:  # first: it says so if the files belong to another user
-        pid = find_server(location)
-        if pid is None:
-            command.say(
-                f"No gateway serves from {location} on this machine. If [storage] has changed,"
-                " restart the gateway: it goes on with the old one."
-            )
-            return ExitCode.UNAVAILABLE
-        try:
-            answer = asking.ask(books, pid)
-        except PermissionError:
-            command.say(f"The gateway (process {pid}) belongs to another user. Use sudo.")
-            return ExitCode.UNAVAILABLE
-    if answer is None:
-        command.say(
-            f"The gateway (process {pid}) was asked, but did not answer within"
-            f" {asking.WAIT_SECONDS:.0f} s. Its log and the console's page Health say more."
-        )
-        return ExitCode.UNAVAILABLE
-    command.show(describe(answer, "ok", "at_ms", "words"))
-    command.say(answer.words if answer.ok else f"Refused, nothing changed: {answer.words}")
-    return ExitCode.OK if answer.ok else ExitCode.CONFIG
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    output = Output(_tolerant(sys.stdout), _tolerant(sys.stderr))
+    try:
+        code = _run(words, os.environ if environ is None else environ, output)
+        output.out.flush()
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except OSError as error:
+        _silence(output.out)
+        if not isinstance(error, BrokenPipeError):  # `head` and the like close the pipe on purpose
+            output.say(f"{PROGRAM}: {_describe(error)}")
+        return ExitCode.FAILED
+    return code
+
+
+def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> int:
+    """Parse the words, load the configuration and run the verb; turn known errors into a message."""
+    try:
+        options = parse(words)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
+    if options.version:
+        output.print(f"gateway {find_version()}")
+        return ExitCode.OK
+    path = Path(options.config or environ.get("GATEWAY_CONFIG") or DEFAULT_CONFIG)
+    try:
+        config = options.verb.load(path, environ)
+        command = Command(config, output, find_actor(environ), options.json)
+        code = options.verb.run(command, **options.find_arguments())
+    except tuple(kind for kind, _ in FAILURES) as error:
+        for line in str(error).splitlines():
+            output.say(f"{PROGRAM}: {line}")
+        return next(code for kind, code in FAILURES if isinstance(error, kind))
+    return code or ExitCode.OK
+
+
+def _describe(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+
+
+def _tolerant(stream: TextIO | None) -> TextIO:
+    """Make a stream write characters that its encoding lacks as escapes; discard if it is closed."""
+    if stream is None:
+        return Path(os.devnull).open("w")
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _silence(stream: TextIO) -> None:
+    """Redirect a broken stream to nowhere: Python would report the error again when it exits."""
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())

@@ -27,18 +27,18 @@ PROGRAM: Final = "python -m gateway"
 WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "account": ("accounts", "Manage accounts and their balances."),
     "key": ("keys", "Manage the keys of accounts."),
-    "budget": ("codes", "Manage budgets, which begin anew each day, week or month."),
+    "budget": ("keys", "Manage budgets, which begin anew each day, week or month."),
     "price": ("prices", "Compare the prices with a list that others publish."),
-    "alerts": ("alerts", "Look at alerts, and try where they go."),
-    "code": ("codes", "Manage top-up codes; each can be redeemed once."),
+    "alerts": ("calls", "Look at alerts, and try where they go."),
+    "code": ("keys", "Manage top-up codes; each can be redeemed once."),
     "token": ("keys", "Manage tokens, by which scripts use the console's API."),
-    "serve": ("command", "Run the gateway. This is the default verb."),
+    "serve": ("process", "Run the gateway. This is the default verb."),
     "check": (
         "check",
         f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
     ),
     "reload": (
-        "command",
+        "process",
         (
             "Make the process that serves on this machine read the configuration again. It checks the whole file before anything"
             " changes, with the variables of its own environment, and says what changed, or why nothing did."
@@ -76,7 +76,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         ),
     ),
     "unit": (
-        "unit",
+        "process",
         "Print the systemd unit of this installation, and on stderr how to install it.",
     ),
     "usage": ("calls", "Sum up the requests, tokens and cost of all accounts or of one."),
@@ -86,10 +86,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "receipt": ("calls", "Show how one call ended, what it used, and what it cost."),
     "providers": (
-        "alerts",
+        "calls",
         "Show how the providers answer: calls, failures and the last error.",
     ),
-    "refusals": ("alerts", "Show which requests were refused, for whom and why."),
+    "refusals": ("calls", "Show which requests were refused, for whom and why."),
 }
 """The first words of all verbs: the module of each, and what it is for."""
 DEFAULT: Final = "serve"

@@ -8,13 +8,15 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.addresses import join_address
 from gateway.config.records import Server
-from gateway.server.connections import ConnectionWatch
 from gateway.server.systemd import SOCKET_BACKLOG
 from gateway.tasks import spawn
+
+if TYPE_CHECKING:
+    from gateway.server.connections import ConnectionWatch  # `check` needs no web server
 
 BACKLOG: Final = 1024
 """Connections that the kernel queues: a burst as large as `max_in_flight`."""

@@ -15,7 +15,7 @@ def test_a_reload_asks_the_process_that_serves(cli: Cli, monkeypatch: pytest.Mon
     cli.done("account", "add", "alice")
     cli.config.write_text("[models.x")
     assert cli.run("reload").code == ExitCode.UNAVAILABLE
-    monkeypatch.setattr("gateway.cli.command.find_server", lambda _: 7)
+    monkeypatch.setattr("gateway.cli.process.find_server", lambda _: 7)
     answers = {
         asking.Answer(0, True, "models: 1 added (x)"): (ExitCode.OK, "models: 1 added (x)\n"),
         asking.Answer(0, False, "a typo"): (ExitCode.CONFIG, "Refused, nothing changed: a typo\n"),
@@ -37,7 +37,7 @@ def test_a_reload_may_need_another_user(cli: Cli, monkeypatch: pytest.MonkeyPatc
         raise PermissionError
 
     cli.done("account", "add", "alice")
-    monkeypatch.setattr("gateway.cli.command.find_server", lambda _: 7)
+    monkeypatch.setattr("gateway.cli.process.find_server", lambda _: 7)
     monkeypatch.setattr(asking, "ask", refuse)
     ran = cli.run("reload")
     assert (ran.code, ran.err.count("Use sudo.")) == (ExitCode.UNAVAILABLE, 1)

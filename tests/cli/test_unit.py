@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from gateway.cli import unit as unit_verb
-from gateway.cli.unit import note
+from gateway.cli import process as unit_verb
+from gateway.cli.process import note
 from gateway.exit_codes import ExitCode
 from gateway.server.systemd import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.cli.unit import explain
+from gateway.cli.process import explain
 from gateway.config.records import Server
 from gateway.server.systemd import (
     GRACE_SECONDS,
