@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -83,10 +84,15 @@ WORLD: Final = {
 }
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def find_imports(path: Path) -> set[str]:
     """Find our modules that a module names, as paths below the package."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
             found |= {name.removeprefix("gateway.").replace(".", "/") for name in names}
@@ -116,7 +122,7 @@ def test_the_way_of_a_completion_names_what_exists() -> None:
 @each_row("folder", [place for place in PLACES if (ROOT / place).is_dir()])
 def test_a_folder_says_what_is_in_it(folder: str) -> None:
     """Each module of a folder stands in its docstring, so a reader need not open all of them."""
-    said = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text("utf-8"))) or ""
+    said = ast.get_docstring(parse(ROOT / folder / "__init__.py")) or ""
     words = set(re.findall(r"[a-z_0-9]+", said))
     inside = {name.split("/")[1] for name in NAMES if name.startswith(f"{folder}/")}
     assert inside - words == set()
@@ -133,7 +139,7 @@ def test_imports_follow_the_table() -> None:
 def test_nobody_else_asks_which_dialect_it_is() -> None:
     """The `Caller` and `Upstream` of dialects say how they differ."""
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse(path)):
             if isinstance(node, ast.Compare) and not name.startswith("dialects/"):
                 sides = {getattr(one, "value", None) for one in (node.left, *node.comparators)}
                 texts = {one for one in sides if isinstance(one, str)}
@@ -197,7 +203,7 @@ def test_the_dialects_and_the_leaves_do_no_io() -> None:
 def test_the_core_names_nothing_that_does_io(name: str) -> None:
     """A folder's `__init__` loads its neighbours, so here the import statements are read."""
     named = set()
-    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(MODULES[name])):
         if isinstance(node, ast.Import):
             named |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -218,7 +224,7 @@ def test_every_module_can_be_imported_first() -> None:
 
 def measure_functions(path: Path) -> Iterator[tuple[str, int]]:
     """Give each function's name and length in lines, from `def` to its last."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             yield f"{path.name}:{node.name}", node.end_lineno - node.lineno + 1

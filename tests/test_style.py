@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import gateway
+from tests.test_package import parse
 
 ROOT: Final = Path(gateway.__file__).parent
 TESTS: Final = Path(__file__).parent
@@ -59,7 +60,7 @@ def test_any_is_used_at_json_borders_only() -> None:
     untyped = {
         name
         for name, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.Name) and node.id == "Any"
     }
     assert {name for name in untyped if not name.startswith(JSON_BORDERS)} == set()
@@ -98,7 +99,7 @@ def find_figures(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
 def test_each_limit_says_its_unit_and_its_reason() -> None:
     silent, found = [], 0
     for module, path in MODULES.items():
-        for name, line, said in find_figures(ast.parse(path.read_text("utf-8"))):
+        for name, line, said in find_figures(parse(path)):
             found += 1
             if len(said.split()) < MIN_WORDS and name not in UNITS:
                 silent.append(f"{module}:{line} {name}")

@@ -1,15 +1,12 @@
 """Alerts: what is wrong is noticed within seconds, queued in the ledger, and delivered at least once.
 
-    watch        the chore: what is wrong just now; queues what is new
-    findings     what is wrong by what the process knows: providers, usage, budgets, backups
-    delivery     the other chore: delivers what is due, with back-off
-    webhook      one signed request to a webhook
-    guard        the addresses to which a holder's webhook may not connect
-    command      one run of the operator's command
+    watch      the chore: finds what is wrong with providers, usage, budgets, backups; queues what is new
+    delivery   delivers what is due, with back-off
+    channels   one signed request to a webhook, one run of the command; addresses that are forbidden
 
-No request waits for any of it: both look every few seconds, the ledger in a thread, and they do
+No request waits for this: the chore runs every few seconds, on the ledger in a thread, and does
 nothing while `[alerts]` names neither a webhook nor a command. An alert is sent again until its
-receiver has confirmed it; a kill between the two makes a receiver see the same id twice.
+receiver has confirmed it; after a kill between the two, a receiver sees the same id twice.
 
 May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `api`.
 """

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway.alerts import command
-from gateway.alerts.webhook import Undelivered, post
+from gateway.alerts.channels import Undelivered, post, run_command
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, Channel, Due, make_alert_id, write_alert
 from gateway.ledger.locations import DatabaseUrl, Location
@@ -76,7 +75,7 @@ async def send(due: Due, config: Alerts) -> None:
                 config.webhook, config.webhook_secret, body, at_seconds=at_seconds, public=False
             )
         case "command" if config.command:
-            await command.run(config.command, body)
+            await run_command(config.command, body)
         case "holder" if due.hook and due.hook.url and due.hook.secret and config.takes_holders:
             public = config.holder_webhooks == "public"
             await post(due.hook.url, due.hook.secret, body, at_seconds=at_seconds, public=public)

@@ -1,23 +1,27 @@
-"""The chore: look every few seconds at what is wrong, queue what is new, deliver what is due."""
+"""The chore: look every few seconds for what is wrong, queue what is new, deliver what is due."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from itertools import groupby
+from typing import Final, Protocol
 
-from gateway.admin import checks
-from gateway.alerts import findings
+from gateway.admin import checks, observations
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
+from gateway.api.observations import MissingUsage
 from gateway.api.state import Gateway
-from gateway.config.records import Alerts
-from gateway.ledger.alert_records import Alert, AlertKind, AlertState
+from gateway.config.records import Alerts, Config
+from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
+from gateway.money import format_amount
 from gateway.tasks import spawn
-from gateway.times import unix_ms
+from gateway.times import DAY_MS, format_day, format_moment, unix_ms
 
 log = logging.getLogger("gateway.alerts")
 
@@ -27,7 +31,7 @@ UNWRITABLE: Final = "The ledger cannot be written{}: new requests are refused. L
 WRITABLE: Final = "The ledger can be written again{}."
 
 
-def list_no_budgets() -> Sequence[findings.Budget]:
+def list_no_budgets() -> Sequence[Budget]:
     return ()
 
 
@@ -36,7 +40,7 @@ class Watch:
         self,
         gateway: Gateway,
         *,
-        list_budgets: findings.ListBudgets = list_no_budgets,
+        list_budgets: ListBudgets = list_no_budgets,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._gateway = gateway
@@ -90,7 +94,7 @@ class Watch:
             return
         usages = self._gateway.missing_usages.list_latest()
         noted = [
-            *findings.find_missing_usages(usages, self._gateway.ledger.clock()),
+            *find_missing_usages(usages, self._gateway.ledger.clock()),
             *self._end_outage(),
         ]
         queue = partial(self._queue, noted, [*self._list_budgets()])
@@ -99,7 +103,7 @@ class Watch:
         await self._deliveries.start_due(config.alerts)
 
     def _queue(
-        self, noted: Sequence[Alert], budgets: Sequence[findings.Budget], books: Books
+        self, noted: Sequence[Alert], budgets: Sequence[Budget], books: Books
     ) -> frozenset[tuple[str, str, str]]:
         """Queue what is new, each in a short transaction; return the keys of what is found in memory.
 
@@ -107,16 +111,16 @@ class Watch:
         """
         config, alerts = self._gateway.config, books.alerts
         billing, channels = config.billing, config.alerts.channels
-        spent = findings.find_budgets(budgets, books.clock(), billing.currency)
+        spent = find_budgets(budgets, books.clock(), billing.currency)
         found = {alert.key: alert for alert in (*noted, *spent)}
         new = [alert for key, alert in found.items() if key not in self._raised]
         alerts.raise_all(new, channels)
         alerts.follow_balances(billing.low_balance_nano, billing.currency, channels)
-        seen = findings.judge_providers(books, config)
+        seen = judge_providers(books, config)
         alerts.follow("provider_failing", seen.failing, seen.working, channels, seen.unknown)
-        old = findings.find_old_backup(books, config.alerts.backup_days)
+        old = find_old_backup(books, config.alerts.backup_days)
         alerts.follow("old_backup", old, {}, channels)
-        changes = findings.find_sign_in_changes(books, self._told_changes)
+        changes = find_sign_in_changes(books, self._told_changes)
         alerts.raise_all(changes, channels)
         self._told_changes |= {alert.kind: int(alert.occurrence) for alert in changes}
         return frozenset(found)
@@ -149,3 +153,146 @@ class Watch:
         subject = f"ledger, {self._node}" if self._node else "ledger"
         occurrence = f"{self._outage_began_ms}{end}"
         return Alert("ledger_unwritable", subject, occurrence, text, state=state)
+
+
+BUDGET_PERCENTS: Final = (100, 80)
+"""The parts of a budget that are told, the largest first: a jump over both tells the larger one."""
+BACKUP: Final = "backup"
+"""The subject of the one condition of its kind."""
+TOLD_MS: Final = DAY_MS
+"""How old a change may be that is still told: the gateway may not have been running."""
+_SIGN_IN_CHANGES: Final[tuple[tuple[str, AlertKind, str], ...]] = (
+    (
+        "account.password",
+        "password_changed",
+        "The password of account '{name}' was changed by {actor}{place}.",
+    ),
+    (
+        *("account.totp", "totp_changed"),
+        "The one-time codes of account '{name}' were {done} by {actor}{place}.",
+    ),
+)
+
+
+class BudgetStanding(Protocol):
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def amount_nano(self) -> int: ...
+    @property
+    def spent_nano(self) -> int: ...
+    @property
+    def resets_ms(self) -> int: ...
+
+
+class Budget(Protocol):
+    """A budget in the serving ledger's memory."""
+
+    @property
+    def account_id(self) -> int: ...
+    def show(self, now_ms: int) -> BudgetStanding: ...
+
+
+ListBudgets = Callable[[], Iterable[Budget]]
+
+
+def find_budgets(budgets: Iterable[Budget], now_ms: int, currency: str) -> Iterator[Alert]:
+    """Yield an alert for each budget of which 80 or 100 % are spent; it is one for each period."""
+    for budget in budgets:
+        now = budget.show(now_ms)
+        for percent in BUDGET_PERCENTS:
+            if now.amount_nano > 0 and now.spent_nano * 100 >= now.amount_nano * percent:
+                name = "A key's budget" if now.name is None else f"The budget '{now.name}'"
+                text = (
+                    f"{name} of {format_amount(now.amount_nano)} {currency} is spent to {percent} %"
+                    f" or more. It resets at {format_moment(now.resets_ms)} UTC."
+                )
+                subject, occurrence = now.name or str(now.id), f"{now.id} {now.resets_ms} {percent}"
+                yield Alert("budget", subject, occurrence, text, budget.account_id)
+                break
+
+
+def find_missing_usages(found: Iterable[MissingUsage], now_ms: int) -> Iterator[Alert]:
+    """Yield an alert for each provider's model whose replies lacked a usage today: one a UTC day."""
+    day = now_ms // DAY_MS
+    for one in found:
+        if one.last_ms // DAY_MS == day:
+            text = (
+                f"Provider {one.provider} reports no usage, or an implausible one, for model"
+                f" {one.model}: {one.count} replies are charged by an estimate since the start."
+            )
+            subject = f"{one.provider}/{one.model}"
+            yield Alert("missing_usage", subject, format_day(day), text)
+
+
+@dataclass(slots=True)
+class Providers:
+    """Texts by the names of providers, and the names of those that this process does not judge."""
+
+    failing: dict[str, str] = field(default_factory=dict)
+    working: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+
+
+def judge_providers(books: Books, config: Config) -> Providers:
+    """Judge the providers by the rule of the page Providers, and by what every process was answered.
+
+    Others may serve from the same ledger, and go by another file for a while, or for ever. So that
+    none ends what another begins, a provider fails here only by a model that somebody asked within
+    the hour, and works only if none of those fails, those of others among them.
+    """
+    with books.snapshot():
+        rows = observations.list_upstream(books, config)
+        seen = [one for one in books.observations.read_upstream() if one.hour.calls]
+    asked: dict[str, list[UpstreamView]] = defaultdict(list)
+    for one in seen:
+        asked[one.provider].append(one)
+    found = Providers(unknown=set(asked))
+    for name, group in groupby(rows, key=lambda row: row.provider.name):
+        used = [row.seen for row in group]
+        judged = observations.judge(used, is_off=config.providers[name].off is not None)
+        lately = {one.upstream_model: one for one in asked[name]}
+        if judged.state == "failing":
+            mine = [one for one in used if one.upstream_model in lately]
+            if _fails(mine):
+                found.failing[name] = f"Provider {name} is {judged.words}."
+            else:
+                found.unknown.add(name)
+        elif judged.state == "working" and not _fails(lately.values()):
+            found.working[name] = f"Provider {name} works again."
+    found.unknown -= found.failing.keys() | found.working.keys()
+    return found
+
+
+def _fails(seen: Iterable[UpstreamView]) -> bool:
+    return observations.judge(seen).state == "failing"
+
+
+def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
+    """Return the text by its one subject, if the last backup is too old; 0 days never are."""
+    last = books.events.find_last("ledger.backup") if backup_days else None
+    last_ms = None if last is None else last.at_ms
+    if not backup_days or (last_ms is not None and books.clock() - last_ms < backup_days * DAY_MS):
+        return {}
+    when = "No backup is known" if last_ms is None else f"The last is of {format_moment(last_ms)}"
+    often = "day" if backup_days == 1 else f"{backup_days} days"
+    return {BACKUP: f"{when}; there should be one every {often}."}
+
+
+def find_sign_in_changes(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]:
+    """Return an alert for each change of a password or of one-time codes, whoever made it where.
+
+    `seen` are the last events of each kind that were told; the occurrence of an alert is its event.
+    """
+    found = []
+    for action, kind, text in _SIGN_IN_CHANGES:
+        events = books.events.read_after(action, seen.get(kind, 0), books.clock() - TOLD_MS)
+        for event in events:
+            name = event.account or ""
+            place = f" from {event.address}" if event.address else ""
+            told = text.format(name=name, done=event.detail, actor=event.actor, place=place)
+            account_id = books.accounts.find_id(name)
+            found.append(Alert(kind, name, str(event.id), told, account_id))
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.alerts.findings import (
+from gateway.alerts.watch import (
     Providers,
     find_budgets,
     find_missing_usages,

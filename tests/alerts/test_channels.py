@@ -1,0 +1,202 @@
+"""One delivery by webhook or command, every way in which it can fail, and the addresses that holders may name."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from gateway.alerts.channels import (
+    Forbidden,
+    Undelivered,
+    check_holder_url,
+    is_public,
+    post,
+    require_public,
+    run_command,
+    sign,
+)
+from tests.alerts.receiver import HANG, SECRET, listen, verify
+from tests.support.loops import LOOPS, run_on
+from tests.support.rows import each_row
+from tests.support.waiting import until
+
+BODY = b'{"id":"alert_1","kind":"test"}'
+
+
+async def fail(url: str, *, public: bool = False, limit_seconds: float = 10) -> str:
+    with pytest.raises(Undelivered) as caught:
+        await post(
+            url, SECRET, BODY, at_seconds=5, public=public, limit_seconds=limit_seconds
+        )  # fmt: skip
+    return str(caught.value)
+
+
+async def test_what_arrives_is_signed_with_its_time() -> None:
+    with listen() as receiver:
+        await post(receiver.url, SECRET, BODY, at_seconds=5, public=False)
+        ((header, body),) = receiver.signatures
+    assert (body, header[:4]) == (BODY, "t=5,")
+    assert verify(SECRET, header, body)
+    assert not verify("another", header, body)
+    assert not verify(SECRET, header.replace("t=5", "t=6"), body)
+
+
+def test_a_signature_is_the_same_for_ever() -> None:
+    """Receivers have code that computes it."""
+    assert sign("secret", b"{}", 1_700_000_000) == (
+        "t=1700000000,v1=b8569b78799ff9e3cbff0fc2d63a33a2b57f3282abd07c37ae5e8e7d79a5f163"
+    )
+
+
+@each_row(
+    ("status", "reason"),
+    [(500, "status 500"), (404, "status 404"), (302, "status 302; redirects are not followed")],
+)
+async def test_an_answer_other_than_2xx_is_a_failure(status: int, reason: str) -> None:
+    with listen(status) as receiver:
+        assert await fail(receiver.url) == reason
+        assert len(receiver.bodies) == 1
+
+
+async def test_a_receiver_that_hangs_is_left() -> None:
+    with listen(HANG) as receiver:
+        assert await fail(receiver.url, limit_seconds=0.2) == "no answer within 0.2 s"
+
+
+async def test_a_failure_names_neither_address_nor_secret() -> None:
+    with listen() as receiver:
+        closed = receiver.url
+    assert await fail(closed) == "no connection"
+    assert await fail("http://secret-name.invalid/secret") == "the host is unknown"
+    with listen() as receiver:
+        assert await fail(receiver.url.replace("http:", "https:")) == "TLS failed"
+
+
+@each_row("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "0"])
+async def test_a_holders_webhook_reaches_no_private_address(host: str) -> None:
+    """Whatever way it is written, and whatever a name resolves to: nothing is sent."""
+    with listen() as receiver:
+        url = receiver.url.replace("127.0.0.1", host)
+        reason = await fail(url, public=True)
+        assert reason == "the address is not public" or "InvalidUrl" in reason
+        assert receiver.bodies == []
+
+
+INSIDE = [
+    "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+    "0.0.0.0", "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1",
+    "::", "::1", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1", "fec0::1",
+    "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::", "2002:a00:1::",
+    "192.0.0.1", "192.0.0.9", "192.0.0.170", "192.88.99.1", "3fff::1", "3fff:fff::1", "5f00::1",
+    "::ffff:192.0.0.9", "::ffff:192.88.99.1", "::192.0.0.9", "2002:c000:9::1", "2002:c058:6301::1",
+    "64:ff9b::c000:9", "64:ff9b:1::7f00:1", "2001:0:808:808::3fff:fff6", "2001:0:7f00:1::f7f7:f7f7",
+    "2606:4700::5efe:a00:1", "2606:4700::200:5efe:c000:9", "::ffff:0:7f00:1",
+]  # fmt: skip
+
+
+@each_row("address", INSIDE)
+def test_what_is_inside_is_refused(address: str) -> None:
+    assert not is_public(ip_address(address))
+    with pytest.raises(Forbidden):
+        require_public(address)
+    host = f"[{address}]" if ":" in address else address
+    with pytest.raises(ValueError, match="public address"):
+        check_holder_url(f"https://{host}/hook", any_address=False)
+
+
+@each_row(
+    "address",
+    ["1.1.1.1", "8.8.8.8", "192.0.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "2002:808:808::1"],
+)
+def test_what_is_public_is_allowed(address: str) -> None:
+    require_public(address)
+
+
+@each_row("text", ["localhost", "2130706433", "0x7f.1", "fe80::1%eth0", ""])
+def test_what_is_no_public_address_is_refused(text: str) -> None:
+    with pytest.raises(Forbidden):
+        require_public(text)
+
+
+@each_row(
+    ("url", "problem"),
+    [
+        ("http://hooks.example.com/", "https://"),
+        ("ftp://hooks.example.com/", "must be an address"),
+        ("https://user:word@hooks.example.com/", "without a user name"),
+        ("https://hooks.example.com/#a", "fragment"),
+        ("https://", "must be an address"),
+        ("https://hooks.example.com/" + "a" * 500, "at most 500"),
+    ],
+)
+def test_other_addresses_are_refused(url: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        check_holder_url(url, any_address=False)
+
+
+def test_an_operator_can_allow_any_address() -> None:
+    check_holder_url("http://127.0.0.1:9000/hook", any_address=True)
+    check_holder_url("https://hooks.example.com/a?b=c", any_address=False)
+
+
+KEEP = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read())"
+FORK = """
+import os, sys, time
+if not os.fork():
+    open(sys.argv[1], "w").write(str(os.getpid()))
+time.sleep(60)
+"""
+
+
+async def test_a_command_gets_the_alert_and_no_shell(tmp_path: Path) -> None:
+    path = tmp_path / "$(echo a); b"
+    await run_command([sys.executable, "-c", KEEP, str(path)], BODY)
+    assert json.loads(path.read_bytes()) == json.loads(BODY)
+
+
+@each_row(
+    ("words", "reason"),
+    [
+        ([sys.executable, "-c", "raise SystemExit(3)"], "the command exited with 3"),
+        (["/nowhere/at-all"], "the command did not start: No such file or directory"),
+    ],
+)
+async def test_a_command_that_fails_says_why(words: list[str], reason: str) -> None:
+    with pytest.raises(Undelivered) as caught:
+        await run_command(words, BODY)
+    assert str(caught.value) == reason
+
+
+@each_row("loop", LOOPS)
+def test_a_command_that_ends_without_reading_says_how_it_ended(loop: str) -> None:
+    async def run_many() -> set[str]:
+        found = set()
+        for _ in range(40):
+            with pytest.raises(Undelivered) as caught:
+                await run_command(["false"], BODY)
+            found.add(str(caught.value))
+        return found
+
+    assert run_on(loop, run_many()) == {"the command exited with 1"}
+
+
+async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    with pytest.raises(Undelivered, match="longer than"):
+        await run_command([sys.executable, "-c", FORK, str(path)], BODY, limit_seconds=1.5)
+    child = int(path.read_text())
+    await until(lambda: not is_running(child), "the child's end")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
