@@ -2,17 +2,23 @@
 
     Caller       the wire format that a caller speaks: validation, errors, keep-alives
     Upstream     the wire format that a provider speaks: asking, reading, metering
+    Reader       reads an upstream's stream, for the stream that passes and for translations
+    Writer       writes a caller's stream from what a reader gives
     Translation  between a caller's format and an upstream's: requests, replies, events
     Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
-An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if they differ.
+Dialects derive from `Caller`, `Upstream` and `Reader`, whose methods do what OpenAI's APIs do unless they
+are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if they differ.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import orjson
 
 from gateway.dialects.records import (
     CompletionRequest,
@@ -26,6 +32,8 @@ from gateway.dialects.records import (
     Target,
     Usage,
 )
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
+from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import GatewayError
 from gateway.money import Tokens
 from gateway.usage import Expected, Metered, Reported
@@ -92,97 +100,139 @@ class Pipeline(Protocol):
         """Return what to charge for if nothing more comes."""
 
 
-class Caller(Protocol):
+class Caller(ABC):
     """The wire format that a caller speaks."""
 
-    @property
-    def name(self) -> str: ...
+    __slots__ = ()
 
-    @property
-    def path(self) -> str:
-        """The path of its completions behind `/v1`, with its slash."""
+    name: str
+    path: str
+    """The path of its completions behind `/v1`, with its slash."""
+    marker: str | None = None
+    """A header that its SDKs alone send: by it, requests to paths of all dialects are told apart."""
+    keep_alive = b": keep-alive\n\n"
+    """The bytes that are sent into a silent stream, so that proxies keep the connection."""
 
-    @property
-    def marker(self) -> str | None:
-        """A header that its SDKs alone send: by it, requests to paths of all dialects are told apart."""
-
-    @property
-    def keep_alive(self) -> bytes:
-        """The bytes that are sent into a silent stream, so that proxies keep the connection."""
-
+    @abstractmethod
     def parse_request(self, data: bytes) -> CompletionRequest:
         """Validate a request. Raises BadRequest."""
 
-    def render_error(self, error: GatewayError, request_id: str) -> bytes:
+    def render_error(self, error: GatewayError, request_id: str) -> bytes:  # noqa: ARG002 - the headers have the id
         """Write the JSON body of an error reply."""
+        return orjson.dumps(
+            {
+                "error": {
+                    "message": error.message,
+                    "type": error.type,
+                    "param": error.param,
+                    "code": error.code,
+                }
+            }
+        )
 
     def render_error_event(
         self,
         error: GatewayError,
         request_id: str,
-        position: Json | None,
-        headers: Mapping[str, str],
+        position: Json | None,  # noqa: ARG002 - it stands alone
+        headers: Mapping[str, str],  # noqa: ARG002 - every caller gets the same
     ) -> bytes:
         """Write the event that ends a stream which cannot go on; see `Pipeline.position`.
 
         `headers` are the request's.
         """
+        return b"data: " + self.render_error(error, request_id) + b"\n\n"
 
-    def reply_headers(self, request_id: str) -> Mapping[str, str]:
+    def reply_headers(self, request_id: str) -> dict[str, str]:
         """Return the headers of every reply."""
+        return {"x-request-id": request_id}
 
-    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> Mapping[str, str]:
+    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> dict[str, str]:  # noqa: ARG002 - durations only
         """Return the headers that tell the limits of the key; `now_ms` is the wall clock's."""
+        headers: dict[str, str] = {}
+        for one in limits:
+            headers[f"x-ratelimit-limit-{one.name}"] = str(one.limit)
+            headers[f"x-ratelimit-remaining-{one.name}"] = str(one.remaining)
+            headers[f"x-ratelimit-reset-{one.name}"] = format_duration(one.reset_seconds)
+        return headers
 
-    def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:
+    def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:  # noqa: ARG002 - OpenAI's list has no pages
         """Write the list of models, or a page of it. Raises BadRequest for a bad query."""
+        return {"object": "list", "data": [self.show_model(model) for model in models]}
 
     def show_model(self, model: ListedModel) -> Json:
         """Write one model of the list."""
+        return {
+            "id": model.id,
+            "object": "model",
+            "created": model.created,
+            "owned_by": model.owned_by,
+        }
 
 
-class Reader(Protocol):
+def format_duration(seconds: float) -> str:
+    """Format a Go duration as OpenAI does: `12ms`, `1s`, `6m0s`."""
+    milliseconds = max(0, round(seconds * 1000))
+    if milliseconds < 1000:  # noqa: PLR2004 - a second
+        return f"{milliseconds}ms"
+    whole = -(-milliseconds // 1000)
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+class Reader(ABC):
     """Reads the events of one upstream stream, for the stream that passes and for translations."""
 
-    @property
-    def usage(self) -> Json | None:
+    __slots__ = ("ended", "usage")
+
+    counted = True
+    """The usage covers the whole reply, given that the stream is complete."""
+    keeps_comments = True
+    """Translations pass comments on, since providers show by them that they are alive."""
+
+    def __init__(self) -> None:
+        self.usage: Json | None = None
         """The last usage reported."""
+        self.ended = False
+        """The terminal event was read."""
 
     @property
-    def counted(self) -> bool:
-        """The usage covers the whole reply, given that the stream is complete."""
-
-    @property
+    @abstractmethod
     def begun(self) -> bool:
         """The reply has begun, so that a terminal event ends something."""
 
     @property
+    @abstractmethod
     def finished(self) -> bool:
         """Every choice has its finish reason: a clean end may stand for the terminal event."""
 
-    @property
-    def ended(self) -> bool:
-        """The terminal event was read."""
-
-    @property
-    def keeps_comments(self) -> bool:
-        """Translations pass comments on, since providers show by them that they are alive."""
-
-    def read(self, event: Event) -> Sequence[Json]:
-        """Read an event as none, one or several in the shape of the dialect's schema.
+    @abstractmethod
+    def read_event(self, event: Event) -> Json | None:
+        """Read an event as the object it holds; None for one that says nothing.
 
         Raises UpstreamError for an error, and for data that is no event of this dialect.
         """
+
+    def read(self, event: Event) -> Sequence[Json]:
+        """Read an event as none, one or several in the shape of the dialect's schema."""
+        body = self.read_event(event)
+        return [] if body is None else [body]
+
+    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: B027 - most take them for nothing
+        """Read the last bytes of an event too large to hold, and the usage among them, if any."""
 
     def close(self) -> Sequence[Json]:
         """Return the events that are missing before the terminal one, which was read.
 
         Raises UpstreamError for a reply that is cut short.
         """
+        return ()
 
-    def is_end(self, rest: bytes) -> bool:
+    def is_end(self, rest: bytes) -> bool:  # noqa: ARG002 - a terminal event has to be whole
         """Return whether bytes that are not a whole event yet end the stream all the same."""
+        return False
 
+    @abstractmethod
     def read_report(self, expected: Expected) -> Reported:
         """Read `usage` and the terms on which the reply was served."""
 
@@ -194,6 +244,8 @@ class Writer(Protocol):
     events that `take` gives out. `write`, `flush` and `close` raise UpstreamError.
     """
 
+    __slots__ = ()
+
     @property
     def text_bytes(self) -> int:
         """UTF-8 bytes of text, reasoning and arguments in the events so far."""
@@ -201,10 +253,12 @@ class Writer(Protocol):
     @property
     def delivered(self) -> bool:
         """Anything that the model made was among the events, be it a call without arguments."""
+        return self.text_bytes > 0
 
     @property
     def position(self) -> Json | None:
         """See `Pipeline`."""
+        return None
 
     def open(self, usage: Usage) -> None:
         """Begin the reply; `usage` is what has been reported by now."""
@@ -224,64 +278,73 @@ class Writer(Protocol):
         """Return the events since the last call."""
 
 
-class Upstream(Protocol):
+class Upstream(ABC):
     """The wire format that a provider speaks."""
 
-    @property
-    def name(self) -> str: ...
+    __slots__ = ()
 
-    @property
-    def path(self) -> str:
-        """The path behind the provider's base URL, with its slash."""
-
-    @property
-    def models_path(self) -> str:
-        """The path of the provider's list of models, with a query where that is needed."""
-
-    @property
-    def default_reasoning(self) -> Reasoning:
-        """How its models take a reasoning effort, unless the configuration says otherwise."""
-
-    @property
-    def passed_headers(self) -> tuple[str, ...]:
-        """Headers of callers of the same dialect that go on to the upstream, in lower case."""
+    name: str
+    path: str
+    """The path behind the provider's base URL, with its slash."""
+    models_path = "/models"
+    """The path of the provider's list of models, with a query where that is needed."""
+    default_reasoning: Reasoning = "none"
+    """How its models take a reasoning effort, unless the configuration says otherwise."""
+    passed_headers: tuple[str, ...] = ()
+    """Headers of callers of the same dialect that go on to the upstream, in lower case."""
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         """Return the headers that carry the provider's key; without a key, those needed anyway."""
+        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
+    @abstractmethod
     def ask(self, body: Json, target: Target) -> Json:
         """Address a request in this dialect to the upstream's model, and ask for the usage.
 
         Raises BadRequest for what changes the provider's bill and has no price.
         """
 
+    @abstractmethod
     def read_reply(self, text: bytes) -> Json:
         """Parse a JSON reply. Raises UpstreamError if it is no reply, or an error with status 200."""
 
     def find_usage(self, reply: Json) -> Json | None:
         """Find the usage object in a reply."""
+        usage = reply.get("usage")
+        return usage if type(usage) is dict else None
 
+    @abstractmethod
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         """Read a reply's usage, and the terms on which it was served."""
 
+    @abstractmethod
     def is_whole(self, reply: Json) -> bool:
         """Return whether a reply says why it ended: one that does not is cut short."""
 
+    @abstractmethod
     def has_content(self, reply: Json) -> bool:
         """Return whether the model made anything, be it a call without arguments."""
 
+    @abstractmethod
     def count_text(self, reply: Json) -> int:
         """Count the UTF-8 bytes of text, reasoning and arguments in a reply."""
 
-    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - chat tells them
         """Write a reply for a caller of the same dialect: its own bytes, but for what must change."""
+        shown, ours = hide_bill(reply, text), context.request.model
+        model = reply.get("model") if shown is reply else None
+        out = maybe_splice(text, "model", model, ours) if type(model) is str else None
+        return out or dumps_lenient({**shown, "model": ours})
 
+    @abstractmethod
     def replay_reply(self, reply: Json) -> bytes:
         """Write a reply as the stream it should have been: some upstreams ignore `stream`."""
 
+    @abstractmethod
     def open_stream(self, context: ReplyContext) -> Pipeline:
         """Begin a stream to a caller of the same dialect, which passes but for edits."""
 
+    @abstractmethod
     def open_reader(self, context: ReplyContext) -> Reader:
         """Begin a stream that is translated."""
 

@@ -11,16 +11,15 @@ import re
 import struct
 from binascii import b2a_base64
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 import orjson
 
-from gateway.dialects.chat.caller import ChatCaller
+from gateway.dialects.base import Caller
 from gateway.dialects.chat.upstream import ChatUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
-from gateway.dialects.wire.openai_caller import OpenAICaller
 from gateway.dialects.wire.upstream_errors import make_failure
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import BadRequest, UpstreamError
@@ -117,14 +116,11 @@ FORMATS: Final = ("float", "base64")
 """Encodings of a vector. Both SDKs ask for base64 if the caller says nothing."""
 
 
-class EmbeddingsCaller(OpenAICaller):
+class EmbeddingsCaller(Caller):
     """A `Caller` of the embeddings API. It asks for no streams."""
 
-    name: Final = "embeddings"
-    path: Final = "/embeddings"
-    marker: Final = None
-    keep_alive: Final = b""
-    render_error_event = staticmethod(ChatCaller().render_error_event)
+    name = "embeddings"
+    path = "/embeddings"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
@@ -195,24 +191,18 @@ _FIELDS: Final = {
 }
 
 
-_CHAT: Final = ChatUpstream()
 _FORMAT: Final = "encoding_format"
 
 
-class EmbeddingsUpstream:
+class EmbeddingsUpstream(ChatUpstream):
     """An `Upstream` that makes embeddings. It has no streams, so nobody opens one."""
 
-    name: Final = "embeddings"
-    path: Final = "/embeddings"
-    models_path: Final = "/models"
-    default_reasoning: Final = _CHAT.default_reasoning
-    passed_headers: Final = ()
-    auth_headers = staticmethod(_CHAT.auth_headers)
-    find_usage = staticmethod(_CHAT.find_usage)
+    name = "embeddings"
+    path = "/embeddings"
 
     def ask(self, body: Json, target: Target) -> Json:
         """Address a request; base64 is made here where the provider cannot."""
-        asked = _CHAT.ask(body, target)
+        asked = super().ask(body, target)
         if body.get(_FORMAT) == "base64" and not target.embeddings_base64:
             asked[_FORMAT] = "float"
         return asked
@@ -278,11 +268,6 @@ class EmbeddingsUpstream:
         if missing:
             tail = b"%b,%b" % (tail[:-1], dumps_lenient(missing)[1:])
         return b"".join((frame.head, vectors, tail))
-
-    def _refuse_stream(self, _: Any) -> NoReturn:
-        raise AssertionError("a request for embeddings asks for no stream")
-
-    replay_reply = open_stream = open_reader = _refuse_stream
 
 
 def _cut(text: bytes, begin: int, end: int) -> Frame:

@@ -7,13 +7,11 @@ passes through, known or not. Texts and codes are OpenAI's own where those are k
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.openai_caller import OpenAICaller
-from gateway.errors import GatewayError
 
 MAX_N: Final = 128
 """Choices of a reply: OpenAI's own limit."""
@@ -25,13 +23,11 @@ _LINKED_PART: Final = re.compile(r"\w{1,60}_url")
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 
 
-class ChatCaller(OpenAICaller):
+class ChatCaller(Caller):
     """A `Caller` of the chat completions API."""
 
-    name: Final = "chat"
-    path: Final = "/chat/completions"
-    marker: Final = None
-    keep_alive: Final = b": keep-alive\n\n"
+    name = "chat"
+    path = "/chat/completions"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
@@ -39,28 +35,9 @@ class ChatCaller(OpenAICaller):
         files = fields.Files()
         _check_messages(body["messages"], files)
         options = body.get("stream_options") or {}
-        return CompletionRequest(
-            body=body,
-            model=body["model"],
-            stream=body.get("stream") is True,
-            wants_usage=options.get("include_usage") is True,
-            n=body.get("n") or 1,
-            max_tokens=max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
-            or None,
-            base64_chars=files.base64_chars,
-            file_tokens=files.tokens,
-            audio_tokens=files.audio_tokens,
-            audio=files.audio,
-        )
-
-    def render_error_event(
-        self,
-        error: GatewayError,
-        request_id: str,
-        position: Json | None,  # noqa: ARG002 - it stands alone
-        headers: Mapping[str, str],  # noqa: ARG002 - every caller gets the same
-    ) -> bytes:
-        return b"data: " + self.render_error(error, request_id) + b"\n\n"
+        most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
+        wants_usage = options.get("include_usage") is True
+        return files.make_request(body, most, wants_usage=wants_usage, n=body.get("n") or 1)
 
 
 def _check_messages(messages: Any, files: fields.Files) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gateway.dialects.base import Reader
 from gateway.dialects.chat.repair import ChunkRepair
 from gateway.dialects.chat.usage import carries, count_choices_text, find_chunk_usage
 from gateway.dialects.records import Event, Json, ReplyContext
@@ -19,9 +20,9 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_splice,
 )
 from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
-from gateway.dialects.wire.stream import read_object
+from gateway.dialects.wire.sse import read_object, render_data
 from gateway.dialects.wire.upstream_errors import make_failure
-from gateway.dialects.wire.usage import hide_bill, read_openai_usage
+from gateway.dialects.wire.usage import read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier
 from gateway.usage import Expected, Reported, merge_reports
@@ -81,17 +82,13 @@ def read_arguments(given: object) -> str:
     return dumps_lenient(given).decode("utf-8", "replace") if given else ""
 
 
-class ChatReader:
+class ChatReader(Reader):
     """A `Reader` of chunks. It ends with `[DONE]`."""
 
-    __slots__ = ("_first", "_n", "_tier", "ended", "repair", "usage")
-
-    counted: Final = True
-    keeps_comments: Final = True
+    __slots__ = ("_first", "_n", "_tier", "repair")
 
     def __init__(self, context: ReplyContext) -> None:
-        self.usage: Json | None = None
-        self.ended = False
+        super().__init__()
         self.repair = ChunkRepair()
         self._n = context.request.n
         self._first: Json | None = None
@@ -107,13 +104,12 @@ class ChatReader:
 
     def read(self, event: Event) -> list[Json]:
         """Read the chunks that should stand for an event; one without choices brings none."""
-        chunk = self.read_chunk(event)
+        chunk = self.read_event(event)
         if chunk is None or not isinstance(chunk.get("choices"), list) or not chunk["choices"]:
             return []
         return self.repair.repair(chunk) or [chunk]
 
-    def read_chunk(self, event: Event) -> Json | None:
-        """Parse an event as it is; None for one that says nothing."""
+    def read_event(self, event: Event) -> Json | None:
         if event.data is None or not event.data.strip():
             return None
         if event.data.strip() == _DONE:
@@ -165,40 +161,34 @@ TEXT_KEYS: Final = ("content", "reasoning_content", "reasoning", "refusal")
 class ChatStream(PassingStream):
     """A `Pipeline`: the upstream's bytes in, conforming events out."""
 
+    _write_event = staticmethod(render_data)
+
     __slots__ = ("_held_usage", "_id")
 
     _reader: ChatReader
 
     def __init__(self, context: ReplyContext) -> None:
-        super().__init__(context, ChatReader(context))
+        super().__init__(context, ChatReader(context), DONE)
         self._id = ""
         self._held_usage = b""
         """A chunk of usage alone that came before a finish reason: it has to be the last chunk."""
 
-    def finish(self) -> bytes:
-        return DONE
-
     def _add(self, event: Json, out: list[bytes]) -> None:
-        out.append(render_chunk(self._edit(event)))
+        out.append(render_data(self._edit(event)))
 
     def _end(self, out: list[bytes]) -> None:
         super()._end(out)
         if self.complete:
             out.append(self._held_usage)
 
-    def _read_end(self, end: bytes, usage: Json | None) -> None:
-        self._reader.read_end(end, usage)
-
     def _continue_tool(self, tool: tuple[int, int]) -> None:
         self._reader.repair.continue_tool(*tool)
 
-    def _edit_event(self, event: Event, block: bytes) -> bytes:
-        chunk = self._reader.read_chunk(event)
-        if chunk is None:
-            return b""
-        shown, data = hide_bill(chunk, block), event.data or b""
-        if shown is not chunk or not event.canonical or b"\n" in data or b"\r" in data:
-            chunk, block = shown, render_chunk(shown)
+    def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:  # noqa: ARG002 - chunks have no names
+        data = event.data or b""
+        return event.canonical and b"\n" not in data and b"\r" not in data
+
+    def _edit_event(self, block: bytes, chunk: Json) -> bytes:
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices:
             if not isinstance(chunk.get("usage"), dict) or not self._context.request.wants_usage:
@@ -246,7 +236,7 @@ class ChatStream(PassingStream):
                 return out
         asked = self._context.request.wants_usage
         return b"".join(
-            render_chunk(self._edit(one)) for one in chunks or [chunk] if one["choices"] or asked
+            render_data(self._edit(one)) for one in chunks or [chunk] if one["choices"] or asked
         )
 
     def _edit(self, chunk: Json) -> Json:
@@ -279,10 +269,6 @@ class ChatStream(PassingStream):
         if not isinstance(upstream_id, str) or not upstream_id:
             return ID_PREFIX + self._context.request_id
         return shape_id(upstream_id)
-
-
-def render_chunk(chunk: Json) -> bytes:
-    return b"data: " + dumps_lenient(chunk) + b"\n\n"
 
 
 def shape_id(identity: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import count
 from operator import is_not
 from typing import Any, Final
 
-from gateway.dialects.base import Pipeline
+from gateway.dialects.base import Pipeline, Upstream
 from gateway.dialects.chat.state import write_history
 from gateway.dialects.chat.stream import (
     DONE,
@@ -15,7 +14,6 @@ from gateway.dialects.chat.stream import (
     ChatReader,
     ChatStream,
     read_completion,
-    render_chunk,
     shape_id,
 )
 from gateway.dialects.chat.usage import (
@@ -29,6 +27,7 @@ from gateway.dialects.chat.usage import (
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
+from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
@@ -36,18 +35,14 @@ from gateway.usage import Expected, Reported
 OBJECT: Final = "chat.completion"
 
 
-class ChatUpstream:
+class ChatUpstream(Upstream):
     """An `Upstream` with an OpenAI-compatible API."""
 
-    name: Final = "chat"
-    path: Final = "/chat/completions"
-    models_path: Final = "/models"
-    default_reasoning: Final = "none"
-    passed_headers: Final = ()
-    read_reply = staticmethod(read_completion)
+    name = "chat"
+    path = "/chat/completions"
 
-    def auth_headers(self, api_key: str) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    def read_reply(self, text: bytes) -> Json:
+        return read_completion(text)
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target)
@@ -103,7 +98,7 @@ class ChatUpstream:
                 item = {"index": index, "finish_reason": None, **rest, "delta": delta}
                 chunks.append({**head, "choices": [item]})
         chunks.append({**head, "choices": [], "usage": reply.get("usage")})
-        return b"".join(map(render_chunk, chunks)) + (DONE if self.is_whole(reply) else b"")
+        return b"".join(map(render_data, chunks)) + (DONE if self.is_whole(reply) else b"")
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         return ChatStream(context)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Final, Literal
 
+from gateway.dialects.base import Writer
 from gateway.dialects.chat.state import STATE
 from gateway.dialects.chat.stream import DONE, ID_PREFIX
 from gateway.dialects.records import Json, ReplyContext, Usage
@@ -75,7 +75,7 @@ def make_completion(message: Json, finish_reason: str, context: ReplyContext, us
     }
 
 
-class ChoiceWriter(ABC):
+class ChoiceWriter(Writer):
     """The part of a `Writer` that writes the chunks of the one choice."""
 
     __slots__ = (
@@ -83,7 +83,7 @@ class ChoiceWriter(ABC):
         "_out", "_state", "_wants_usage", "text_bytes",
     )  # fmt: skip
 
-    position: Final = None
+    text_bytes: int
 
     def __init__(self, context: ReplyContext) -> None:
         request = context.request
@@ -115,18 +115,6 @@ class ChoiceWriter(ABC):
 
     def open(self, usage: Usage) -> None:  # noqa: ARG002 - chat tells it at the end
         self._write({"role": "assistant", "content": "", "refusal": None})
-
-    @abstractmethod
-    def write(self, event: Json) -> None:
-        """See `Writer`."""
-
-    @abstractmethod
-    def flush(self) -> None:
-        """See `Writer`."""
-
-    @abstractmethod
-    def close(self, usage: Usage) -> None:
-        """See `Writer`."""
 
     def finish(self) -> bytes:
         return DONE

@@ -8,64 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import orjson
 
+from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
-from gateway.dialects.wire.openai_caller import write_limits
 from gateway.errors import BadRequest, GatewayError
 
 DEFAULT_PAGE: Final = 20
 """Models of a page, as in Anthropic's API."""
 MAX_PAGE: Final = 1000
 """Models of a page, as in Anthropic's API."""
-
-
-def make_page(models: Sequence[ListedModel], query: Query) -> Json:
-    """Make a page of the list: `limit` models after `after_id`, or right before `before_id`.
-
-    Raises BadRequest for a limit out of range or an id that is not in the list.
-    """
-    limit = _read_limit(query.get("limit"))
-    wanted = [*query.get("lifecycle", ()), *query.get("lifecycle[]", ())]
-    if wanted and "active" not in wanted:
-        models = ()  # all that is served is active
-    after, before = query.get("after_id"), query.get("before_id")
-    if after:
-        models = models[_find(models, "after_id", after[0]) + 1 :]
-    if before:
-        models = models[: _find(models, "before_id", before[0])]
-    page = models[-limit:] if before and not after else models[:limit]
-    return {
-        "data": [show_model(model) for model in page],
-        "has_more": len(models) > len(page),
-        "first_id": page[0].id if page else None,
-        "last_id": page[-1].id if page else None,
-    }
-
-
-def show_model(model: ListedModel) -> Json:
-    """Make Anthropic's model object, null where nothing is known."""
-    created = datetime.fromtimestamp(model.created, UTC)
-    return {
-        "type": "model",
-        "id": model.id,
-        "display_name": model.id,
-        "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "lifecycle": "active",
-        "capabilities": None,
-        "max_input_tokens": model.max_input_tokens,
-        "max_tokens": model.max_output_tokens,
-        "line": None,
-        "deprecated_at": None,
-        "retires_at": None,
-    }
 
 
 def _read_limit(values: Sequence[str] | None) -> int:
@@ -90,37 +48,28 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A name that a type or a field can have; anything else is content and belongs in no error."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesCaller:
+class MessagesCaller(Caller):
     """A `Caller` of the messages API."""
 
-    name: ClassVar = "messages"
-    path: ClassVar = "/messages"
-    marker: ClassVar = "anthropic-version"
-    keep_alive: ClassVar = b'event: ping\ndata: {"type": "ping"}\n\n'
+    __slots__ = ("_required",)
 
-    counting: bool = False
-    """The caller asks for a count of tokens: the same request, without `max_tokens`."""
+    name = "messages"
+    path = "/messages"
+    marker = "anthropic-version"
+    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+    def __init__(self, *, counting: bool = False) -> None:
+        """`counting`: callers ask for a count of tokens: the same request, without `max_tokens`."""
+        self._required = ("model", "messages", *(() if counting else ("max_tokens",)))
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
-        required = ("model", "messages") if self.counting else ("model", "messages", "max_tokens")
-        fields.check_all(body, _FIELDS, required)
+        fields.check_all(body, _FIELDS, self._required)
         files = fields.Files()
         _check_messages(body["messages"], files)
         if body.get("system"):
             _check_content("system", body["system"], files)
-        return CompletionRequest(
-            body=body,
-            model=body["model"],
-            stream=body.get("stream") is True,
-            wants_usage=True,
-            max_tokens=body.get("max_tokens") or None,
-            base64_chars=files.base64_chars,
-            file_tokens=files.tokens,
-            audio_tokens=files.audio_tokens,
-            audio=files.audio,
-        )
+        return files.make_request(body, body.get("max_tokens"))
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
         inner: dict[str, object] = {"type": error.messages_type, "message": error.message}
@@ -132,17 +81,18 @@ class MessagesCaller:
         self,
         error: GatewayError,
         request_id: str,
-        position: Json | None,  # noqa: ARG002 - it stands alone
-        headers: Mapping[str, str],  # noqa: ARG002 - every caller gets the same
+        position: Json | None,
+        headers: Mapping[str, str],
     ) -> bytes:
-        return b"event: error\ndata: " + self.render_error(error, request_id) + b"\n\n"
+        event = super().render_error_event(error, request_id, position, headers)
+        return b"event: error\n" + event
 
-    def reply_headers(self, request_id: str) -> Mapping[str, str]:
+    def reply_headers(self, request_id: str) -> dict[str, str]:
         return {"x-request-id": request_id, "request-id": request_id}
 
-    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> Mapping[str, str]:
+    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> dict[str, str]:
         """Return OpenAI's headers, and Anthropic's, which have RFC 3339 times."""
-        headers = write_limits(limits)
+        headers = super().limit_headers(limits, now_ms)
         for one in limits:
             reset = datetime.fromtimestamp(now_ms / 1000 + one.reset_seconds, UTC)
             prefix = f"anthropic-ratelimit-{one.name}"
@@ -152,10 +102,43 @@ class MessagesCaller:
         return headers
 
     def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:
-        return make_page(models, query)
+        """Write a page: `limit` models after `after_id`, or right before `before_id`.
+
+        Raises BadRequest for a limit out of range or an id that is not in the list.
+        """
+        limit = _read_limit(query.get("limit"))
+        wanted = [*query.get("lifecycle", ()), *query.get("lifecycle[]", ())]
+        if wanted and "active" not in wanted:
+            models = ()  # all that is served is active
+        after, before = query.get("after_id"), query.get("before_id")
+        if after:
+            models = models[_find(models, "after_id", after[0]) + 1 :]
+        if before:
+            models = models[: _find(models, "before_id", before[0])]
+        page = models[-limit:] if before and not after else models[:limit]
+        return {
+            "data": [self.show_model(model) for model in page],
+            "has_more": len(models) > len(page),
+            "first_id": page[0].id if page else None,
+            "last_id": page[-1].id if page else None,
+        }
 
     def show_model(self, model: ListedModel) -> Json:
-        return show_model(model)
+        """Write Anthropic's model object, null where nothing is known."""
+        created = datetime.fromtimestamp(model.created, UTC)
+        return {
+            "type": "model",
+            "id": model.id,
+            "display_name": model.id,
+            "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lifecycle": "active",
+            "capabilities": None,
+            "max_input_tokens": model.max_input_tokens,
+            "max_tokens": model.max_output_tokens,
+            "line": None,
+            "deprecated_at": None,
+            "retires_at": None,
+        }
 
 
 def _check_messages(messages: list[Any], files: fields.Files) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from gateway.dialects.base import Reader
 from gateway.dialects.messages.usage import (
     count_block_text,
     count_start_text,
@@ -19,11 +20,9 @@ from gateway.dialects.messages.usage import (
 )
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import get_object, maybe_loads, maybe_replace
-from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
-from gateway.dialects.wire.sse import is_canonical, render_event
-from gateway.dialects.wire.stream import read_object
+from gateway.dialects.wire.passing import PROBE, PassingStream
+from gateway.dialects.wire.sse import read_object, render_event
 from gateway.dialects.wire.upstream_errors import make_failure
-from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import UpstreamError
 from gateway.usage import Expected, Reported, merge_reports
 
@@ -50,20 +49,20 @@ def _check_error(body: Json, name: str = "") -> None:
         raise make_failure(body, _UNAVAILABLE)
 
 
-class MessagesReader:
+class MessagesReader(Reader):
     """A `Reader` of messages events. It ends with `message_stop`."""
 
-    __slots__ = ("_came", "_stop_reason", "begun", "counted", "ended", "usage")
+    __slots__ = ("_came", "_stop_reason", "begun", "counted")
 
-    keeps_comments: Final = False
+    begun: bool
+    keeps_comments = False
     """This dialect has ping events to show that the upstream is alive."""
 
     def __init__(self) -> None:
-        self.usage: Json | None = None
+        super().__init__()
         self.begun = False
         self.counted = False
         """A `message_delta` counted the output: `message_start` only begins to."""
-        self.ended = False
         self._came: Counter[str] = Counter()
         """Results of the provider's tools."""
         self._stop_reason: str | None = None
@@ -72,12 +71,8 @@ class MessagesReader:
     def finished(self) -> bool:
         return self._stop_reason is not None
 
-    def read(self, event: Event) -> list[Json]:
-        body = self.read_event(event)
-        return [] if body is None else [body]
-
     def read_event(self, event: Event) -> Json | None:
-        """Parse an event, given its `type` where it has none; None for one that says nothing."""
+        """Parse an event, given its `type` where it has none."""
         if event.data is None or event.data.strip() in _SAYS_NOTHING:
             return None
         body = read_object(event)
@@ -110,9 +105,6 @@ class MessagesReader:
             raise UpstreamError("The upstream provider's reply is cut short.")
         return []
 
-    def is_end(self, rest: bytes) -> bool:  # noqa: ARG002 - `message_stop` has to be whole
-        return False
-
     def read_report(self, expected: Expected) -> Reported:
         return read_messages_usage(self.usage, expected, self._came, counted=self.counted)
 
@@ -144,21 +136,9 @@ class MessagesStream(PassingStream):
     _reader: MessagesReader
 
     def __init__(self, context: ReplyContext) -> None:
-        super().__init__(context, MessagesReader())
+        super().__init__(context, MessagesReader(), STOP)
 
-    def finish(self) -> bytes:
-        return STOP
-
-    def _add(self, event: Json, out: list[bytes]) -> None:
-        out.append(render_event(event))
-
-    def _edit_event(self, event: Event, block: bytes) -> bytes:
-        body = self._reader.read_event(event)
-        if body is None:
-            return b""
-        shown = hide_bill(body, block)
-        if shown is not body or not is_canonical(block, event, body["type"]):
-            body, block = shown, render_event(shown)
+    def _edit_event(self, block: bytes, body: Json) -> bytes:
         match body:
             case {"type": "message_start", "message": dict(message)}:
                 block = self._edit_start(block, body, message)
@@ -185,11 +165,6 @@ class MessagesStream(PassingStream):
 
     def _learn_from(self, block: bytes, body: Json, delta: Json) -> None:
         texts = [key for key in TEXT_KEYS if isinstance(delta.get(key), str) and delta[key]]
-        if len(texts) != 1 or not self._may_learn:
-            return
-        self._may_learn -= 1
-        key = texts[0]
-        probed = {**body, "delta": {**delta, key: PROBE}}
-        if cut := maybe_cut(block, probed, key, delta[key]):
-            head, behind = cut
-            self._learn(head, behind, head + PROBE_BYTES + behind)
+        if len(texts) == 1:
+            key = texts[0]
+            self._learn_as_is(block, {**body, "delta": {**delta, key: PROBE}}, key, delta[key])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
-from gateway.dialects.base import Pipeline
+from gateway.dialects.base import Pipeline, Upstream
 from gateway.dialects.messages.history import write_history
 from gateway.dialects.messages.stream import MessagesReader, MessagesStream, read_message
 from gateway.dialects.messages.usage import (
@@ -17,34 +16,30 @@ from gateway.dialects.messages.usage import (
     is_made,
     read_messages_usage,
 )
-from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
+from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.dialects.wire.sse import render_event
-from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import BadRequest, UpstreamError
-from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
 """The API version asked for where the caller names none: what the translations write and read."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesUpstream:
+class MessagesUpstream(Upstream):
     """An `Upstream` with Anthropic's API."""
 
-    name: ClassVar = "messages"
-    default_reasoning: ClassVar[Reasoning] = "effort"
-    passed_headers: ClassVar = ("anthropic-version", "anthropic-beta")
-    models_path: ClassVar = "/models?limit=1000"
+    name = "messages"
+    default_reasoning = "effort"
+    passed_headers = ("anthropic-version", "anthropic-beta")
+    models_path = "/models?limit=1000"
     """Without a limit it is a page of 20."""
-    read_reply = staticmethod(read_message)
 
-    path: str = "/messages"
-    """Another one for requests that are asked in the same way, such as a count of tokens."""
-    is_free: bool = False
-    """The provider charges nothing for these requests, whatever they ask for."""
+    def __init__(self, path: str = "/messages", *, is_free: bool = False) -> None:
+        """Ask at `path`. `is_free`: the provider charges nothing there, as it only counts tokens."""
+        self.path = path
+        self._is_free = is_free
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         headers = {"anthropic-version": ANTHROPIC_VERSION}
@@ -52,14 +47,13 @@ class MessagesUpstream:
 
     def ask(self, body: Json, target: Target) -> Json:
         check_container(body)
-        if not self.is_free:
+        if not self._is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
         return {**write_history(body), "model": target.upstream_model}
 
-    def find_usage(self, reply: Json) -> Json | None:
-        usage = reply.get("usage")
-        return usage if isinstance(usage, dict) else None
+    def read_reply(self, text: bytes) -> Json:
+        return read_message(text)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         came = Counter(tool for tool in map(find_tool, reply["content"]) if tool is not None)
@@ -73,12 +67,6 @@ class MessagesUpstream:
 
     def count_text(self, reply: Json) -> int:
         return count_message_text(reply)
-
-    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - a message without a usage stays so
-        shown, ours = hide_bill(reply, text), context.request.model
-        model = reply.get("model") if shown is reply else None
-        out = maybe_splice(text, "model", model, ours) if type(model) is str else None
-        return out or dumps_lenient({**shown, "model": ours})
 
     def replay_reply(self, reply: Json) -> bytes:
         ending = {key: reply.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}

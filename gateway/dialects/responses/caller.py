@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.responses.usage import make_usage
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_object
-from gateway.dialects.wire.openai_caller import OpenAICaller
 from gateway.dialects.wire.sse import render_event
 from gateway.errors import (
     BadRequest,
@@ -39,13 +39,12 @@ _HELD: Final = ("content", "output")
 """Members of an item that may have parts."""
 
 
-class ResponsesCaller(OpenAICaller):
+class ResponsesCaller(Caller):
     """A `Caller` of the Responses API."""
 
-    name: Final = "responses"
-    path: Final = "/responses"
-    marker: Final = None
-    keep_alive: Final = b": keep-alive\n\n"
+    name = "responses"
+    path = "/responses"
+    keep_alive = Caller.keep_alive
     """No event: the SDKs take `response.created` alone for the first one."""
 
     def parse_request(self, data: bytes) -> CompletionRequest:
@@ -53,17 +52,7 @@ class ResponsesCaller(OpenAICaller):
         fields.check_all(body, _FIELDS, required=("model", "input"))
         files = fields.Files()
         _check_input(body["input"], files)
-        return CompletionRequest(
-            body=body,
-            model=body["model"],
-            stream=body.get("stream") is True,
-            wants_usage=True,
-            max_tokens=body.get("max_output_tokens") or None,
-            base64_chars=files.base64_chars,
-            file_tokens=files.tokens,
-            audio_tokens=files.audio_tokens,
-            audio=files.audio,
-        )
+        return files.make_request(body, body.get("max_output_tokens"))
 
     def render_error_event(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from gateway.dialects.base import Reader
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.responses.history import tag_sealed
 from gateway.dialects.responses.usage import (
@@ -25,8 +26,8 @@ from gateway.dialects.responses.usage import (
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_loads, maybe_replace
 from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.sse import Framer, is_canonical, render_event
-from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, read_object
+from gateway.dialects.wire.sse import Framer, read_object, render_event
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.dialects.wire.upstream_errors import make_failure
 from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import UpstreamError
@@ -65,28 +66,23 @@ def _make_error(body: Json) -> UpstreamError:
     return error
 
 
-class ResponsesReader:
+class ResponsesReader(Reader):
     """A `Reader` of Responses events. It ends with `response.completed` or `response.incomplete`."""
 
-    __slots__ = ("_calls", "_tier", "begun", "ended", "finished", "usage")
+    __slots__ = ("_calls", "_tier", "begun", "finished")
 
-    counted: Final = True
-    keeps_comments: Final = True
+    begun: bool
+    finished: bool
 
     def __init__(self) -> None:
-        self.usage: Json | None = None
+        super().__init__()
         self.begun = False
-        self.ended = False
         self.finished = False
         self._calls: Counter[str] = Counter()
         self._tier: object = None
 
-    def read(self, event: Event) -> list[Json]:
-        body = self.read_event(event)
-        return [] if body is None else [body]
-
     def read_event(self, event: Event) -> Json | None:
-        """Parse an event, given its `type` where it has none; None for one that says nothing."""
+        """Parse an event, given its `type` where it has none."""
         if event.data is None or event.data.strip() in _SAYS_NOTHING:
             return None
         body = read_object(event)
@@ -108,18 +104,12 @@ class ResponsesReader:
             self.ended = self.finished = True
         return body
 
-    def read_end(self, usage: Json | None) -> None:
+    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - chat looks for a finish reason
         """Read the usage of an event too large to hold: with one it is the terminal event."""
         self.begun = True
         if usage is not None:
             self.usage = merge_reports(self.usage, usage)
             self.finished = True
-
-    def close(self) -> list[Json]:
-        return []
-
-    def is_end(self, rest: bytes) -> bool:  # noqa: ARG002 - the terminal event has to be whole
-        return False
 
     def read_report(self, expected: Expected) -> Reported:
         return read_responses_usage(self.usage, self._tier, self._calls, expected)
@@ -138,7 +128,7 @@ _KEEP_ALIVE: Final = "keepalive"
 class ResponsesStream(PassingStream):
     """A `Pipeline`: the upstream's events in, the same out."""
 
-    __slots__ = ("_done", "_done_bytes", "_held_bytes", "_last", "_number", "_response")
+    __slots__ = ("_done", "_done_bytes", "_held_bytes", "_number", "_response")
 
     _reader: ResponsesReader
 
@@ -151,7 +141,6 @@ class ResponsesStream(PassingStream):
         """The length of their events."""
         self._done_bytes = 0
         """UTF-8 bytes of the items that are done: some imitations send no deltas."""
-        self._last = b""
         self._number = -1
         """The `sequence_number` of the last event that passed by no template."""
         self._response: Json | None = None
@@ -167,22 +156,8 @@ class ResponsesStream(PassingStream):
             response = hide_bill({**response, "usage": usage}, dumps_lenient(usage))
         return {"response": response, "sequence_number": number + 1}
 
-    def finish(self) -> bytes:
-        return self._last
-
-    def _add(self, event: Json, out: list[bytes]) -> None:
-        out.append(render_event(event))
-
-    def _read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - chat's needs it
-        self._reader.read_end(usage)
-
-    def _edit_event(self, event: Event, block: bytes) -> bytes:
-        body = self._reader.read_event(event)
-        if body is None:
-            return b""
-        kind, shown = body["type"], hide_bill(body, block)
-        if shown is not body or not is_canonical(block, event, kind):
-            body, block = shown, render_event(shown)
+    def _edit_event(self, block: bytes, body: Json) -> bytes:
+        kind = body["type"]
         if kind == _KEEP_ALIVE:
             return block
         self._begun = True

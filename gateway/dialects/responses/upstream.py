@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from gateway.dialects.base import Pipeline
-from gateway.dialects.records import Json, Reasoning, ReplyContext, Target
+from gateway.dialects.base import Pipeline, Upstream
+from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.responses.history import strip_tools, tag_sealed, untag_items
 from gateway.dialects.responses.stream import WHOLE, ResponsesReader, ResponsesStream, read_response
 from gateway.dialects.responses.usage import (
@@ -21,9 +19,8 @@ from gateway.dialects.responses.usage import (
     read_responses_usage,
 )
 from gateway.dialects.wire.billed import check_fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_splice
+from gateway.dialects.wire.jsonbytes import get_list, get_text
 from gateway.dialects.wire.sse import render_event
-from gateway.dialects.wire.usage import hide_bill
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
@@ -133,27 +130,19 @@ COUNTED: Final = frozenset(
 """Fields of a request for a count of tokens: others are refused there."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponsesUpstream:
+class ResponsesUpstream(Upstream):
     """An `Upstream` with OpenAI's Responses API."""
 
-    name: ClassVar = "responses"
-    default_reasoning: ClassVar[Reasoning] = "effort"
-    passed_headers: ClassVar = ()
-    models_path: ClassVar = "/models"
-    read_reply = staticmethod(read_response)
-    replay_reply = staticmethod(replay_response)
+    name = "responses"
+    default_reasoning = "effort"
 
-    path: str = "/responses"
-    """Another one for requests that are asked in the same way, such as a count of tokens."""
-    is_free: bool = False
-    """The provider charges nothing for these requests: they are counts of tokens."""
-
-    def auth_headers(self, api_key: str) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    def __init__(self, path: str = "/responses", *, is_free: bool = False) -> None:
+        """Ask at `path`. `is_free`: the provider charges nothing there, as it only counts tokens."""
+        self.path = path
+        self._is_free = is_free
 
     def ask(self, body: Json, target: Target) -> Json:
-        if not self.is_free:
+        if not self._is_free:
             check_fields(body, target)
         body = {**strip_tools(body, target), "model": target.upstream_model}
         if isinstance(items := body.get("input"), list):
@@ -163,12 +152,15 @@ class ResponsesUpstream:
                     one for one in kept if type(one) is not dict or one.get("type") != _REASONING
                 ]
             body["input"] = kept
-        if self.is_free:
+        if self._is_free:
             return {name: value for name, value in body.items() if name in COUNTED}
         body.pop("client_metadata", None)  # Codex tells OpenAI of itself; others refuse the field
         if body.get("store") is not False:  # else the caller knows what it has to send again
             body |= {"store": False} | _include_reasoning(body, target)
         return body
+
+    def read_reply(self, text: bytes) -> Json:
+        return read_response(text)
 
     def find_usage(self, reply: Json) -> Json | None:
         return find_usage(reply)
@@ -186,11 +178,12 @@ class ResponsesUpstream:
     def count_text(self, reply: Json) -> int:
         return sum(map(count_item_text, read_items(reply)))
 
-    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - a response without a usage stays so
-        shown, ours = hide_bill(reply, text), context.request.model
-        model = reply.get("model") if shown is reply else None
-        out = maybe_splice(text, "model", model, ours) if type(model) is str else None
-        return tag_sealed(out or dumps_lenient({**shown, "model": ours}), context.provider_tag)
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        edited = super().edit_reply(text, reply, context, tokens)
+        return tag_sealed(edited, context.provider_tag)
+
+    def replay_reply(self, reply: Json) -> bytes:
+        return replay_response(reply)
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         return ResponsesStream(context)

@@ -9,7 +9,6 @@ jsonbytes        tolerant JSON, bounds on its size, and edits that leave all oth
 billed           what changes the provider's bill
 seals            what a provider wants back, carried by callers of other dialects
 fields           checks of a request's fields and files, and typed access to them
-openai_caller    what callers of OpenAI's APIs share
 upstream_errors  errors of upstreams, mapped to errors for the caller
 usage            usage objects in OpenAI's shape and its variants, and the provider's bill
 """

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import orjson
 
-from gateway.dialects.records import Json
+from gateway.dialects.records import CompletionRequest, Json
 from gateway.errors import BadRequest
 from gateway.usage import estimate_file
 
@@ -102,6 +102,23 @@ class Files:
         if head[:11].lower() == "data:audio/":
             kind = "audio"
         self.add(kind, content if is_base64 else None, where)
+
+    def make_request(
+        self, body: Json, max_tokens: int | None, *, wants_usage: bool = True, n: int = 1
+    ) -> CompletionRequest:
+        """Make the request of a body that was checked; a limit of 0 is none."""
+        return CompletionRequest(
+            body,
+            body["model"],
+            body.get("stream") is True,
+            wants_usage,
+            n,
+            max_tokens or None,
+            base64_chars=self.base64_chars,
+            file_tokens=self.tokens,
+            audio_tokens=self.audio_tokens,
+            audio=self.audio,
+        )
 
 
 class Field:

@@ -27,7 +27,7 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_loads,
 )
 from gateway.dialects.wire.numbered import AnyTemplate
-from gateway.dialects.wire.sse import Framer
+from gateway.dialects.wire.sse import Framer, is_canonical, render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
 from gateway.dialects.wire.usage import hide_bill, maybe_find_end_usage
 
@@ -197,6 +197,7 @@ class PassingStream(EventStream):
         "_begun",
         "_between_events",
         "_carried",
+        "_last",
         "_may_learn",
         "_may_pass_many",
         "_oversized_end",
@@ -204,8 +205,10 @@ class PassingStream(EventStream):
         "_templates",
     )
 
-    def __init__(self, context: ReplyContext, reader: Reader) -> None:
+    def __init__(self, context: ReplyContext, reader: Reader, last: bytes = b"") -> None:
         super().__init__(context, reader, Framer())
+        self._last = last
+        """The terminal event."""
         self._begun = False
         self._between_events = False
         """The next byte begins an event."""
@@ -236,6 +239,9 @@ class PassingStream(EventStream):
     @property
     def _text_bytes(self) -> int:
         return self._passed_bytes + self._framer.oversized_events * PICTURE_BYTES
+
+    def finish(self) -> bytes:
+        return self._last
 
     def feed(self, data: bytes) -> bytes:
         if self._between_events:
@@ -275,13 +281,26 @@ class PassingStream(EventStream):
         """Keep the template of an event cut at its text, given what became of it with the probe."""
         self._keep(maybe_learn(head, behind, converted, tool))
 
+    def _learn_as_is(self, block: bytes, probed: Json, key: str, text: str) -> None:
+        """Learn the template of an event that passes unchanged; `probed` has the probe for `text`."""
+        if self._may_learn:
+            self._may_learn -= 1
+            if cut := maybe_cut(block, probed, key, text):
+                self._learn(*cut, PROBE_BYTES.join(cut))
+
     def _keep(self, template: AnyTemplate | None) -> None:
         if template is not None:
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 
     def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
         self._pass_comments(event.comments, out)
-        out.append(self._edit_event(event, block))
+        body = self._reader.read_event(event)
+        if body is None:
+            return
+        shown = hide_bill(body, block)
+        if shown is not body or not self._is_canonical(event, block, body):
+            body, block = shown, self._write_event(shown)
+        out.append(self._edit_event(block, body))
 
     def end(self) -> bytes:
         out = super().end()
@@ -296,18 +315,24 @@ class PassingStream(EventStream):
     def _end_oversized(self) -> bytes:
         end, self._oversized_end = self._oversized_end, b""
         found = maybe_find_end_usage(end)
-        self._read_end(end, None if found is None else found[2])
+        self._reader.read_end(end, None if found is None else found[2])
         if found is None:
             return end
         begin, stop, usage = found
         shown = hide_bill({"usage": usage}, end)["usage"]
         return end if shown is usage else end[:begin] + dumps_lenient(shown) + end[stop:]
 
-    def _read_end(self, end: bytes, usage: Json | None) -> None:
-        """Read the last bytes of an oversized event, and the usage among them, if any."""
+    def _add(self, event: Json, out: list[bytes]) -> None:
+        out.append(self._write_event(event))
+
+    _write_event = staticmethod(render_event)
+
+    def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:
+        """Return whether a block can pass as it is, since all SDKs read it."""
+        return is_canonical(block, event, body["type"])
 
     @abstractmethod
-    def _edit_event(self, event: Event, block: bytes) -> bytes:
+    def _edit_event(self, block: bytes, body: Json) -> bytes:
         """Return what goes out for one whole event that fits no template."""
 
     def _continue_tool(self, tool: tuple[int, int]) -> None:

@@ -102,6 +102,19 @@ def parse_event(block: bytes) -> Event:
     return Event(name, b"\n".join(data) if data else None, tuple(comments), canonical)
 
 
+def read_object(event: Event) -> Json:
+    """Parse an event's data. Raises UpstreamError when it is no JSON object."""
+    body = maybe_loads(event.data or b"")
+    if not isinstance(body, dict):
+        raise UpstreamError("The upstream sent a stream event that is not JSON.")
+    return body
+
+
+def render_data(event: Json) -> bytes:
+    """Write one event without a name."""
+    return b"data: " + dumps_lenient(event) + b"\n\n"
+
+
 def render_event(event: Json) -> bytes:
     """Write one event with its type as its name: the SDKs drop events that have none."""
     return b"event: %b\ndata: %b\n\n" % (

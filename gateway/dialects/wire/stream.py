@@ -8,7 +8,6 @@ from typing import Final
 
 from gateway.dialects.base import Reader, Writer
 from gateway.dialects.records import Event, Json, ReplyContext, Usage
-from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.sse import (
     Framer,
     find_event_end,
@@ -29,14 +28,6 @@ MAX_IDLE_PASSED: Final = 64
 """Comments and pings of such a row that are passed on; the gateway breaks silences itself."""
 PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
 """UTF-8 bytes that a picture, a recording or an event too large to read counts for."""
-
-
-def read_object(event: Event) -> Json:
-    """Parse an event's data. Raises UpstreamError when it is no JSON object."""
-    body = maybe_loads(event.data or b"")
-    if not isinstance(body, dict):
-        raise UpstreamError("The upstream sent a stream event that is not JSON.")
-    return body
 
 
 class EventStream(ABC):

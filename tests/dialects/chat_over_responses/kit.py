@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,12 +11,13 @@ import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
-from gateway.dialects.base import Pipeline, Translation
+from gateway.dialects.base import Pipeline, Reader, Translation
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.exchanges import CALLERS
 from gateway.dialects.records import CompletionRequest, Event, ReplyContext, Target, Usage
 from gateway.dialects.wire.jsonbytes import get_object, get_text
-from gateway.dialects.wire.stream import TranslatedStream, read_object
+from gateway.dialects.wire.sse import read_object
+from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import BadRequest
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
@@ -115,35 +116,24 @@ def make_usage(reported: Json | None) -> Usage:
     return Usage(tokens, estimated=reported is None, reported=reported)
 
 
-class PlainReader:
+class PlainReader(Reader):
     """A `Reader` that gives every event as it is."""
 
-    counted: Final = True
-    keeps_comments: Final = True
-
-    def __init__(self) -> None:
-        self.usage: Json | None = None
-        self.begun = self.ended = False
+    begun = False
 
     @property
     def finished(self) -> bool:
         return self.ended
 
-    def read(self, event: Event) -> Sequence[Json]:
+    def read_event(self, event: Event) -> Json | None:
         if event.data is None:
-            return []
+            return None
         body = read_object(event)
         self.begun = True
         if get_text(body, "type") in TERMINAL:
             self.ended = True
             self.usage = get_object(body, "response").get("usage")
-        return [body]
-
-    def close(self) -> Sequence[Json]:
-        return []
-
-    def is_end(self, rest: bytes) -> bool:  # noqa: ARG002
-        return False
+        return body
 
     def read_report(self, expected: Expected) -> Reported:  # noqa: ARG002
         return Reported(read_tokens(self.usage), True, True) if self.usage else Reported()

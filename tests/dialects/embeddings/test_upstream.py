@@ -182,11 +182,3 @@ def test_a_reply_with_any_damage_is_read_or_an_upstreams_error(data: st.DataObje
     except UpstreamError:
         return
     assert b'"ours"' in reply.body
-
-
-def test_nobody_opens_a_stream() -> None:
-    for opening in (EMBEDDINGS.upstream.open_stream, EMBEDDINGS.upstream.open_reader):
-        with pytest.raises(AssertionError):
-            opening(make_context())
-    with pytest.raises(AssertionError):
-        EMBEDDINGS.upstream.replay_reply({})

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects.messages.caller import make_page, show_model
+from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.records import ListedModel
 from gateway.errors import BadRequest
 from tests.support.rows import each_row
@@ -18,7 +18,7 @@ MODELS: Final = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(25)]
 def page(**query: str | Sequence[str]) -> tuple[list[str], bool]:
     """Return the ids of a page, and whether there are more."""
     asked = {name: [value] if isinstance(value, str) else value for name, value in query.items()}
-    made = make_page(MODELS, asked)
+    made = MessagesCaller().list_models(MODELS, asked)
     ids = [one["id"] for one in made["data"]]
     ends = (made["first_id"], made["last_id"])
     assert ends == ((ids[0], ids[-1]) if ids else (None, None))
@@ -42,7 +42,7 @@ def test_pages_lead_through_the_list_and_back() -> None:
 def test_a_page_has_at_most_1000_models() -> None:
     assert page(limit="1") == (["m0"], True)
     many = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(1001)]
-    made = make_page(many, {"limit": ["1000"]})
+    made = MessagesCaller().list_models(many, {"limit": ["1000"]})
     assert (len(made["data"]), made["has_more"], made["last_id"]) == (1000, True, "m999")
 
 
@@ -70,7 +70,7 @@ def test_all_that_is_served_is_active() -> None:
 
 
 def test_what_is_unknown_of_a_model_is_null() -> None:
-    shown = show_model(ListedModel("m", "us", 86_400, 10, 20))
+    shown = MessagesCaller().show_model(ListedModel("m", "us", 86_400, 10, 20))
     assert (shown["id"], shown["created_at"]) == ("m", "1970-01-02T00:00:00Z")
     assert (shown["max_input_tokens"], shown["max_tokens"]) == (10, 20)
     assert [shown[name] for name in ("capabilities", "deprecated_at", "retires_at")] == [None] * 3

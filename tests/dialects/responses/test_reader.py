@@ -51,7 +51,7 @@ def test_the_terminal_event_is_read_and_has_the_usage(kind: str) -> None:
     response = make_response(status=kind, usage=USAGE, service_tier="priority")
     body = {"type": f"response.{kind}", "response": response}
     assert reader.read(event(body)) == [body]
-    assert (reader.ended, reader.finished, reader.close()) == (True, True, [])
+    assert (reader.ended, reader.finished, reader.close()) == (True, True, ())
     report = reader.read_report(EXPECTED)
     assert (report.tokens, report.terms.service_tier) == (Tokens(9, output=3), "priority")
 
@@ -128,9 +128,9 @@ def test_searches_are_counted_once_and_even_if_only_the_last_event_has_them() ->
 
 def test_the_end_of_an_oversized_event_may_have_the_usage() -> None:
     reader = ResponsesReader()
-    reader.read_end(None)
+    reader.read_end(b"", None)
     assert (reader.begun, reader.finished) == (True, False)
-    reader.read_end(USAGE)
+    reader.read_end(b"", USAGE)
     assert reader.finished
     assert reader.read_report(EXPECTED).tokens == Tokens(9, output=3)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.dialects.wire.sse import render_data
 from tests.dialects.chat.kit import DONE, MODEL, check_stream, chunk, events, read_chunks
 from tests.dialects.chat.kit import choice as make_choice
 from tests.dialects.chat_over_messages.events import close, finish, open_block, say, start
 from tests.dialects.chat_over_messages.kit import frame
 from tests.dialects.messages_over_chat.kit import read_events
-from tests.dialects.tiny.translations import ROLES
-from tests.dialects.tiny.upstream import BYE, render
+from tests.dialects.tiny.dialect import BYE, ROLES
 
 Json = dict[str, Any]
 
@@ -98,7 +98,7 @@ def write_tiny(said: Said) -> tuple[bytes, bytes]:
     end = {"end": said.end, **({"used": counts} if counts else {})}
     told: list[Json] = [{"by": "theirs"}, *({"w": piece} for piece in split(said.text)), end]
     reply = {"by": "theirs", "words": said.text, **end}
-    return json.dumps(reply).encode(), b"".join(map(render, told)) + BYE
+    return json.dumps(reply).encode(), b"".join(map(render_data, told)) + BYE
 
 
 WRITE: Final = {"chat": write_chat, "messages": write_messages, "tiny": write_tiny}

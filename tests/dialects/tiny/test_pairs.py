@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
+from gateway.dialects.wire.sse import render_data
 from gateway.errors import BadRequest, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, each_byte, play
-from tests.dialects.tiny import CALLERS, EXCHANGES, UPSTREAMS
+from tests.dialects.tiny.dialect import CALLERS, EXCHANGES, ROLES, UPSTREAMS
 from tests.dialects.tiny.said import ASK, FLAG, HEAR, READ, TALK, WRITE, Said
-from tests.dialects.tiny.translations import ROLES
-from tests.dialects.tiny.upstream import render
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -234,7 +233,7 @@ def test_a_reply_where_a_stream_was_asked_for_becomes_the_stream(
 def test_a_stream_of_the_tiny_dialect_learns_templates_too() -> None:
     """The result is the same with everything parsed."""
     _, data = WRITE["tiny"](Said('A long "text" of 🎉 many words. ' * 9))
-    data += render({"w": "late"})
+    data += render_data({"w": "late"})
     hot = EXCHANGES["tiny"]["tiny"].open_stream(make_context())
     slow: Any = EXCHANGES["tiny"]["tiny"].open_stream(make_context())
     slow._may_learn = 0

@@ -19,7 +19,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import StoredSecret
 from gateway.times import unix_ms
 from tests.dialects.chat.kit import MODEL
-from tests.dialects.tiny import CALLERS, EXCHANGES, UPSTREAMS
+from tests.dialects.tiny.dialect import CALLERS, EXCHANGES, UPSTREAMS
 from tests.dialects.tiny.said import ASK, FLAG, HEAR, READ, WRITE, Said
 from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
 from tests.support.replies import error_reply, http

@@ -8,14 +8,14 @@ from typing import Final
 
 import pytest
 
+from gateway.dialects.base import Reader
 from gateway.dialects.records import Event, Json, Usage
-from gateway.dialects.wire.sse import MAX_LINES, parse_event
+from gateway.dialects.wire.sse import MAX_LINES, parse_event, read_object
 from gateway.dialects.wire.stream import (
     MAX_IDLE_BYTES,
     MAX_IDLE_PASSED,
     MAX_TRANSLATED_EVENT_BYTES,
     TranslatedStream,
-    read_object,
 )
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
@@ -30,20 +30,14 @@ USAGE = b'data: {"usage": {"output": 3}}\n\n'
 PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
-@dataclass
-class Words:
+class Words(Reader):
     """A `Reader`: `say` is text, `usage` a report, `end` the terminal event, `oops` an error."""
 
-    usage: Json | None = None
-    counted: bool = True
-    begun: bool = False
-    finished: bool = False
-    ended: bool = False
-    keeps_comments: bool = True
+    begun = finished = False
 
-    def read(self, event: Event) -> Sequence[Json]:
+    def read_event(self, event: Event) -> Json | None:
         if event.data is None:
-            return []
+            return None
         body = read_object(event)
         if "oops" in body:
             raise UpstreamError(str(body["oops"]))
@@ -51,13 +45,10 @@ class Words:
         self.ended = "end" in body
         self.finished |= self.ended or self.usage is not None
         self.begun |= "say" in body
-        return [body] if "say" in body else []
+        return body if "say" in body else None
 
     def close(self) -> Sequence[Json]:
         return [{"say": "!"}]
-
-    def is_end(self, _: bytes) -> bool:
-        return False
 
     def read_report(self, _: Expected) -> Reported:
         output = (self.usage or {}).get("output")

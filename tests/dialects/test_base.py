@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
+from gateway.dialects.base import format_duration
 from gateway.dialects.exchanges import CALLERS
 from gateway.dialects.records import ListedModel
-from gateway.dialects.wire.openai_caller import OpenAICaller, format_duration
 from gateway.errors import BadRequest
 from tests.support.rows import each_row
 
-CALLER = OpenAICaller()
+CALLER = CALLERS["chat"]
 
 
 def test_errors_are_in_one_envelope() -> None:

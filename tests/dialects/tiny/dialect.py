@@ -1,0 +1,272 @@
+"""A third dialect, and what adding one takes: caller, reader, stream, upstream, translations and three rows.
+
+`gateway` does not know it. Its wire format is a toy:
+
+    request   {"to": MODEL, "lines": [["me", "Hi"], ["you", "Hello"], ...], "flow": true, "most": 9}
+    reply     {"by": MODEL, "words": "Hello", "end": "done", "used": {"in": 5, "out": 2}}
+    stream    {"by": MODEL}  {"w": "Hel"}  {"w": "lo"}  {"end": "done", "used": {...}}  {"bye": true}
+    error     {"oops": "said upstream"}, also in a stream
+
+The speakers are `rule`, `me` and `you`; the end is `done` or `cut`. An event is one line `data: `.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gateway.dialects import exchanges
+from gateway.dialects.base import Caller, Pipeline, Reader, Translation, Upstream, Writer
+from gateway.dialects.chat.usage import make_chat_usage
+from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
+from gateway.dialects.records import (
+    CompletionRequest,
+    Event,
+    ListedModel,
+    Query,
+    RateLimit,
+    ReplyContext,
+    Target,
+    Usage,
+)
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.passing import PROBE, PassingStream
+from gateway.dialects.wire.sse import read_object, render_data
+from gateway.errors import GatewayError, UpstreamError
+from gateway.money import Tokens
+from gateway.usage import Expected, Reported, count_text, read_count
+
+Json = dict[str, Any]
+
+BYE = render_data({"bye": True})
+ROLES = {"rule": "system", "me": "user", "you": "assistant"}
+SPEAKERS = {"system": "rule", "developer": "rule", "user": "me", "assistant": "you"}
+KNOWN = {"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"}
+
+
+class TinyCaller(Caller):
+    """Callers of the tiny dialect."""
+
+    name = "tiny"
+    path = "/tiny"
+    marker = "x-tiny"
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        checks = {"to": fields.check_string, "lines": fields.check_array}
+        fields.check_all(body, checks, required=checks)
+        flow = body.get("flow") is True
+        return CompletionRequest(body, body["to"], flow, True, max_tokens=body.get("most"))
+
+    def render_error(self, error: GatewayError, request_id: str) -> bytes:
+        return json.dumps({"oops": error.message, "request": request_id}).encode()
+
+    def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> dict[str, str]:  # noqa: ARG002 - without a time
+        return {f"left-{one.name}": str(one.remaining) for one in limits}
+
+    def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:  # noqa: ARG002 - no pages
+        return {"all": [self.show_model(model) for model in models]}
+
+    def show_model(self, model: ListedModel) -> Json:
+        return {"to": model.id}
+
+
+def read_used(usage: Json | None) -> Reported:
+    given, made = (read_count((usage or {}).get(key)) for key in ("in", "out"))
+    tokens = Tokens(input=given or 0, output=made or 0)
+    return Reported(tokens, has_input=given is not None, has_output=made is not None)
+
+
+def write_used(usage: Usage) -> Json:
+    tokens = usage.tokens
+    return {"in": tokens.total - tokens.output, "out": tokens.output}
+
+
+def check_oops(body: Json) -> Json:
+    if "oops" in body:
+        raise UpstreamError(str(body["oops"]))
+    return body
+
+
+class TinyReader(Reader):
+    """Reads tiny events."""
+
+    begun = finished = False
+
+    def read_event(self, event: Event) -> Json | None:
+        if event.data is None:
+            return None
+        body = check_oops(read_object(event))
+        self.begun |= "by" in body or "w" in body
+        self.finished |= "end" in body
+        self.ended |= "bye" in body
+        self.usage = body.get("used") or self.usage
+        return None if self.ended else body
+
+    def read_report(self, expected: Expected) -> Reported:  # noqa: ARG002 - nothing is left out
+        return read_used(self.usage)
+
+
+class TinyStream(PassingStream):
+    """Passes bytes, but replaces the model's name and matches words by templates."""
+
+    _write_event = staticmethod(render_data)
+
+    def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:  # noqa: ARG002 - no names
+        return event.canonical
+
+    def _edit_event(self, block: bytes, body: Json) -> bytes:
+        self._begun = True
+        if "by" in body:
+            return render_data({**body, "by": self._context.request.model})
+        if words := body.get("w"):
+            self._passed_bytes += count_text(words)
+            self._learn_as_is(block, {"w": PROBE}, "w", words)
+        return block
+
+
+class TinyUpstream(Upstream):
+    """Providers of the tiny dialect."""
+
+    name = "tiny"
+    path = "/tiny"
+    passed_headers = ("x-tiny-trace",)
+
+    def auth_headers(self, api_key: str) -> Mapping[str, str]:
+        return {"x-tiny-key": api_key} if api_key else {}
+
+    def ask(self, body: Json, target: Target) -> Json:
+        return {**body, "to": target.upstream_model}
+
+    def read_reply(self, text: bytes) -> Json:
+        reply = maybe_loads(text)
+        if not isinstance(reply, dict) or "words" not in check_oops(reply):
+            raise UpstreamError("The upstream's reply is not tiny.")
+        return reply
+
+    def find_usage(self, reply: Json) -> Json | None:
+        return reply.get("used")
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:  # noqa: ARG002 - nothing is left out
+        return read_used(reply.get("used"))
+
+    def is_whole(self, reply: Json) -> bool:
+        return "end" in reply
+
+    def count_text(self, reply: Json) -> int:
+        return count_text(reply["words"])
+
+    def has_content(self, reply: Json) -> bool:
+        return bool(reply["words"])
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - written anew
+        return dumps_lenient({**reply, "by": context.request.model})
+
+    def replay_reply(self, reply: Json) -> bytes:
+        end: Json = {key: reply[key] for key in ("end", "used") if key in reply}
+        events: list[Json] = [{"by": reply["by"]}, {"w": reply["words"]}, end]
+        return b"".join(map(render_data, events)) + BYE
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        return TinyStream(context, TinyReader(), BYE)
+
+    def open_reader(self, context: ReplyContext) -> TinyReader:  # noqa: ARG002 - chat's needs it
+        return TinyReader()
+
+
+def ask_chat(request: CompletionRequest, target: Target) -> Json:
+    """Translate the request of a tiny caller for a chat upstream."""
+    lines = request.body["lines"]
+    messages = [{"role": ROLES[speaker], "content": words} for speaker, words in lines]
+    body: Json = {"model": request.model, "messages": messages, "stream": request.stream}
+    if request.max_tokens is not None:
+        body[target.max_tokens_field] = request.max_tokens
+    return body
+
+
+def tell_tiny(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+    """Translate the reply of a chat upstream for a tiny caller."""
+    choice = reply["choices"][0]
+    return {
+        "by": context.request.model,
+        "words": choice["message"]["content"],
+        "end": "cut" if choice["finish_reason"] == "length" else "done",
+        "used": write_used(usage),
+    }
+
+
+class TinyWriter(Writer):
+    """Writes tiny events from chat chunks."""
+
+    text_bytes = 0
+
+    def __init__(self, context: ReplyContext) -> None:
+        self._model = context.request.model
+        self._end = "done"
+        self._out = b""
+
+    def open(self, usage: Usage) -> None:  # noqa: ARG002 - told at the end
+        self._out += render_data({"by": self._model})
+
+    def write(self, event: Json) -> None:
+        for choice in event["choices"]:
+            if choice["finish_reason"] == "length":
+                self._end = "cut"
+            if words := choice["delta"].get("content"):
+                self.text_bytes += count_text(words)
+                self._out += render_data({"w": words})
+
+    def close(self, usage: Usage) -> None:
+        self._out += render_data({"end": self._end, "used": write_used(usage)})
+
+    def finish(self) -> bytes:
+        return BYE
+
+    def take(self) -> bytes:
+        out, self._out = self._out, b""
+        return out
+
+
+def ask_tiny(request: CompletionRequest, target: Target) -> Json:  # noqa: ARG001 - any will do
+    """Translate the request of a chat caller for a tiny upstream."""
+    body = fields.Field(request.body)
+    body.check_fields(KNOWN, {})
+    lines = [
+        [SPEAKERS[message.get("role")], message["content"].read_string()]
+        for message in body["messages"].read_items()
+    ]
+    asked: Json = {"to": request.model, "lines": lines, "flow": request.stream}
+    return asked if request.max_tokens is None else {**asked, "most": request.max_tokens}
+
+
+def tell_chat(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+    """Translate the reply of a tiny upstream for a chat caller."""
+    message = make_message(reply["words"], None, "", [], functions=False)
+    finish = "length" if reply["end"] == "cut" else "stop"
+    return make_completion(message, finish, context, make_chat_usage(usage.tokens))
+
+
+class ChatWriter(ChoiceWriter):
+    """Writes chat chunks from tiny events."""
+
+    _finish = "stop"
+
+    def write(self, event: Json) -> None:
+        if event.get("end") == "cut":
+            self._finish = "length"
+        self._write_text("content", event.get("w"))
+
+    def close(self, usage: Usage) -> None:
+        self._write_end(self._finish, make_chat_usage(usage.tokens))
+
+
+CALLERS = {**exchanges.CALLERS, "tiny": TinyCaller()}
+UPSTREAMS = {**exchanges.UPSTREAMS, "tiny": TinyUpstream()}
+TRANSLATIONS = {
+    **exchanges.TRANSLATIONS,
+    ("tiny", "chat"): Translation(ask_chat, tell_tiny, TinyWriter),
+    ("chat", "tiny"): Translation(ask_tiny, tell_chat, ChatWriter),
+}
+EXCHANGES = exchanges.make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
