@@ -178,10 +178,14 @@ def count_body(call: Call, size: int) -> None:
     own = size if share is None else share.held_bytes + size
     budget = gateway.config.server.max_bodies_mb << 20
     if own > budget // ACCOUNT_SHARE and own > call.held_bytes + size:
-        raise RateLimited("Your account's requests and replies take its memory. Try again shortly.")
+        raise RateLimited(
+            "The requests in flight of your account exceed its share of memory. Try again shortly."
+        )
     is_full = gateway.held_bytes + size > budget and gateway.held_bytes > call.held_bytes
     if is_full and own > _find_limit(call, size):
-        raise Overloaded("The gateway holds as many bodies as it may. Try again shortly.")
+        raise Overloaded(
+            "The requests in flight exceed the gateway's memory for bodies. Try again shortly."
+        )
     _count(call, size)
 
 

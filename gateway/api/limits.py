@@ -182,9 +182,7 @@ class Counting:
                 f"This account may count the tokens of {MAX_OWN_COUNTS} requests at once."
             )
         if self._in_flight.total() >= MAX_COUNTS:
-            raise Overloaded(
-                "The gateway counts as many tokens as it may at once. Try again shortly."
-            )
+            raise Overloaded("Too many requests to count tokens are in flight. Try again shortly.")
         self._in_flight[account_id] += 1
         try:
             yield

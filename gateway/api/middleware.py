@@ -154,7 +154,9 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     if gateway.draining:
         raise Overloaded(RESTARTING)
     if gateway.in_flight >= gateway.config.server.max_in_flight:
-        raise Overloaded("The gateway has as many requests in flight as it may. Try again shortly.")
+        raise Overloaded(
+            "The gateway has reached its limit of requests in flight. Try again shortly."
+        )
     if for_money and not gateway.ledger.writable:
         raise LedgerUnavailable
     rates = call.rates = gateway.find_rates(key, now)
