@@ -30,16 +30,14 @@ Json = dict[str, Any]
 @each_row(
     ("usage", "tokens"),
     [
-        (
-            {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-            Tokens(INPUT_ESTIMATE, output=100),
-        ),
+        ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+         Tokens(INPUT_ESTIMATE, output=100)),
         ({"prompt_tokens": 5}, Tokens(5, output=100)),
         ({"prompt_tokens": 5, "completion_tokens": None}, Tokens(5, output=100)),
         ({"completion_tokens": 5}, Tokens(INPUT_ESTIMATE, output=5)),
         ({}, Tokens(INPUT_ESTIMATE, output=100)),
     ],
-)
+)  # fmt: skip
 def test_the_half_of_a_report_that_counts_nothing_is_none(usage: Json, tokens: Tokens) -> None:
     heard = hear(
         events(chunk(role()), chunk(text("a" * 400)), chunk(stop())),

@@ -26,30 +26,15 @@ Json = dict[str, Any]
 @each_row(
     ("url", "source"),
     [
-        (
-            f"data:image/png;base64,{PNG}",
-            {"type": "base64", "media_type": "image/png", "data": PNG},
-        ),
-        (
-            f"DATA:Image/JPEG;base64,{PNG}",
-            {"type": "base64", "media_type": "image/jpeg", "data": PNG},
-        ),
-        (
-            f"data:image/jpg;base64,{PNG}",
-            {"type": "base64", "media_type": "image/jpeg", "data": PNG},
-        ),
-        (
-            f"data:image/gif;a=b;base64,{PNG}",
-            {"type": "base64", "media_type": "image/gif", "data": PNG},
-        ),
-        (
-            f"data:image/webp;base64,{PNG}",
-            {"type": "base64", "media_type": "image/webp", "data": PNG},
-        ),
+        (f"data:image/png;base64,{PNG}", {"type": "base64", "media_type": "image/png", "data": PNG}),
+        (f"DATA:Image/JPEG;base64,{PNG}", {"type": "base64", "media_type": "image/jpeg", "data": PNG}),
+        (f"data:image/jpg;base64,{PNG}", {"type": "base64", "media_type": "image/jpeg", "data": PNG}),
+        (f"data:image/gif;a=b;base64,{PNG}", {"type": "base64", "media_type": "image/gif", "data": PNG}),
+        (f"data:image/webp;base64,{PNG}", {"type": "base64", "media_type": "image/webp", "data": PNG}),
         ("https://example.com/a.png", {"type": "url", "url": "https://example.com/a.png"}),
         ("HTTPS://example.com/a.svg", {"type": "url", "url": "HTTPS://example.com/a.svg"}),
     ],
-)
+)  # fmt: skip
 def test_pictures(url: str, source: Json) -> None:
     part = {"type": "image_url", "image_url": {"url": url, "detail": "high"}}
     made = translate(messages=[{"role": "user", "content": [text("See"), part]}])

@@ -46,82 +46,40 @@ def calls(*made: Json) -> Json:
     ("messages", "turns"),
     [
         ([USER], [("user", [text("Hi")])]),
-        (
-            [{"role": "user", "content": [text("a"), text(" "), text("b")]}],
-            [("user", [text("a"), text("b")])],
-        ),
+        ([{"role": "user", "content": [text("a"), text(" "), text("b")]}],
+         [("user", [text("a"), text("b")])]),
         ([{"role": "user", "content": ""}, USER], [("user", [text("Hi")])]),
         ([{"role": "user", "content": "Hi", "name": "Ann"}], [("user", [text("Hi")])]),
         ([USER, USER], [("user", [text("Hi")]), ("user", [text("Hi")])]),
-        (
-            [USER, {"role": "assistant", "content": "It is"}],
-            [("user", [text("Hi")]), ("assistant", [text("It is")])],
-        ),
-        (
-            [
-                USER,
-                {"role": "assistant", "content": "a", "reasoning_content": "hm", "annotations": []},
-                {"role": "assistant", "content": None, "refusal": "No."},
-                {"role": "assistant", "content": [{"type": "refusal", "refusal": "Never."}]},
-                {"role": "assistant", "content": None, "audio": None, "function_call": None},
-            ],
-            [
-                ("user", [text("Hi")]),
-                ("assistant", [text("a")]),
-                ("assistant", [text("No.")]),
-                ("assistant", [text("Never.")]),
-            ],
-        ),
-        (
-            [
-                USER,
-                {"role": "system", "content": "b"},
-                {"role": "developer", "content": [text("c")]},
-            ],
-            [("user", [text("Hi")]), ("system", [text("b")]), ("system", [text("c")])],
-        ),
-        (
-            [{**calls(call("c1", "f", '{"a": [1, null]}'), call("c2", "g", "")), "content": "So:"}],
-            [("assistant", [text("So:"), use("c1", "f", a=[1, None]), use("c2", "g")])],
-        ),
+        ([USER, {"role": "assistant", "content": "It is"}],
+         [("user", [text("Hi")]), ("assistant", [text("It is")])]),
+        ([USER, {"role": "assistant", "content": "a", "reasoning_content": "hm", "annotations": []},
+          {"role": "assistant", "content": None, "refusal": "No."},
+          {"role": "assistant", "content": [{"type": "refusal", "refusal": "Never."}]},
+          {"role": "assistant", "content": None, "audio": None, "function_call": None}],
+         [("user", [text("Hi")]), ("assistant", [text("a")]), ("assistant", [text("No.")]),
+          ("assistant", [text("Never.")])]),
+        ([USER, {"role": "system", "content": "b"}, {"role": "developer", "content": [text("c")]}],
+         [("user", [text("Hi")]), ("system", [text("b")]), ("system", [text("c")])]),
+        ([{**calls(call("c1", "f", '{"a": [1, null]}'), call("c2", "g", "")), "content": "So:"}],
+         [("assistant", [text("So:"), use("c1", "f", a=[1, None]), use("c2", "g")])]),
         ([calls(call(arguments=None))], [("assistant", [use()])]),
         ([calls(call("functions.f:0"))], [("assistant", [use("functions_2ef_3a0")])]),
-        (
-            [calls(call("c1"), call("c2")), tool("c1", "one"), tool("c2", [text("two")]), USER],
-            [
-                ("assistant", [use("c1"), use("c2")]),
-                ("user", [result("c1", "one"), result("c2", [text("two")]), text("Hi")]),
-            ],
-        ),
-        (
-            [tool("c1", "one"), USER, tool("c2", "two"), {"role": "system", "content": "s"}, USER],
-            [
-                ("user", [result("c1", "one"), result("c2", "two"), text("Hi")]),
-                ("system", [text("s")]),
-                ("user", [text("Hi")]),
-            ],
-        ),
+        ([calls(call("c1"), call("c2")), tool("c1", "one"), tool("c2", [text("two")]), USER],
+         [("assistant", [use("c1"), use("c2")]),
+          ("user", [result("c1", "one"), result("c2", [text("two")]), text("Hi")])]),
+        ([tool("c1", "one"), USER, tool("c2", "two"), {"role": "system", "content": "s"}, USER],
+         [("user", [result("c1", "one"), result("c2", "two"), text("Hi")]), ("system", [text("s")]),
+          ("user", [text("Hi")])]),
         ([tool("c1", ""), tool("c2", [text(" ")])], [("user", [result("c1"), result("c2")])]),
-        (
-            [
-                {
-                    "role": "assistant",
-                    "content": None,
-                    "function_call": {"name": "f", "arguments": '{"a":1}'},
-                },
-                {"role": "function", "name": "f", "content": "one"},
-                {"role": "assistant", "content": None, "function_call": {"name": "f"}},
-                {"role": "function", "name": "f", "content": None},
-            ],
-            [
-                ("assistant", [use("function_0", a=1)]),
-                ("user", [result("function_0", "one")]),
-                ("assistant", [use("function_1")]),
-                ("user", [result("function_1")]),
-            ],
-        ),
+        ([{"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a":1}'}},
+          {"role": "function", "name": "f", "content": "one"},
+          {"role": "assistant", "content": None, "function_call": {"name": "f"}},
+          {"role": "function", "name": "f", "content": None}],
+         [("assistant", [use("function_0", a=1)]), ("user", [result("function_0", "one")]),
+          ("assistant", [use("function_1")]), ("user", [result("function_1")])]),
     ],
-)
+)  # fmt: skip
 def test_turns(messages: list[Json], turns: list[tuple[str, list[Json]]]) -> None:
     made = translate(messages=messages)
     check_request(made)
@@ -202,10 +160,9 @@ def test_blank_instructions_are_no_system() -> None:
         ([{"role": "user", "content": [{"type": "file", "file": "x"}]}], "messages[0].content[0].file"),
         ([{"role": "user", "content": [{"type": "file", "file": {}}]}], "messages[0].content[0].file.file_data"),
         ([{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}], "messages[0].content[0].file.file_id"),
-        (
-            [{"role": "user", "content": [{"type": "file", "file": {"file_data": "data:text/plain;base64,AA"}}]}],
-            "messages[0].content[0].file.file_data",
-        ),
+        ([{"role": "user",
+           "content": [{"type": "file", "file": {"file_data": "data:text/plain;base64,AA"}}]}],
+         "messages[0].content[0].file.file_data"),
         ([USER, {"role": "assistant", "content": "a", "audio": {"id": "x"}}], "messages[1].audio"),
         ([calls({**call(), "function": {"name": "f", "arguments": {}}})], "messages[0].tool_calls[0].function.arguments"),
         ([calls({**call(), "function": None})], "messages[0].tool_calls[0].function"),

@@ -103,15 +103,10 @@ def test_reply_in_full() -> None:
         ([{"type": "redacted_thinking", "data": "x"}, text("a")], {"content": "a"}),
         ([{"type": "server_tool_use"}, {"type": "unheard_of"}, 7, text("a")], {"content": "a"}),
         ([use()], {"content": None, "tool_calls": [call()]}),
-        (
-            [text("So:"), use("t1", "f", a=[1], b="é"), use("t2", "g")],
-            {
-                "content": "So:",
-                "tool_calls": [call("t1", "f", '{"a":[1],"b":"é"}'), call("t2", "g")],
-            },
-        ),
+        ([text("So:"), use("t1", "f", a=[1], b="é"), use("t2", "g")],
+         {"content": "So:", "tool_calls": [call("t1", "f", '{"a":[1],"b":"é"}'), call("t2", "g")]}),
     ],
-)
+)  # fmt: skip
 def test_blocks_become_one_message(blocks: list[Any], expected: Json) -> None:
     made = read_choice(message(*blocks))["message"]
     assert made == {"role": "assistant", "refusal": None, **expected}
@@ -209,20 +204,14 @@ def test_broken_text_of_the_upstream_passes() -> None:
         (b"[]", UpstreamError, "not a message"),
         (b'{"choices":[]}', UpstreamError, "not a message"),
         (b'{"content":"text"}', UpstreamError, "not a message"),
-        (
-            b'{"type":"error","error":{"type":"api_error","message":"It broke."}}',
-            UpstreamError,
-            "It broke",
-        ),
-        (
-            b'{"type":"error","error":{"type":"overloaded_error","message":"Busy."}}',
-            UpstreamUnavailable,
-            "Busy",
-        ),
+        (b'{"type":"error","error":{"type":"api_error","message":"It broke."}}', UpstreamError,
+         "It broke"),
+        (b'{"type":"error","error":{"type":"overloaded_error","message":"Busy."}}', UpstreamUnavailable,
+         "Busy"),
         (b'{"type":"error"}', UpstreamError, "answered with an error"),
         (b'{"error":"flat"}', UpstreamError, "flat"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_message_is_the_upstreams_fault(
     body: bytes, kind: type[UpstreamError], said: str
 ) -> None:

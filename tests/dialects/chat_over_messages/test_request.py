@@ -108,30 +108,15 @@ def test_max_tokens_is_always_said(body: Json, expected: int) -> None:
         ({"service_tier": "default"}, {"service_tier": "standard_only"}),
         ({"service_tier": "standard"}, {"service_tier": "standard_only"}),
         ({"response_format": {"type": "text"}}, {}),
-        (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
-                }
-            },
-            {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-        ),
-        (
-            {
-                "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
-                "reasoning_effort": "low",
-            },
-            {
-                "thinking": {"type": "adaptive"},
-                "output_config": {
-                    "effort": "low",
-                    "format": {"type": "json_schema", "schema": SCHEMA},
-                },
-            },
-        ),
+        ({"response_format": {"type": "json_schema",
+              "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}},
+         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+          "reasoning_effort": "low"},
+         {"thinking": {"type": "adaptive"},
+          "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}}),
     ],
-)
+)  # fmt: skip
 def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
     made = translate(**body)
     check_request({key: made[key] for key in made if key not in {"temperature", "top_p"}})
@@ -153,10 +138,8 @@ def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
         ({"response_format": {"type": "grammar"}}, "response_format.type"),
         ({"response_format": "json"}, "response_format"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
-        (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
-            "response_format.json_schema.schema",
-        ),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+         "response_format.json_schema.schema"),
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
         ({"top_logprobs": 3, "logprobs": True}, "top_logprobs"),
@@ -176,7 +159,7 @@ def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
         ({"reasoning_effort": 3}, "reasoning_effort"),
         ({"reasoning_effort": "low", "thinking": {"type": "disabled"}}, "thinking"),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> None:
     assert find_refusal(**body) == field
 

@@ -77,31 +77,20 @@ def test_schemas_are_adapted_as_the_sdk_does(schema: Json) -> None:
 @each_row(
     ("schema", "expected"),
     [
-        (
-            {"type": ["object", "null"], "properties": {"a": {"type": ["string", "null"]}}},
-            {
-                "type": ["object", "null"],
-                "properties": {"a": {"type": ["string", "null"]}},
-                "additionalProperties": False,
-            },
-        ),
-        (
-            {"properties": {"a": TEXT}},
-            {"type": "object", "properties": {"a": TEXT}, "additionalProperties": False},
-        ),
-        (
-            {"$ref": "#/definitions/A", "definitions": {"A": {"type": "array", "maxItems": 1}}},
-            {
-                "$ref": "#/definitions/A",
-                "definitions": {"A": {"type": "array", "description": "{maxItems: 1}"}},
-            },
-        ),
+        ({"type": ["object", "null"], "properties": {"a": {"type": ["string", "null"]}}},
+         {"type": ["object", "null"], "properties": {"a": {"type": ["string", "null"]}},
+          "additionalProperties": False}),
+        ({"properties": {"a": TEXT}},
+         {"type": "object", "properties": {"a": TEXT}, "additionalProperties": False}),
+        ({"$ref": "#/definitions/A", "definitions": {"A": {"type": "array", "maxItems": 1}}},
+         {"$ref": "#/definitions/A",
+          "definitions": {"A": {"type": "array", "description": "{maxItems: 1}"}}}),
         ({}, {}),
         (True, True),
         ({"type": 7}, {}),
         ({"type": "array", "items": True}, {"type": "array", "description": "{items: True}"}),
         ({"anyOf": 7, "oneOf": []}, {"description": "{anyOf: 7, oneOf: []}"}),
     ],
-)
+)  # fmt: skip
 def test_schemas_that_the_sdk_refuses(schema: Any, expected: Any) -> None:
     assert adapt_schema(schema) == expected

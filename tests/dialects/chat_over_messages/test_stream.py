@@ -72,72 +72,27 @@ def test_no_usage_is_said_unasked() -> None:
         ([], []),
         ([open_block(0, text="Hi")], [{"content": "Hi"}]),
         ([open_block(0, "thinking", thinking="")], []),
-        (
-            [
-                open_block(0, "thinking", thinking="", signature=""),
-                delta(0, "thinking", thinking="hm"),
-                delta(0, "thinking", thinking=""),
-                delta(0, "signature", signature="sig"),
-                close(),
-                open_block(1, "redacted_thinking", data="x"),
-                close(1),
-            ],
-            [{"reasoning_content": "hm"}],
-        ),
-        (
-            [open_tool(1), argue("", 1), argue('{"a"', 1), argue(":1}", 1), close(1)],
-            [tool_delta(0, "", id="t1", name="f"), tool_delta(0, '{"a"'), tool_delta(0, ":1}")],
-        ),
-        (
-            [open_tool(0), close(0), open_tool(3, "t2", "g"), argue("", 3), close(3)],
-            [
-                tool_delta(0, "", id="t1", name="f"),
-                tool_delta(0, "{}"),
-                tool_delta(1, "", id="t2", name="g"),
-                tool_delta(1, "{}"),
-            ],
-        ),
-        (
-            [open_tool(0, a=1), close(0), open_tool(1, "t2", "g")],
-            [
-                tool_delta(0, "", id="t1", name="f"),
-                tool_delta(0, '{"a":1}'),
-                tool_delta(1, "", id="t2", name="g"),
-                tool_delta(1, "{}"),
-            ],
-        ),
-        (
-            [open_tool(0), open_tool(0, "t2", "g"), argue("{", 0)],
-            [
-                tool_delta(0, "", id="t1", name="f"),
-                tool_delta(0, "{}"),
-                tool_delta(1, "", id="t2", name="g"),
-                tool_delta(1, "{"),
-            ],
-        ),
-        (
-            [open_tool(0), open_tool(1, "t2", "g"), argue("[", 0), argue("{", 1), argue("]", 0)],
-            [
-                tool_delta(0, "", id="t1", name="f"),
-                tool_delta(1, "", id="t2", name="g"),
-                tool_delta(0, "["),
-                tool_delta(1, "{"),
-                tool_delta(0, "]"),
-            ],
-        ),
-        (
-            [
-                open_block(0, "server_tool_use", id="s", name="search", input={}),
-                argue('{"q":1}', 0),
-                close(0),
-                delta(0, "citations", citation={}),
-                {"type": "unheard_of"},
-                PING,
-            ],
-            [],
-        ),
+        ([open_block(0, "thinking", thinking="", signature=""), delta(0, "thinking", thinking="hm"),
+          delta(0, "thinking", thinking=""), delta(0, "signature", signature="sig"), close(),
+          open_block(1, "redacted_thinking", data="x"), close(1)], [{"reasoning_content": "hm"}]),
+        ([open_tool(1), argue("", 1), argue('{"a"', 1), argue(":1}", 1), close(1)],
+         [tool_delta(0, "", id="t1", name="f"), tool_delta(0, '{"a"'), tool_delta(0, ":1}")]),
+        ([open_tool(0), close(0), open_tool(3, "t2", "g"), argue("", 3), close(3)],
+         [tool_delta(0, "", id="t1", name="f"), tool_delta(0, "{}"),
+          tool_delta(1, "", id="t2", name="g"), tool_delta(1, "{}")]),
+        ([open_tool(0, a=1), close(0), open_tool(1, "t2", "g")],
+         [tool_delta(0, "", id="t1", name="f"), tool_delta(0, '{"a":1}'),
+          tool_delta(1, "", id="t2", name="g"), tool_delta(1, "{}")]),
+        ([open_tool(0), open_tool(0, "t2", "g"), argue("{", 0)],
+         [tool_delta(0, "", id="t1", name="f"), tool_delta(0, "{}"),
+          tool_delta(1, "", id="t2", name="g"), tool_delta(1, "{")]),
+        ([open_tool(0), open_tool(1, "t2", "g"), argue("[", 0), argue("{", 1), argue("]", 0)],
+         [tool_delta(0, "", id="t1", name="f"), tool_delta(1, "", id="t2", name="g"),
+          tool_delta(0, "["), tool_delta(1, "{"), tool_delta(0, "]")]),
+        ([open_block(0, "server_tool_use", id="s", name="search", input={}), argue('{"q":1}', 0),
+          close(0), delta(0, "citations", citation={}), {"type": "unheard_of"}, PING], []),
     ],
-)
+)  # fmt: skip
 def test_blocks_become_deltas(events: list[Json], expected: list[Json]) -> None:
     """Tools are numbered among themselves; one without arguments gets `{}` at its end."""
     begun = start(input_tokens=1, output_tokens=1)

@@ -56,40 +56,22 @@ def test_tools_become_tools() -> None:
         ({"tool_choice": "auto"}, {"type": "auto"}, ["get_weather", "get_time"]),
         ({"tool_choice": "required"}, {"type": "any"}, ["get_weather", "get_time"]),
         ({"tool_choice": "none"}, {"type": "none"}, ["get_weather", "get_time"]),
-        (
-            {"tool_choice": choose()},
-            {"type": "tool", "name": "get_weather"},
-            ["get_weather", "get_time"],
-        ),
+        ({"tool_choice": choose()}, {"type": "tool", "name": "get_weather"},
+         ["get_weather", "get_time"]),
         ({"tool_choice": allow(choose())}, {"type": "auto"}, ["get_weather"]),
-        (
-            {"tool_choice": allow(choose("get_time"), mode="required")},
-            {"type": "any"},
-            ["get_time"],
-        ),
+        ({"tool_choice": allow(choose("get_time"), mode="required")}, {"type": "any"}, ["get_time"]),
         ({"parallel_tool_calls": True}, None, ["get_weather", "get_time"]),
-        (
-            {"parallel_tool_calls": False},
-            {"type": "auto", "disable_parallel_tool_use": True},
-            ["get_weather", "get_time"],
-        ),
-        (
-            {"parallel_tool_calls": False, "tool_choice": "required"},
-            {"type": "any", "disable_parallel_tool_use": True},
-            ["get_weather", "get_time"],
-        ),
-        (
-            {"parallel_tool_calls": False, "tool_choice": choose()},
-            {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True},
-            ["get_weather", "get_time"],
-        ),
-        (
-            {"parallel_tool_calls": False, "tool_choice": "none"},
-            {"type": "none"},
-            ["get_weather", "get_time"],
-        ),
+        ({"parallel_tool_calls": False}, {"type": "auto", "disable_parallel_tool_use": True},
+         ["get_weather", "get_time"]),
+        ({"parallel_tool_calls": False, "tool_choice": "required"},
+         {"type": "any", "disable_parallel_tool_use": True}, ["get_weather", "get_time"]),
+        ({"parallel_tool_calls": False, "tool_choice": choose()},
+         {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True},
+         ["get_weather", "get_time"]),
+        ({"parallel_tool_calls": False, "tool_choice": "none"}, {"type": "none"},
+         ["get_weather", "get_time"]),
     ],
-)
+)  # fmt: skip
 def test_which_tools_may_be_called(body: Json, choice: Json | None, names: list[str]) -> None:
     made = translate(tools=[TOOL, OTHER], **body)
     check_request(made)
@@ -128,25 +110,21 @@ def test_no_choice_is_needed_without_tools(choice: str | None) -> None:
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
-        (
-            {"tools": [{"type": "function", "function": {"name": "f", "parameters": "x"}}]},
-            "tools[0].function.parameters",
-        ),
+        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": "x"}}]},
+         "tools[0].function.parameters"),
         ({"functions": [{"name": 3}]}, "functions[0].name"),
         ({"tools": [TOOL], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
         ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": {"type": "custom", "custom": {}}}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": allow(mode="none")}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": allow()}, "tool_choice.allowed_tools.tools"),
-        (
-            {"tools": [TOOL], "tool_choice": allow(choose("unknown"))},
-            "tool_choice.allowed_tools.tools[0]",
-        ),
+        ({"tools": [TOOL], "tool_choice": allow(choose("unknown"))},
+         "tool_choice.allowed_tools.tools[0]"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": choose()}, "tool_choice"),
         ({"function_call": {"name": "f"}}, "function_call"),
     ],
-)
+)  # fmt: skip
 def test_tools_that_are_no_functions_are_refused(body: Json, field: str | None) -> None:
     if field is None:
         assert "tools" not in translate(**body)

@@ -27,26 +27,18 @@ def picture(url: str = PNG, **held: Any) -> Json:
     [
         ({"type": "text", "text": "Hi"}, {"type": "input_text", "text": "Hi"}),
         ({"type": "text", "text": ""}, {"type": "input_text", "text": ""}),
-        (
-            {"type": "text", "text": "Hi", "prompt_cache_breakpoint": MARK},
-            {"type": "input_text", "text": "Hi", "prompt_cache_breakpoint": MARK},
-        ),
+        ({"type": "text", "text": "Hi", "prompt_cache_breakpoint": MARK},
+         {"type": "input_text", "text": "Hi", "prompt_cache_breakpoint": MARK}),
         (picture(), {"type": "input_image", "image_url": PNG, "detail": "auto"}),
-        (
-            picture("https://example.com/a.png", detail="high"),
-            {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "high"},
-        ),
-        (
-            file(file_data=PDF, filename="a.pdf"),
-            {"type": "input_file", "filename": "a.pdf", "file_data": PDF},
-        ),
+        (picture("https://example.com/a.png", detail="high"),
+         {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "high"}),
+        (file(file_data=PDF, filename="a.pdf"),
+         {"type": "input_file", "filename": "a.pdf", "file_data": PDF}),
         (file(file_data=PDF, file_id=None), {"type": "input_file", "file_data": PDF}),
-        (
-            file(file_data="HTTPS://example.com/a.pdf"),
-            {"type": "input_file", "file_url": "HTTPS://example.com/a.pdf"},
-        ),
+        (file(file_data="HTTPS://example.com/a.pdf"),
+         {"type": "input_file", "file_url": "HTTPS://example.com/a.pdf"}),
     ],
-)
+)  # fmt: skip
 def test_parts_of_users_and_of_tools(part: Json, expected: Json) -> None:
     called = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     made = translate_messages(

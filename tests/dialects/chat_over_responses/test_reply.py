@@ -92,44 +92,20 @@ def test_an_estimated_usage_has_no_details() -> None:
         ([message(text("a")), message(text("b"))], {"content": "a\n\nb"}),
         ([message(refusal("No."))], {"content": "", "refusal": "No."}),
         ([reasoning()], {"content": ""}),
-        (
-            [reasoning("a", "b"), message(text("c")), reasoning("d")],
-            {"content": "c", "reasoning_content": "a\n\nb\n\nd"},
-        ),
-        (
-            [
-                {
-                    "type": "reasoning",
-                    "summary": [],
-                    "content": [{"type": "reasoning_text", "text": "hm"}],
-                },
-                message(text("c")),
-            ],
-            {"content": "c", "reasoning_content": "hm"},
-        ),
+        ([reasoning("a", "b"), message(text("c")), reasoning("d")],
+         {"content": "c", "reasoning_content": "a\n\nb\n\nd"}),
+        ([{"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+          message(text("c"))], {"content": "c", "reasoning_content": "hm"}),
         ([call(arguments="")], {"content": None, "tool_calls": [use()]}),
-        (
-            [custom("c1", "f", "x"), custom("c2", "g")],
-            {
-                "content": None,
-                "tool_calls": [
-                    {"id": "c1", "type": "custom", "custom": {"name": "f", "input": "x"}},
-                    {"id": "c2", "type": "custom", "custom": {"name": "g", "input": ""}},
-                ],
-            },
-        ),
-        (
-            [
-                {"type": "web_search_call", "content": [text("not said")]},
-                {"type": []},
-                {"type": "message", "content": [7, {"type": []}, {"type": "new"}, text("a")]},
-                {"type": "message", "content": "b"},
-                "nonsense",
-            ],
-            {"content": "a"},
-        ),
+        ([custom("c1", "f", "x"), custom("c2", "g")],
+         {"content": None,
+          "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "f", "input": "x"}},
+              {"id": "c2", "type": "custom", "custom": {"name": "g", "input": ""}}]}),
+        ([{"type": "web_search_call", "content": [text("not said")]}, {"type": []},
+          {"type": "message", "content": [7, {"type": []}, {"type": "new"}, text("a")]},
+          {"type": "message", "content": "b"}, "nonsense"], {"content": "a"}),
     ],
-)
+)  # fmt: skip
 def test_items_become_one_message(output: list[Any], expected: Json) -> None:
     made = read_choice(*output)["message"]
     assert made == {"role": "assistant", "refusal": None, **expected}
@@ -143,18 +119,12 @@ def test_items_become_one_message(output: list[Any], expected: Json) -> None:
         (call(), {}, "tool_calls"),
         (custom(), {"status": None}, "tool_calls"),
         (message(text("a")), {"status": "incomplete"}, "length"),
-        (
-            call(),
-            {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
-            "length",
-        ),
-        (
-            message(text("a")),
-            {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
-            "content_filter",
-        ),
+        (call(), {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+         "length"),
+        (message(text("a")),
+         {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
     ],
-)
+)  # fmt: skip
 def test_finish_reasons(item: Json, fields: Json, finish: str) -> None:
     assert read_choice(item, **fields)["finish_reason"] == finish
 

@@ -58,54 +58,17 @@ def test_request_in_full() -> None:
         ({"temperature": 2, "top_p": 0.5}, {"temperature": 2, "top_p": 0.5}),
         ({"verbosity": "low"}, {"text": {"verbosity": "low"}}),
         ({"response_format": {"type": "text"}}, {"text": {"format": {"type": "text"}}}),
-        (
-            {"response_format": {"type": "json_object"}, "verbosity": "high"},
-            {"text": {"format": {"type": "json_object"}, "verbosity": "high"}},
-        ),
-        (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
-                }
-            },
-            {
-                "text": {
-                    "format": {
-                        "type": "json_schema",
-                        "name": "n",
-                        "schema": SCHEMA,
-                        "strict": True,
-                    }
-                }
-            },
-        ),
-        (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {
-                        "name": "n",
-                        "schema": SCHEMA,
-                        "strict": None,
-                        "description": "d",
-                    },
-                }
-            },
-            {
-                "text": {
-                    "format": {
-                        "type": "json_schema",
-                        "name": "n",
-                        "schema": SCHEMA,
-                        "description": "d",
-                    }
-                }
-            },
-        ),
+        ({"response_format": {"type": "json_object"}, "verbosity": "high"},
+         {"text": {"format": {"type": "json_object"}, "verbosity": "high"}}),
+        ({"response_format": {"type": "json_schema",
+              "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}},
+         {"text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}}}),
+        ({"response_format": {"type": "json_schema",
+              "json_schema": {"name": "n", "schema": SCHEMA, "strict": None, "description": "d"}}},
+         {"text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "description": "d"}}}),
         ({"truncation": "auto"}, {"truncation": "auto"}),
     ],
-)
+)  # fmt: skip
 def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
     made = translate(**body)
     for always in ("model", "input"):
@@ -155,19 +118,15 @@ def test_fields_of_both_dialects_pass() -> None:
         ({"response_format": {"type": "grammar"}}, "response_format.type"),
         ({"response_format": "json"}, "response_format"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
-        (
-            {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
-            "response_format.json_schema.name",
-        ),
-        (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
-            "response_format.json_schema.schema",
-        ),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+         "response_format.json_schema.name"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+         "response_format.json_schema.schema"),
         ({"reasoning_effort": 3}, "reasoning_effort"),
         ({"reasoning": "high"}, "reasoning"),
         ({"reasoning_effort": "low", "reasoning": {"effort": "high"}}, "reasoning"),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> None:
     assert find_refusal(**body) == field
 
@@ -202,13 +161,11 @@ def test_every_field_of_the_chat_schema_is_in_one_table() -> None:
         ({"reasoning_effort": "none"}, {"effort": "none"}),
         ({"reasoning_effort": "xhigh"}, {"effort": "xhigh"}),
         ({"reasoning": {"summary": "auto"}}, {"summary": "auto"}),
-        (
-            {"reasoning_effort": "low", "reasoning": {"summary": "auto"}},
-            {"summary": "auto", "effort": "low"},
-        ),
+        ({"reasoning_effort": "low", "reasoning": {"summary": "auto"}},
+         {"summary": "auto", "effort": "low"}),
         ({"reasoning": {"effort": "low"}}, {"effort": "low"}),
     ],
-)
+)  # fmt: skip
 def test_reasoning(body: Json, reasoning: Json | None) -> None:
     assert translate(**body).get("reasoning") == reasoning
     assert translate(replace(TARGET, reasoning="budget"), **body).get("reasoning") == reasoning

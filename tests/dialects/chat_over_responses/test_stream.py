@@ -165,80 +165,36 @@ def test_items_are_told_apart_by_their_ids_where_they_have_no_index() -> None:
     [
         ([], ["stop"]),
         (write_items(reasoning(), message()), ["stop"]),
-        (
-            write_items(message(text("ab")), message(text("cd"))),
-            [{"content": "a"}, {"content": "b"}, {"content": "\n\nc"}, {"content": "d"}, "stop"],
-        ),
-        (
-            [
-                event("reasoning_text.delta", content_index=0, delta="hm"),
-                event("reasoning_text.done", content_index=0, text="hm"),
-            ],
-            [{"reasoning_content": "hm"}, "stop"],
-        ),
-        (
-            write_items(message(refusal("No."))),
-            [{"refusal": "N"}, {"refusal": "o."}, "stop"],
-        ),
-        (
-            [added(call(arguments="")), done(call(arguments=""))],
-            [begin_tool(0), argue(0, "{}"), "tool_calls"],
-        ),
+        (write_items(message(text("ab")), message(text("cd"))),
+         [{"content": "a"}, {"content": "b"}, {"content": "\n\nc"}, {"content": "d"}, "stop"]),
+        ([event("reasoning_text.delta", content_index=0, delta="hm"),
+          event("reasoning_text.done", content_index=0, text="hm")],
+         [{"reasoning_content": "hm"}, "stop"]),
+        (write_items(message(refusal("No."))), [{"refusal": "N"}, {"refusal": "o."}, "stop"]),
+        ([added(call(arguments="")), done(call(arguments=""))],
+         [begin_tool(0), argue(0, "{}"), "tool_calls"]),
         ([added(call(arguments=""))], [begin_tool(0), argue(0, "{}"), "tool_calls"]),
-        (
-            [added(call()), added(call()), done(call()), done(call())],
-            [begin_tool(0), argue(0, "{}"), "tool_calls"],
-        ),
-        (
-            [
-                added(call(arguments="")),
-                added(call("c2", "g", ""), 1),
-                event("function_call_arguments.delta", 1, delta="["),
-                event("function_call_arguments.delta", 0, delta="{"),
-                event("function_call_arguments.delta", 0, delta=""),
-                event("function_call_arguments.delta", 1, delta="]"),
-                event("function_call_arguments.delta", 2, delta="lost"),
-                event("function_call_arguments.done", 2, arguments="lost"),
-                event("function_call_arguments.done", 0, arguments=""),
-            ],
-            [
-                begin_tool(0),
-                begin_tool(1, "c2", "g"),
-                argue(1, "["),
-                argue(0, "{"),
-                argue(1, "]"),
-                "tool_calls",
-            ],
-        ),
-        (
-            write_items(custom("c1", "f", "x")),
-            [
-                {
-                    "tool_calls": [
-                        {
-                            "index": 0,
-                            "id": "c1",
-                            "type": "custom",
-                            "custom": {"name": "f", "input": ""},
-                        }
-                    ]
-                },
-                {"tool_calls": [{"index": 0, "custom": {"input": "x"}}]},
-                "tool_calls",
-            ],
-        ),
-        (
-            [
-                added({"type": "web_search_call"}),
-                event("web_search_call.searching"),
-                done({"type": "web_search_call"}),
-                {"type": "response.unheard_of"},
-                {"type": "keepalive"},
-            ],
-            ["stop"],
-        ),
+        ([added(call()), added(call()), done(call()), done(call())],
+         [begin_tool(0), argue(0, "{}"), "tool_calls"]),
+        ([added(call(arguments="")), added(call("c2", "g", ""), 1),
+          event("function_call_arguments.delta", 1, delta="["),
+          event("function_call_arguments.delta", 0, delta="{"),
+          event("function_call_arguments.delta", 0, delta=""),
+          event("function_call_arguments.delta", 1, delta="]"),
+          event("function_call_arguments.delta", 2, delta="lost"),
+          event("function_call_arguments.done", 2, arguments="lost"),
+          event("function_call_arguments.done", 0, arguments="")],
+         [begin_tool(0), begin_tool(1, "c2", "g"), argue(1, "["), argue(0, "{"), argue(1, "]"),
+          "tool_calls"]),
+        (write_items(custom("c1", "f", "x")),
+         [{"tool_calls": [{"index": 0, "id": "c1", "type": "custom",
+                           "custom": {"name": "f", "input": ""}}]},
+          {"tool_calls": [{"index": 0, "custom": {"input": "x"}}]}, "tool_calls"]),
+        ([added({"type": "web_search_call"}), event("web_search_call.searching"),
+          done({"type": "web_search_call"}), {"type": "response.unheard_of"}, {"type": "keepalive"}],
+         ["stop"]),
     ],
-)
+)  # fmt: skip
 def test_events_become_deltas(events: list[Json], expected: list[Any]) -> None:
     """Calls are numbered among themselves; one without arguments gets `{}`."""
     played = play_events(*events, end(usage=USAGE))

@@ -32,33 +32,18 @@ def name(kind: str, tool: str) -> Json:
         ({"function": {"name": "f", "parameters": SCHEMA}}, MADE),
         (function(), {**MADE, "parameters": NONE}),
         (function(parameters={}), {**MADE, "parameters": NONE}),
-        (
-            function(description="Does.", parameters=SCHEMA, strict=True),
-            {**MADE, "description": "Does.", "strict": True},
-        ),
+        (function(description="Does.", parameters=SCHEMA, strict=True),
+         {**MADE, "description": "Does.", "strict": True}),
         (C, {"type": "custom", "name": "c"}),
-        (
-            {
-                "type": "custom",
-                "custom": {
-                    "name": "c",
-                    "description": "Does.",
-                    "format": {"type": "grammar", "grammar": GRAMMAR},
-                },
-            },
-            {
-                "type": "custom",
-                "name": "c",
-                "description": "Does.",
-                "format": {"type": "grammar", **GRAMMAR},
-            },
-        ),
-        (
-            {"type": "custom", "custom": {"name": "c", "format": {"type": "text"}}},
-            {"type": "custom", "name": "c", "format": {"type": "text"}},
-        ),
+        ({"type": "custom",
+          "custom": {"name": "c", "description": "Does.",
+                     "format": {"type": "grammar", "grammar": GRAMMAR}}},
+         {"type": "custom", "name": "c", "description": "Does.",
+          "format": {"type": "grammar", **GRAMMAR}}),
+        ({"type": "custom", "custom": {"name": "c", "format": {"type": "text"}}},
+         {"type": "custom", "name": "c", "format": {"type": "text"}}),
     ],
-)
+)  # fmt: skip
 def test_tools(tool: Json, expected: Json) -> None:
     """A tool that is not called strict is not: there, a function without the word would be."""
     assert translate(tools=[tool])["tools"] == [expected]
@@ -72,22 +57,12 @@ def test_tools(tool: Json, expected: Json) -> None:
         ("none", "none"),
         (name("function", "f"), {"type": "function", "name": "f"}),
         (name("custom", "c"), {"type": "custom", "name": "c"}),
-        (
-            {
-                "type": "allowed_tools",
-                "allowed_tools": {
-                    "mode": "required",
-                    "tools": [name("function", "f"), name("custom", "c")],
-                },
-            },
-            {
-                "type": "allowed_tools",
-                "mode": "required",
-                "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"}],
-            },
-        ),
+        ({"type": "allowed_tools",
+          "allowed_tools": {"mode": "required", "tools": [name("function", "f"), name("custom", "c")]}},
+         {"type": "allowed_tools", "mode": "required",
+          "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"}]}),
     ],
-)
+)  # fmt: skip
 def test_choices(choice: Any, expected: Any) -> None:
     assert translate(tools=[F, C], tool_choice=choice)["tool_choice"] == expected
 
@@ -129,23 +104,14 @@ def test_nothing_is_said_of_no_tools(body: Json) -> None:
         ({"tools": [F], "tool_choice": "any"}, "tool_choice"),
         ({"tools": [F], "tool_choice": {"type": "function"}}, "tool_choice.function"),
         ({"tools": [F], "tool_choice": {"name": "f"}}, "tool_choice"),
-        (
-            {"tools": [F], "tool_choice": {"type": "allowed_tools"}},
-            "tool_choice.allowed_tools",
-        ),
-        (
-            {
-                "tools": [F],
-                "tool_choice": {
-                    "type": "allowed_tools",
-                    "allowed_tools": {"mode": "auto", "tools": [{"type": "mcp"}]},
-                },
-            },
-            "tool_choice.allowed_tools.tools[0].type",
-        ),
+        ({"tools": [F], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.allowed_tools"),
+        ({"tools": [F],
+          "tool_choice": {"type": "allowed_tools",
+              "allowed_tools": {"mode": "auto", "tools": [{"type": "mcp"}]}}},
+         "tool_choice.allowed_tools.tools[0].type"),
         ({"tools": [F], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_carried_over_is_named(body: Json, field: str | None) -> None:
     if field is None:
         assert translate(**body) == translate()

@@ -87,24 +87,19 @@ def test_call_without_arguments_has_an_empty_input(arguments: str | None) -> Non
         # No id at all.
         ([fragment(0, '{"a":1}', name="f")], [("toolu_request-1_0", "f", {"a": 1})]),
         # No index: Mistral.
-        (
-            [choice({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]})],
-            [("c", "f", {})],
-        ),
+        ([choice({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]})],
+         [("c", "f", {})]),
         # All at index 0, told apart by id: Gemini.
-        (
-            [begin(0, '{"a":1}'), fragment(0, '{"b":2}', id="d", name="g")],
-            [("c0", "f0", {"a": 1}), ("d", "g", {"b": 2})],
-        ),
+        ([begin(0, '{"a":1}'), fragment(0, '{"b":2}', id="d", name="g")],
+         [("c0", "f0", {"a": 1}), ("d", "g", {"b": 2})]),
         # The id and name again with every fragment.
         ([begin(0, '{"a"'), begin(0, ":1}")], [("c0", "f0", {"a": 1})]),
         # An index that counts content blocks: Anthropic's own chat endpoint.
         ([begin(1, "{}"), begin(2, "{}")], [("c1", "f1", {}), ("c2", "f2", {})]),
         # Arguments as an object: Ollama's native shape.
-        (
-            [choice({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]})],
-            [("c", "f", {"a": 1})],
-        ),
+        ([choice({"tool_calls": [{"index": 0, "id": "c",
+                                  "function": {"name": "f", "arguments": {"a": 1}}}]})],
+         [("c", "f", {"a": 1})]),
         # Space behind a call that is closed already.
         ([begin(0, "{}"), begin(1, "{}"), fragment(0, "\n")], [("c0", "f0", {}), ("c1", "f1", {})]),
         # Text in between a call's fragments waits for the call.

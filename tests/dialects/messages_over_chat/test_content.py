@@ -23,30 +23,19 @@ from tests.support.rows import each_row
     [
         (text("a", citations=None, **CACHED), "a"),
         ({"type": "image", "source": PNG, **CACHED}, [PNG_PART]),
-        (
-            {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
-            [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}],
-        ),
-        (
-            {"type": "document", "source": PDF, "citations": {"enabled": True}},
-            [{"type": "file", "file": {"filename": "document.pdf", "file_data": PDF_URL}}],
-        ),
-        (
-            {"type": "document", "source": PDF, "title": "a.pdf", "context": "draft"},
-            [text("draft"), {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF_URL}}],
-        ),
-        (
-            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
-            "d",
-        ),
-        (
-            {"type": "document", "title": "T", "context": "C", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
-            [text("T\nC"), text("d")],
-        ),
-        (
-            {"type": "document", "source": {"type": "content", "content": [text("d"), {"type": "image", "source": PNG}]}},
-            [text("d"), PNG_PART],
-        ),
+        ({"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
+         [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]),
+        ({"type": "document", "source": PDF, "citations": {"enabled": True}},
+         [{"type": "file", "file": {"filename": "document.pdf", "file_data": PDF_URL}}]),
+        ({"type": "document", "source": PDF, "title": "a.pdf", "context": "draft"},
+         [text("draft"), {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF_URL}}]),
+        ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}}, "d"),
+        ({"type": "document", "title": "T", "context": "C",
+          "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
+         [text("T\nC"), text("d")]),
+        ({"type": "document",
+          "source": {"type": "content", "content": [text("d"), {"type": "image", "source": PNG}]}},
+         [text("d"), PNG_PART]),
         ({"type": "document", "source": {"type": "content", "content": "d"}}, "d"),
     ],
 )  # fmt: skip

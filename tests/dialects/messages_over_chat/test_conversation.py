@@ -58,12 +58,9 @@ def test_system_within_the_conversation_keeps_its_place(content: Any) -> None:
         ({"is_error": True}, "Error: "),
         ({"content": "18", "is_error": False}, "18"),
         ({"content": [{"type": "tool_reference", "tool_name": "g"}]}, "[Tool found: g]"),
-        (
-            {"content": [{"type": "document", "source": {"type": "text", "data": "d"}}]},
-            "d",
-        ),
+        ({"content": [{"type": "document", "source": {"type": "text", "data": "d"}}]}, "d"),
     ],
-)
+)  # fmt: skip
 def test_tool_result_becomes_a_tool_message(result: Json, content: str) -> None:
     expected = {"role": "tool", "tool_call_id": "t1", "content": content}
     assert write_messages(user(tool_result(**result))) == [expected]

@@ -98,10 +98,9 @@ PARTS = [
         ({"content": "a", "reasoning_content": None}, [text("a")]),
         ({"content": PARTS}, [THINKING, text("ab")]),
         ({"content": PARTS, "reasoning_content": "hm"}, [THINKING, text("ab")]),
-        (
-            {"content": "a", "reasoning": "hm", "tool_calls": [call("c1", "f", '{"x":1}'), call("c2", "g", "")]},
-            [THINKING, text("a"), tool_use("c1", "f", {"x": 1}), tool_use("c2", "g", {})],
-        ),
+        ({"content": "a", "reasoning": "hm",
+          "tool_calls": [call("c1", "f", '{"x":1}'), call("c2", "g", "")]},
+         [THINKING, text("a"), tool_use("c1", "f", {"x": 1}), tool_use("c2", "g", {})]),
         ({"content": None, "tool_calls": [call(arguments=None)]}, [tool_use("c1", "f", {})]),
         ({"content": None, "tool_calls": [call(arguments={"x": 1})]}, [tool_use("c1", "f", {"x": 1})]),
         ({"content": None, "tool_calls": [call(None), call("")]}, [tool_use("toolu_request-1_0", "f", {}), tool_use("toolu_request-1_1", "f", {})]),
@@ -159,11 +158,8 @@ def test_refusal_is_said_and_explained() -> None:
     ("usage", "tokens", "thinking"),
     [
         (USAGE, Tokens(5, 0, 0, 3), None),
-        (
-            {**USAGE, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1}},
-            Tokens(2, 2, 1, 3),
-            None,
-        ),
+        ({**USAGE, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1}},
+         Tokens(2, 2, 1, 3), None),
         ({**USAGE, "total_tokens": 30}, Tokens(5, 0, 0, 25), None),
         ({**USAGE, "completion_tokens_details": {"reasoning_tokens": 2}}, Tokens(5, 0, 0, 3), 2),
         ({**USAGE, "completion_tokens_details": {"reasoning_tokens": -1}}, Tokens(5, 0, 0, 3), None),

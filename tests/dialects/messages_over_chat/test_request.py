@@ -97,21 +97,18 @@ def test_least_request() -> None:
         ({"metadata": {"user_id": "u" * 65}}, {}),
         ({"metadata": {"user_id": None}}, {}),
         ({"metadata": {}}, {}),
-        (
-            {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": {"type": "object"}, "strict": False}}},
-        ),
-        (
-            {"output_config": {"format": {"type": "json_schema", "schema": STRICT}}, "tools": [{"name": "f", "input_schema": STRICT, "strict": True}]},
-            {
-                "response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": STRICT, "strict": True}},
-                "tools": [{"type": "function", "function": {"name": "f", "parameters": STRICT, "strict": True}}],
-            },
-        ),
-        (
-            {"tools": [{"name": "f", "input_schema": STRICT, "strict": False}]},
-            {"tools": [{"type": "function", "function": {"name": "f", "parameters": STRICT, "strict": False}}]},
-        ),
+        ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+         {"response_format": {"type": "json_schema",
+              "json_schema": {"name": "response", "schema": {"type": "object"}, "strict": False}}}),
+        ({"output_config": {"format": {"type": "json_schema", "schema": STRICT}},
+          "tools": [{"name": "f", "input_schema": STRICT, "strict": True}]},
+         {"response_format": {"type": "json_schema",
+              "json_schema": {"name": "response", "schema": STRICT, "strict": True}},
+          "tools": [{"type": "function",
+                     "function": {"name": "f", "parameters": STRICT, "strict": True}}]}),
+        ({"tools": [{"name": "f", "input_schema": STRICT, "strict": False}]},
+         {"tools": [{"type": "function",
+                     "function": {"name": "f", "parameters": STRICT, "strict": False}}]}),
     ],
 )  # fmt: skip
 def test_top_level_fields(fields: Json, expected: Json) -> None:

@@ -19,18 +19,14 @@ from tests.support.rows import each_row
         ({"type": "auto"}, {"tool_choice": "auto"}),
         ({"type": "any"}, {"tool_choice": "required"}),
         ({"type": "none"}, {"tool_choice": "none"}),
-        (
-            {"type": "tool", "name": "f"},
-            {"tool_choice": {"type": "function", "function": {"name": "f"}}},
-        ),
-        (
-            {"type": "auto", "disable_parallel_tool_use": True},
-            {"tool_choice": "auto", "parallel_tool_calls": False},
-        ),
+        ({"type": "tool", "name": "f"},
+         {"tool_choice": {"type": "function", "function": {"name": "f"}}}),
+        ({"type": "auto", "disable_parallel_tool_use": True},
+         {"tool_choice": "auto", "parallel_tool_calls": False}),
         ({"type": "none", "disable_parallel_tool_use": True}, {"tool_choice": "none"}),
         ({"type": "any", "disable_parallel_tool_use": False}, {"tool_choice": "required"}),
     ],
-)
+)  # fmt: skip
 def test_tool_choice(choice: Json, expected: Json) -> None:
     assert write(tools=[TOOL], tool_choice=choice) == {**write(tools=[TOOL]), **expected}
 

@@ -34,13 +34,11 @@ def without(part: Json, key: str) -> Json:
         ({**PNG, "detail": "original"}, {**PNG_PART, "image_url": {"url": PNG_URL}}),
         (without(PNG, "detail"), {**PNG_PART, "image_url": {"url": PNG_URL}}),
         (PDF, PDF_PART),
-        (
-            without(PDF, "filename"),
-            {"type": "file", "file": {"filename": "document.pdf", "file_data": PDF_URL}},
-        ),
+        (without(PDF, "filename"),
+         {"type": "file", "file": {"filename": "document.pdf", "file_data": PDF_URL}}),
         (AUDIO, AUDIO),
     ],
-)
+)  # fmt: skip
 def test_files(part: Json, expected: Json) -> None:
     said = [{"type": "text", "text": "see"}, expected]
     assert write_messages(message("user", [text("see"), part])) == [user(said)]

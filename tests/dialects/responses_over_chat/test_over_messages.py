@@ -68,18 +68,13 @@ def test_a_request_with_tools() -> None:
     ("file", "block"),
     [
         ({"file_url": LINK}, {"source": {"type": "url", "url": LINK}}),
-        (
-            {"file_url": LINK, "filename": "a"},
-            {"source": {"type": "url", "url": LINK}, "title": "a"},
-        ),
+        ({"file_url": LINK, "filename": "a"}, {"source": {"type": "url", "url": LINK}, "title": "a"}),
         ({"file_data": "JVBERi0x"}, {"source": PDF}),
         ({"file_data": "data:application/pdf;base64,JVBERi0x"}, {"source": PDF}),
-        (
-            {"file_data": "data:text/plain;base64,aGk=", "filename": "a"},
-            {"source": {"type": "text", "media_type": "text/plain", "data": "hi"}, "title": "a"},
-        ),
+        ({"file_data": "data:text/plain;base64,aGk=", "filename": "a"},
+         {"source": {"type": "text", "media_type": "text/plain", "data": "hi"}, "title": "a"}),
     ],
-)
+)  # fmt: skip
 def test_documents(file: Json, block: Json) -> None:
     part = {"type": "input_file", **file}
     document = {"type": "document", **block}

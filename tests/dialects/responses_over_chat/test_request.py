@@ -121,20 +121,13 @@ def test_reasoning_effort(reasoning: Json | None, expected: Json) -> None:
     [
         ({"type": "text"}, None),
         ({"type": "json_object"}, {"type": "json_object"}),
-        (
-            {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True},
-            {
-                "type": "json_schema",
-                "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
-            },
-        ),
-        (
-            {"type": "json_schema", "name": "n", "schema": {}, "strict": None, "description": "d"},
-            {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "description": "d"}},
-        ),
+        ({"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True},
+         {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}),
+        ({"type": "json_schema", "name": "n", "schema": {}, "strict": None, "description": "d"},
+         {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "description": "d"}}),
         (None, None),
     ],
-)
+)  # fmt: skip
 def test_the_form_of_the_reply(form: Json | None, expected: Json | None) -> None:
     fields = {} if expected is None else {"response_format": expected}
     assert write(text={"format": form, "verbosity": "low"}) == {**PLAIN, **fields}

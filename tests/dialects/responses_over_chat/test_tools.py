@@ -99,12 +99,9 @@ def test_a_call_cannot_be_forced_where_no_tool_is_left(choice: object) -> None:
         ("required", "required"),
         ({"type": "function", "name": "f"}, NAMED),
         ({"type": "custom", "name": "patch"}, {**NAMED, "function": {"name": "patch"}}),
-        (
-            {"type": "function", "name": "f", "namespace": "ns"},
-            {**NAMED, "function": {"name": "ns__f"}},
-        ),
+        ({"type": "function", "name": "f", "namespace": "ns"}, {**NAMED, "function": {"name": "ns__f"}}),
     ],
-)
+)  # fmt: skip
 def test_tool_choice(choice: object, expected: object) -> None:
     written = write(tools=[TOOL, PATCH, SPACE], tool_choice=choice)
     assert written.get("tool_choice") == expected
