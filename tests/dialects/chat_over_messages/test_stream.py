@@ -1,11 +1,14 @@
-"""Messages streams as chat chunks, event by event."""
+"""Messages streams as chat chunks, event by event; how they end and fail, and what is charged."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
+from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
-from tests.dialects.chat.kit import MODEL, check_stream
+from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, check_stream, each_byte, play
 from tests.dialects.chat_over_messages.events import (
     BEGUN,
     ENDED,
@@ -24,7 +27,7 @@ from tests.dialects.chat_over_messages.events import (
     told,
     tool_delta,
 )
-from tests.dialects.chat_over_messages.kit import CREATED
+from tests.dialects.chat_over_messages.kit import CREATED, frame, open_stream
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -146,3 +149,177 @@ def test_a_second_beginning_says_nothing_new() -> None:
 
 def test_a_missing_beginning_is_made_up_for() -> None:
     assert told(play_events(say("a"), *ENDED)) == [ROLE, {"content": "a"}, "stop"]
+
+
+def test_a_missing_message_stop_is_made_up_for() -> None:
+    assert play_events(*BEGUN, say("a"), *ENDED[:-1]).complete
+    assert told(play_events(*BEGUN, say("a"), *ENDED[:-1])) == [ROLE, {"content": "a"}, "stop"]
+    assert not play_events(*BEGUN, say("a"), close()).complete
+    assert not play_events(finish()).complete
+
+
+def test_a_last_event_without_its_blank_line_is_used_if_it_is_whole() -> None:
+    body = frame(*BEGUN, say("a"), *ENDED)
+    assert play(open_stream(), [body[:-2]]) == play(open_stream(), [body])
+    assert play(open_stream(), [body[:-1]]) == play(open_stream(), [body])
+    without_stop = frame(*BEGUN, say("a"), *ENDED[:-1])
+    assert play(open_stream(), [without_stop[:-1]]).complete
+    assert not play(open_stream(), [without_stop[:-4]]).complete
+
+
+def test_nothing_is_held_back_but_the_end() -> None:
+    stream = open_stream()
+    assert not stream.begun
+    assert stream.feed(b": waiting\n\n" + frame(PING)) == b""
+    assert not stream.begun
+    assert b'"role":"assistant"' in stream.feed(frame(BEGUN[0]))
+    assert (stream.begun, stream.delivered, stream.finished) == (True, False, False)
+    assert b'"content":"a"' in stream.feed(frame(BEGUN[1], say("a")))
+    assert (stream.delivered, stream.finished, stream.complete) == (True, False, False)
+    assert stream.feed(frame(*ENDED[:-1])) == b""
+    assert (stream.finished, stream.complete) == (True, False)
+    assert b'"finish_reason":"stop"' in stream.feed(frame(STOP))
+    assert (stream.finished, stream.complete, stream.mid_event) == (True, True, False)
+
+
+def test_chats_own_ending_is_read_over() -> None:
+    body = frame(*BEGUN, say("a"), *ENDED[:-1]) + b"data: [DONE]\n\n"
+    assert play(open_stream(), [body]).complete
+    assert not play(open_stream(), [frame(*BEGUN) + b"data: [DONE]\n\n"]).complete
+
+
+def test_events_without_names_and_with_a_byte_order_mark() -> None:
+    events = (*BEGUN, say("a"), *ENDED)
+    bare = b"".join(b"data:" + json.dumps(event).encode() + b"\r\n\r\n" for event in events)
+    expected = play_events(*events)
+    for pieces in ([b"\xef\xbb\xbf" + bare], each_byte(b"\xef\xbb\xbf" + bare)):
+        assert play(open_stream(), pieces) == expected
+
+
+@each_row(
+    ("error", "kind"),
+    [
+        ("api_error", UpstreamError),
+        ("overloaded_error", UpstreamUnavailable),
+        ("rate_limit_error", UpstreamUnavailable),
+    ],
+)
+def test_an_error_event_is_a_failure(error: str, kind: type[UpstreamError]) -> None:
+    stream = open_stream()
+    body = {"type": "error", "error": {"type": error, "message": "It broke."}}
+    out = stream.feed(frame(*BEGUN, say("a"), body, say("b"), *ENDED))
+    assert type(stream.failure) is kind
+    assert stream.failure.message == "It broke."
+    assert not stream.complete
+    assert b'"content":"a"' in out
+    assert b'"content":"b"' not in out
+    assert stream.end() == b""
+
+
+@each_row(
+    "block",
+    [
+        b'event: error\ndata: {"message":"It broke."}\n\n',
+        b'data: {"error":{"message":"It broke."}}\n\n',
+        b'data: {"type":"error","error":"It broke."}\n\n',
+    ],
+)
+def test_errors_in_other_envelopes(block: bytes) -> None:
+    assert play(open_stream(), [frame(*BEGUN) + block]).failure == "It broke."
+
+
+@each_row(
+    ("body", "said"),
+    [
+        (b"data: nonsense\n\n", "not JSON"),
+        (b"data: []\n\n", "not JSON"),
+        (frame(STOP), "ended before it began"),
+        (b"data: " + b"x" * (MAX_TRANSLATED_EVENT_BYTES + 1), "too large"),
+    ],
+)
+def test_what_is_no_messages_stream_is_a_failure(body: bytes, said: str) -> None:
+    for pieces in ([body], [body[:7], body[7:]]):
+        played = play(open_stream(), pieces)
+        assert said in str(played.failure)
+        assert not played.complete
+
+
+@each_row("index", [None, [], {}, "0"])
+def test_a_block_without_a_number_is_still_one_block(index: Any) -> None:
+    tool = [{**event, "index": index} for event in (open_tool(0), argue("{", 0), close())]
+    played = play_events(start(), *tool, finish("tool_use"), STOP)
+    begun = tool_delta(0, "", id="t1", name="f")
+    assert told(played) == [ROLE, begun, tool_delta(0, "{"), "tool_calls"]
+
+
+def test_an_event_up_to_the_limit_passes() -> None:
+    text = "x" * (MAX_TRANSLATED_EVENT_BYTES - 1000)
+    body = frame(*BEGUN, say(text), *ENDED)
+    pieces = [body[at : at + 65536] for at in range(0, len(body), 65536)]
+    assert {"content": text} in told(play(open_stream(), pieces))
+
+
+def test_usage_is_cumulative_field_by_field() -> None:
+    begun = start(
+        input_tokens=10,
+        cache_read_input_tokens=4,
+        cache_creation_input_tokens=3,
+        output_tokens=1,
+        service_tier="standard",
+    )
+    ended = finish(
+        output_tokens=20,
+        input_tokens=None,
+        cache_read_input_tokens=5,
+        output_tokens_details={"thinking_tokens": 15},
+    )
+    played = play_events(begun, say("a"), finish(None, output_tokens=9), ended, STOP, usage=True)
+    assert (played.tokens, played.estimated) == (Tokens(10, 5, 3, 20), False)
+    assert played.chunks[-1]["usage"] == {
+        "prompt_tokens": 18,
+        "completion_tokens": 20,
+        "total_tokens": 38,
+        "prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 3},
+        "completion_tokens_details": {"reasoning_tokens": 15},
+    }
+
+
+SPOKEN = (
+    *BEGUN,
+    delta(0, "thinking", thinking="1234"),
+    say("123é"),
+    open_tool(1),
+    argue('{"a":12}', 1),
+)
+
+"""4 + 5 + 8 bytes: 5 tokens."""
+
+
+@each_row(
+    ("events", "tokens", "estimated"),
+    [
+        ((), Tokens(INPUT_ESTIMATE), True),
+        (BEGUN, Tokens(10, output=1), False),
+        (SPOKEN, Tokens(10, output=5), True),
+        ((*SPOKEN, finish(None, output_tokens=6)), Tokens(10, output=6), False),
+        ((*SPOKEN, finish(output_tokens=3), STOP), Tokens(10, output=3), False),
+        ((*SPOKEN, finish(output_tokens=3)), Tokens(10, output=3), False),
+        ((*SPOKEN, finish(), STOP), Tokens(10, output=5), True),
+        ((*SPOKEN, STOP), Tokens(10, output=5), True),
+        ((say("12345"), finish(), STOP), Tokens(INPUT_ESTIMATE, output=2), True),
+        ((say("1"), finish(output_tokens=-1), STOP), Tokens(INPUT_ESTIMATE, output=1), True),
+    ],
+)
+def test_charges(events: tuple[Json, ...], tokens: Tokens, *, estimated: bool) -> None:
+    """Before the end at least the delivered output; without a report an estimate."""
+    played = play_events(*events)
+    assert (played.tokens, played.estimated) == (tokens, estimated)
+
+
+def test_an_estimate_is_what_the_caller_is_told() -> None:
+    played = play_events(say("12345"), finish(), STOP, usage=True)
+    assert played.chunks[-1]["usage"] == {
+        "prompt_tokens": INPUT_ESTIMATE,
+        "completion_tokens": 2,
+        "total_tokens": INPUT_ESTIMATE + 2,
+    }

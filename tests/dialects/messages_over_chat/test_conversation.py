@@ -1,4 +1,4 @@
-"""A messages conversation as chat messages: system, results of tools, and turns."""
+"""Messages conversations as chat messages, and their blocks as parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.requests import (
     BILLING,
     CACHED,
+    PDF,
+    PDF_URL,
     PNG,
     PNG_PART,
     USER,
@@ -112,3 +114,33 @@ def test_consecutive_assistant_turns_are_one_so_that_their_calls_can_be_answered
     assert [one["role"] for one in written] == ["user", "assistant", "tool", "tool"]
     assert written[1]["content"] == "a\n\nb"
     assert [call["id"] for call in written[1]["tool_calls"]] == ["t1", "t2"]
+
+
+@each_row(
+    ("block", "parts"),
+    [
+        (text("a", citations=None, **CACHED), "a"),
+        ({"type": "image", "source": PNG, **CACHED}, [PNG_PART]),
+        ({"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
+         [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]),
+        ({"type": "document", "source": PDF, "citations": {"enabled": True}},
+         [{"type": "file", "file": {"filename": "document.pdf", "file_data": PDF_URL}}]),
+        ({"type": "document", "source": PDF, "title": "a.pdf", "context": "draft"},
+         [text("draft"), {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF_URL}}]),
+        ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}}, "d"),
+        ({"type": "document", "title": "T", "context": "C",
+          "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
+         [text("T\nC"), text("d")]),
+        ({"type": "document",
+          "source": {"type": "content", "content": [text("d"), {"type": "image", "source": PNG}]}},
+         [text("d"), PNG_PART]),
+        ({"type": "document", "source": {"type": "content", "content": "d"}}, "d"),
+    ],
+)  # fmt: skip
+def test_user_blocks(block: Json, parts: Any) -> None:
+    assert write_messages(user(block)) == [{"role": "user", "content": parts}]
+
+
+def test_several_user_blocks_keep_their_order() -> None:
+    written = write_messages(user(text("a"), {"type": "image", "source": PNG}, text("b")))
+    assert written == [{"role": "user", "content": [text("a"), PNG_PART, text("b")]}]

@@ -1,7 +1,19 @@
-"""A chat stream as a messages stream: events, stop reasons, usage, in any framing."""
+"""Chat streams as messages streams: blocks, parallel calls, faults, and what is charged."""
 
 from __future__ import annotations
 
+import itertools
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.messages_over_chat.stream import MessageWriter
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
+from gateway.errors import UndeliverableReply
 from gateway.money import Tokens
 from gateway.usage import Metered
 from tests.dialects.chat.kit import (
@@ -13,18 +25,26 @@ from tests.dialects.chat.kit import (
     each_byte,
     event,
     events,
+    make_dice,
     play,
+    random_slices,
     role,
     stop,
     text,
 )
 from tests.dialects.messages_over_chat.kit import (
     AZURE,
+    INTERLEAVED,
+    SEQUENTIAL,
     STOP_EVENT,
     USAGE,
     USED,
+    accumulate,
     begin,
+    check_events,
+    fragment,
     kinds_of,
+    make_context,
     open_stream,
     play_whole,
     read_events,
@@ -33,7 +53,9 @@ from tests.dialects.messages_over_chat.kit import (
     stream,
     text_of,
     thinking_of,
+    tools_of,
 )
+from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
 
@@ -129,6 +151,7 @@ def test_refusal_is_said_and_explained() -> None:
 
 
 LAST_USAGE = {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 20}
+
 CACHED = {**USAGE, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1}}
 
 
@@ -256,3 +279,246 @@ def test_lone_surrogates_pass_as_escapes() -> None:
 def test_only_the_first_choice_is_told() -> None:
     played = play_whole(stream(text("a"), text("other", index=1)))
     assert text_of(read_message(played)) == "a"
+
+
+PARTIAL = events(chunk(role()), chunk(text("a")))
+
+
+@each_row(
+    ("data", "words"),
+    [
+        (event({"error": {"message": "said upstream"}}), "said upstream"),
+        (b'event: error\ndata: {"message":"said upstream"}\n\n', "said upstream"),
+        (event({"object": "error", "message": "said upstream"}) + DONE, "said upstream"),
+        (event({"error": {}, "object": "error"}), "error"),
+        (b"data: <html>\n\n", "not JSON"),
+        (b"data: [1]\n\n", "not JSON"),
+        (event(chunk(choice({}, "error"))), "error"),
+        (event(chunk(fragment(0, "{}"), choice({}, "stop"))), "naming"),
+        (events(*(chunk(one) for one in (begin(0, "{}"), begin(1), fragment(0, "x")))), "complete"),
+    ],
+)
+def test_failures(data: bytes, words: str) -> None:
+    played = play_whole(PARTIAL + data + DONE)
+    assert not played.complete
+    assert played.failure is not None
+    assert words in played.failure
+    check_events(read_events(played.out), complete=False)
+
+
+@each_row("data", [DONE, b": hello\n\n" + DONE, event(AZURE) + DONE])
+def test_end_before_the_beginning_is_a_failure(data: bytes) -> None:
+    played = play_whole(data)
+    assert played.failure == "The upstream's stream ended before it began."
+
+
+def test_event_too_large_to_hold_is_a_failure() -> None:
+    piece = b"x" * (MAX_TRANSLATED_EVENT_BYTES // 4)
+    pipeline = open_stream()
+    pipeline.feed(b'data: {"')
+    for _ in range(3):
+        pipeline.feed(piece)
+    assert pipeline.failure is None
+    pipeline.feed(piece)
+    assert pipeline.failure is not None
+
+
+def test_calls_too_large_to_hold_are_a_failure() -> None:
+    pipeline = open_stream()
+    pipeline.feed(events(*(chunk(one) for one in (role(), begin(0), begin(1)))))
+    large = event(chunk(fragment(1, "x" * (1 << 20))))
+    for _ in range(8):
+        pipeline.feed(large)
+    pipeline.feed(large)
+    assert pipeline.failure is None  # the rest is read for its usage
+    pipeline.end()
+    assert isinstance(pipeline.failure, UndeliverableReply)
+
+
+WHOLE = stream(
+    choice({"reasoning_content": "hm"}), text("a"), *INTERLEAVED, finish="tool_calls"
+)  # fmt: skip
+
+
+def test_a_cut_is_never_complete() -> None:
+    """For a cut after any event but the last two, no end is added, and the rules are kept."""
+    blocks = [block + b"\n\n" for block in WHOLE.split(b"\n\n")[:-1]]
+    for count in range(len(blocks) - 2):  # with the finish reason a clean end is an end
+        played = play_whole(b"".join(blocks[:count]))
+        assert (played.complete, played.failure) == (False, None)
+        assert STOP_EVENT not in played.out
+        assert b"message_delta" not in played.out
+        check_events(read_events(played.out), complete=False)
+
+
+def test_a_clean_end_without_done_is_an_end_once_the_choice_finished() -> None:
+    played = play_whole(WHOLE.removesuffix(DONE))
+    assert read_message(played) == read_message(play_whole(WHOLE))
+
+
+def test_a_cut_within_the_last_event_is_not_an_end() -> None:
+    finished = events(chunk(role()), chunk(text("a")), chunk(stop()))
+    for cut in range(finished.rindex(b"data:") + 1, len(finished) - 4):
+        played = play_whole(finished[:cut])
+        assert (played.complete, played.failure) == (False, None)
+
+
+@pytest.mark.no_cover
+def test_every_split_point_gives_the_same() -> None:
+    expected = play_whole(WHOLE)
+    for cut in range(1, len(WHOLE), 7):
+        assert play(open_stream(), [WHOLE[:cut], WHOLE[cut:]]) == expected
+    assert play(open_stream(), each_byte(WHOLE)) == expected
+
+
+@fuzz(150)
+@given(st.data())
+def test_no_bytes_are_so_odd_that_the_pipeline_breaks(data: st.DataObject) -> None:
+    """A mangled stream ends in a failure, or its output keeps the rules."""
+    dice = data.draw(st.randoms(use_true_random=False))
+    mangled = bytearray(WHOLE)
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = dice.randrange(len(mangled))
+        mangled[at : at + dice.choice((0, 1, 9))] = dice.choice(MISHAPS)
+    played = play(open_stream(), random_slices(bytes(mangled), dice))
+    found = read_events(played.out)
+    if not played.complete or played.failure:
+        check_events(found, complete=False)
+    else:
+        check_events(found)
+
+
+MISHAPS = (b"", b"\n", b"\n\n", b"null", b'"', b"{}", b"[]", b"7", b"\xff", b"\r", b"data: ", b":")
+
+
+def test_seeded_slicings_agree() -> None:
+    dice = make_dice()
+    expected = accumulate(read_events(play_whole(WHOLE).out))
+    for _ in range(50):
+        played = play(open_stream(), random_slices(WHOLE, dice))
+        assert accumulate(read_events(played.out)) == expected
+
+
+@each_row("choices", [SEQUENTIAL, INTERLEAVED])
+def test_parallel_calls(choices: list[Json]) -> None:
+    played = play_whole(stream(*choices, finish="tool_calls"))
+    message = read_message(played)
+    assert tools_of(message) == [("c0", "f0", {"a": 1}), ("c1", "f1", {"b": 2})]
+    assert message.stop_reason == "tool_use"
+
+
+def test_call_that_is_whole_makes_way_for_the_next() -> None:
+    """Sequential calls are not held back: the second opens with its first fragment."""
+    pipeline = open_stream()
+    pipeline.feed(events(*(chunk(one) for one in (role(), *SEQUENTIAL[:3]))))
+    out = kinds_of(pipeline.feed(event(chunk(SEQUENTIAL[3]))))
+    assert out == ["content_block_stop", "content_block_start", "content_block_delta"]
+
+
+def test_what_a_stream_holds_is_bounded() -> None:
+    """8 Mi characters of a stream's text and arguments are held, and not one more."""
+    held = "[" + " " * ((8 << 20) - 1)
+    for first, last in ((begin(0, held), fragment(0, "]")), (text(held), text("a"))):
+        writer = MessageWriter(make_context())
+        writer.write({"choices": [first]})
+        with pytest.raises(UndeliverableReply, match="too large"):
+            writer.write({"choices": [last]})
+
+
+@each_row("arguments", [None, "", " \n", "{}"])
+def test_call_without_arguments_has_an_empty_input(arguments: str | None) -> None:
+    played = play_whole(stream(begin(0), fragment(0, arguments), begin(1), finish="tool_calls"))
+    assert tools_of(read_message(played)) == [("c0", "f0", {}), ("c1", "f1", {})]
+
+
+@each_row(
+    ("fragments", "tools"),
+    [
+        # Qwen repeats the id as an empty string.
+        ([begin(0, "{"), fragment(0, "}", id="", type="function")], [("c0", "f0", {})]),
+        # The name, then the id come late.
+        ([fragment(0, "{"), fragment(0, "", name="f"), fragment(0, "}", id="c")], [("c", "f", {})]),
+        # No id at all.
+        ([fragment(0, '{"a":1}', name="f")], [("toolu_request-1_0", "f", {"a": 1})]),
+        # No index: Mistral.
+        ([choice({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]})],
+         [("c", "f", {})]),
+        # All at index 0, told apart by id: Gemini.
+        ([begin(0, '{"a":1}'), fragment(0, '{"b":2}', id="d", name="g")],
+         [("c0", "f0", {"a": 1}), ("d", "g", {"b": 2})]),
+        # The id and name again with every fragment.
+        ([begin(0, '{"a"'), begin(0, ":1}")], [("c0", "f0", {"a": 1})]),
+        # An index that counts content blocks: Anthropic's own chat endpoint.
+        ([begin(1, "{}"), begin(2, "{}")], [("c1", "f1", {}), ("c2", "f2", {})]),
+        # Arguments as an object: Ollama's native shape.
+        ([choice({"tool_calls": [{"index": 0, "id": "c",
+                                  "function": {"name": "f", "arguments": {"a": 1}}}]})],
+         [("c", "f", {"a": 1})]),
+        # Space behind a call that is closed already.
+        ([begin(0, "{}"), begin(1, "{}"), fragment(0, "\n")], [("c0", "f0", {}), ("c1", "f1", {})]),
+        # Text in between a call's fragments waits for the call.
+        ([begin(0, '{"a"'), text("x"), fragment(0, ":1}")], [("c0", "f0", {"a": 1})]),
+    ],
+)  # fmt: skip
+def test_calls_as_upstreams_write_them(fragments: list[Json], tools: list[Any]) -> None:
+    played = play_whole(stream(*fragments, finish="tool_calls"))
+    assert tools_of(read_message(played)) == tools
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
+
+objects = st.dictionaries(words, words | st.integers(-9, 9) | st.none(), max_size=3)
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> tuple[list[Json], list[Any]]:
+    """Mix text, reasoning and calls of a stream at random; return the choices and the calls."""
+    given = [(f"c{position}", f"f{position}", draw(objects)) for position in range(draw(st.integers(0, 4)))]  # fmt: skip
+    queues: list[list[Json]] = []
+    for position, (_, _, value) in enumerate(given):
+        written = json.dumps(value, ensure_ascii=draw(st.booleans()))
+        cuts = sorted(draw(st.sets(st.integers(0, len(written)), max_size=4)))
+        bounds = [0, *cuts, len(written)]
+        pieces = [written[a:b] for a, b in itertools.pairwise(bounds)]
+        queues.append([begin(position), *(fragment(position, piece) for piece in pieces)])
+    queues += [
+        [choice({key: said}) for said in draw(st.lists(words, max_size=4))]
+        for key in ("content", "reasoning_content")
+    ]
+    order = draw(st.permutations([at for at, queue in enumerate(queues) for _ in queue]))
+    choices = [queues[at].pop(0) for at in order]
+    first_seen = list(dict.fromkeys(at for at in order if at < len(given)))
+    return choices, [given[at] for at in first_seen]
+
+
+@fuzz(150)
+@given(scripts(), st.randoms(use_true_random=False))
+def test_any_mixture_keeps_text_reasoning_and_calls(
+    script: tuple[list[Json], list[Any]], dice: Any
+) -> None:
+    choices, calls = script
+    data = stream(*choices)
+    played = play(open_stream(), random_slices(data, dice))
+    message = read_message(played)
+    deltas = [one["delta"] for one in choices]
+    assert text_of(message) == "".join(one.get("content", "") for one in deltas)
+    assert thinking_of(message) == "".join(one.get("reasoning_content", "") for one in deltas)
+    assert tools_of(message) == calls
+    assert played.tokens == USED
+    kinds = starts_of(played.out)
+    assert kinds.count("tool_use") == len(calls)
+    pairs = itertools.pairwise(kinds)
+    assert all(one != two or one == "tool_use" for one, two in pairs)
+
+
+def test_what_comes_back_stands_before_the_text_and_never_ends_an_answer() -> None:
+    """Claude Code takes a last block of thinking for the whole answer."""
+    writer = MessageWriter(replace(make_context(), provider_tag="gw1.00000000."))
+    details = choice({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]})
+    for choices, kinds in (
+        ([details, text("Hi"), details], ["thinking", "text"]),
+        ([begin(0, "{}"), details], ["thinking", "tool_use", "thinking"]),
+    ):
+        writer.write({"choices": choices})
+        writer.flush()
+        assert starts_of(writer.take()) == kinds
