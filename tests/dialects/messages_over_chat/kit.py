@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.exchanges import EXCHANGES
-from gateway.dialects.records import CompletionRequest, ReplyContext, Target
+from gateway.dialects.records import CompletionRequest, Reply, ReplyContext, Target
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (
@@ -160,6 +160,16 @@ def read_message(played: Played) -> Message:
     return accumulate(events)
 
 
+def check_reply(reply: Reply) -> Json:
+    """Return the message of a JSON reply, checked by Anthropic's model and for all required keys."""
+    message: Json = json.loads(reply.body)
+    Message.model_validate(message, strict=True)
+    assert set(message) == MESSAGE_KEYS
+    assert set(message["usage"]) == USAGE_KEYS
+    assert all(set(block) == BLOCK_KEYS[block["type"]] for block in message["content"])
+    return message
+
+
 def text_of(message: Message) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
 
@@ -176,6 +186,18 @@ def tools_of(message: Message) -> list[tuple[str, str, Any]]:
 
 USAGE: Json = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 USED = Tokens(5, 0, 0, 3)
+
+
+def completion(message: Json, finish: str | None = "stop", **fields: Any) -> Json:
+    one = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    extra = fields.pop("choice", {})
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "theirs"}
+    return {**head, "choices": [{**one, **extra}], "usage": USAGE, **fields}
+
+
+def call(identity: Any = "c1", name: Any = "f", arguments: Any = "{}") -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": identity, "type": "function", "function": function}
 
 
 def fragment(position: int = 0, arguments: str | None = "", **fields: Any) -> Json:

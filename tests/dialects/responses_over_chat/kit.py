@@ -16,21 +16,16 @@ from pydantic import TypeAdapter
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
-from gateway.dialects.records import CompletionRequest, ReplyContext, Target
-from gateway.money import Tokens
+from gateway.dialects.records import CompletionRequest, Reply, ReplyContext, Target
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (
-    DONE,
     INPUT_ESTIMATE,
     MODEL,
     Json,
     Played,
-    chunk,
-    events,
     play,
-    role,
-    stop,
 )
+from tests.dialects.messages_over_chat.kit import read_events
 
 EXCHANGE: Final = Exchange(CALLERS["chat"], UPSTREAMS["chat"], TRANSLATIONS["responses", "chat"])
 """The caller's part has nothing to do with the translation."""
@@ -45,8 +40,6 @@ RESPONSE_KEYS: Final = {
 }
 TERMINAL: Final = ("response.completed", "response.incomplete")
 
-USAGE: Final[Json] = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
-USED: Final = Tokens(5, 0, 0, 3)
 PATCH: Final[Json] = {"type": "custom", "name": "patch", "description": "Edits files."}
 SPACE: Final[Json] = {
     "type": "namespace",
@@ -76,27 +69,6 @@ def open_stream(body: Json | None = None) -> Pipeline:
 
 def play_whole(data: bytes, body: Json | None = None) -> Played:
     return play(open_stream(body), [data])
-
-
-def stream(*choices: Json, finish: str = "stop", usage: Json | None = USAGE) -> bytes:
-    """Make a whole stream of these choices, with its role chunk, usage and end."""
-    chunks = [chunk(one) for one in (role(), *choices, stop(finish=finish))]
-    tail = [] if usage is None else [chunk(usage=usage)]
-    return events(*chunks, *tail) + DONE
-
-
-def read_events(out: bytes) -> list[Json]:
-    """Read events; each is exactly `event: NAME`, `data: {…}` of that type and an empty line."""
-    assert out == b"" or out.endswith(b"\n\n")
-    found: list[Json] = []
-    for block in out.split(b"\n\n")[:-1]:
-        if block.startswith(b":"):
-            continue
-        name, data = block.split(b"\n")
-        one = json.loads(data.removeprefix(b"data: "))
-        assert name == b"event: " + one["type"].encode()
-        found.append(one)
-    return found
 
 
 def kinds_of(out: bytes) -> list[str]:
@@ -215,6 +187,14 @@ def read_response(played: Played) -> Json:
     check_events(events)
     response: Json = events[-1]["response"]
     assert as_sent(accumulate(events)) == as_sent(Response.model_validate(response))
+    return response
+
+
+def check_reply(reply: Reply) -> Json:
+    """Return a JSON reply, checked by OpenAI's own model and for all required keys."""
+    response: Json = json.loads(reply.body)
+    Response.model_validate(response, strict=True)
+    assert set(response) == RESPONSE_KEYS
     return response
 
 

@@ -19,8 +19,7 @@ from pydantic import TypeAdapter
 
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json, choice
-from tests.dialects.messages_over_chat.kit import fragment
-from tests.dialects.messages_over_chat.test_reply import call, completion
+from tests.dialects.messages_over_chat.kit import call, completion, fragment, stream
 from tests.dialects.responses_over_chat.kit import (
     EXCHANGE,
     PATCH,
@@ -29,7 +28,6 @@ from tests.dialects.responses_over_chat.kit import (
     make_request,
     play_whole,
     read_response,
-    stream,
 )
 from tests.dialects.responses_over_chat.requests import (
     PNG,

@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-from openai.types.responses import Response
-
 from gateway.dialects.records import Reply
-from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, Json, choice, dump, text
-from tests.dialects.messages_over_chat.test_reply import call, completion
+from tests.dialects.messages_over_chat.kit import USED, call, completion, stream
 from tests.dialects.responses_over_chat.kit import (
     EXCHANGE,
     PATCH,
-    RESPONSE_KEYS,
     SPACE,
-    USED,
+    check_reply,
     items_of,
     make_context,
     play_whole,
     read_response,
-    stream,
 )
 from tests.support.rows import each_row
 
@@ -33,11 +27,7 @@ def read_reply(reply: Json, body: Json | None = None) -> Reply:
 
 
 def read(reply: Json, body: Json | None = None) -> Json:
-    """Return the response, checked by OpenAI's own model and for all required keys."""
-    response: Json = json.loads(read_reply(reply, body).body)
-    Response.model_validate(response, strict=True)
-    assert set(response) == RESPONSE_KEYS
-    return response
+    return check_reply(read_reply(reply, body))
 
 
 def test_text() -> None:
@@ -133,26 +123,12 @@ def test_arguments_of_any_kind(given: Any, arguments: str) -> None:
     assert response["output"][0]["arguments"] == arguments
 
 
-@each_row("broken", ["call", {}, call(name=""), call(name=7)])
-def test_a_nameless_call_cannot_be_delivered(broken: Any) -> None:
-    reply = read_reply(completion({"tool_calls": [broken]}))
-    assert isinstance(reply.failure, UndeliverableReply)
-    assert reply.body == b""
-
-
 def test_an_effort_that_was_not_sent_is_not_told() -> None:
     context = make_context({"reasoning": {"effort": "high", "summary": "auto"}})
     context.effort_sent = False
     reply = EXCHANGE.read_reply(dump(completion({"content": "hi"})), context)
     told = {"effort": None, "summary": "auto"}
     assert json.loads(reply.body)["reasoning"] == told
-
-
-def test_no_message_and_errors_fail() -> None:
-    with pytest.raises(UpstreamError, match="no message"):
-        read_reply(completion({}, choice={"message": None}))
-    with pytest.raises(UpstreamError, match="with an error"):
-        read_reply(completion({"content": "a"}, "error"))
 
 
 def test_usage_is_what_is_charged() -> None:
