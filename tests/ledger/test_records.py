@@ -1,8 +1,49 @@
-"""Records of the books: reasons for programs, and times that a clock set back spoils."""
+"""The records of the ledger: what they say of themselves, and in which words."""
 
 from __future__ import annotations
 
-from gateway.ledger.records import Conflict, NotFound, OtherRequest, Refused, StoredSecret
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import RateLimited
+from gateway.ledger.alert_records import Alert, Hook, make_alert_id, write_alert
+from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.call_records import (
+    ENDINGS,
+    CallView,
+    Correction,
+    Outcome,
+    Receipt,
+    Usage,
+    describe_receipt,
+    sum_usage,
+)
+from gateway.ledger.key_records import (
+    Allowance,
+    Budget,
+    KeyTerms,
+    KeyView,
+    Period,
+    Span,
+    Spending,
+    find_span,
+    refuse_concurrency,
+    refuse_requests,
+    refuse_spent,
+    refuse_tokens,
+)
+from gateway.ledger.records import CodeView, Conflict, NotFound, OtherRequest, Refused, StoredSecret
+from gateway.ledger.signin_records import TokenTerms, TokenView
+from gateway.money import Price, Tokens
+from gateway.prices import AppliedPrice
+from gateway.times import DAY_MS, to_unix_ms
+from tests.ledger.contract.kit import NOW_MS, settlement
+from tests.support.rows import each_row
 
 
 def test_a_refusal_has_one_word_for_programs() -> None:
@@ -16,3 +57,295 @@ def test_a_refusal_has_one_word_for_programs() -> None:
 
 def test_digests_are_not_shown() -> None:
     assert "digest" not in repr(StoredSecret("id", b"digest", "last"))
+
+
+def test_what_is_held_is_not_available() -> None:
+    account = Account(1, "a", suspended=False, balance_nano=100, held_nano=130)
+    assert account.available_nano == -30
+
+
+def test_a_key_lives_until_it_is_revoked_or_expires() -> None:
+    account = Account(1, "a", suspended=False, balance_nano=0)
+    terms = KeyTerms(expires_ms=NOW_MS)
+    assert Key("k", account, terms, Line("k")).is_live(NOW_MS - 1)
+    assert not Key("k", account, terms, Line("k")).is_live(NOW_MS)
+    assert not Key("k", account, KeyTerms(), Line("k"), revoked_ms=NOW_MS + 1).is_live(NOW_MS)
+
+
+@each_row(
+    ("outcome", "cost_nano", "is_posted"),
+    [
+        ("complete", 0, True),
+        ("complete", 1, True),
+        ("caller_left", 1, True),
+        ("caller_left", 0, False),
+        ("upstream_error", 0, False),
+    ],
+)
+def test_a_cost_or_a_complete_reply_is_a_charge(
+    outcome: Outcome, cost_nano: int, is_posted: bool
+) -> None:
+    assert settlement(cost_nano, outcome=outcome).is_posted == is_posted
+
+
+@each_row(
+    ("terms", "revoked_ms", "status"),
+    [
+        (KeyTerms(), None, "active"),
+        (KeyTerms(expires_ms=NOW_MS + 1, cap_nano=8), None, "active"),
+        (KeyTerms(expires_ms=NOW_MS), None, "expired"),
+        (KeyTerms(cap_nano=7), None, "cap_spent"),
+        (KeyTerms(expires_ms=NOW_MS, cap_nano=7), None, "expired"),
+        (KeyTerms(expires_ms=NOW_MS, cap_nano=7), 1, "revoked"),
+    ],
+)
+def test_the_reason_that_cannot_be_undone_is_told_first(
+    terms: KeyTerms, revoked_ms: int | None, status: str
+) -> None:
+    key = KeyView("k", "a", "sk-…", terms, 7, 0, revoked_ms, None, None)
+    assert key.status(NOW_MS) == status
+
+
+def test_a_list_of_models_allows_no_others() -> None:
+    assert KeyTerms().allows("m")
+    assert KeyTerms(models=("m",)).allows("m")
+    assert not KeyTerms(models=("m",)).allows("n")
+    assert not KeyTerms(models=()).allows("m")
+
+
+@each_row(
+    ("expires_ms", "voided_ms", "redeemed_ms", "status"),
+    [
+        (None, None, None, "open"),
+        (NOW_MS + 1, None, None, "open"),
+        (NOW_MS, None, None, "expired"),
+        (NOW_MS, 5, None, "void"),
+        (NOW_MS, None, 5, "redeemed"),
+    ],
+)
+def test_what_was_done_counts_before_what_time_does(
+    expires_ms: int | None, voided_ms: int | None, redeemed_ms: int | None, status: str
+) -> None:
+    code = CodeView("c", "b", "AB12", 7, "", "cli", 0, expires_ms, voided_ms, redeemed_ms, None)
+    assert code.status(NOW_MS) == status
+    assert code.display == "····-AB12"
+
+
+@each_row(
+    ("expires_ms", "revoked_ms", "status"),
+    [
+        (None, None, "active"),
+        (NOW_MS + 1, None, "active"),
+        (NOW_MS, None, "expired"),
+        (NOW_MS, 5, "revoked"),
+        (None, 5, "revoked"),
+    ],
+)
+def test_a_revocation_counts_before_what_time_does(
+    expires_ms: int | None, revoked_ms: int | None, status: str
+) -> None:
+    terms = TokenTerms("shop", "accounts", expires_ms)
+    token = TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)
+    assert token.status(NOW_MS) == status
+    assert (token.display, token.actor) == ("gwt_…a1b2", "token shop")
+
+
+def make_budget(name: str | None = "team", spent_nano: int = 2 * 10**9) -> Budget:
+    spending = Spending(find_span("month", NOW_MS), spent_nano)
+    return Budget(1, 1, name, Allowance(10**9, "month"), spending)
+
+
+def test_a_sum_counts_in_its_own_period_alone() -> None:
+    budget = make_budget()
+    assert budget.find_spent_nano(NOW_MS) == 2 * 10**9
+    assert budget.find_spent_nano(NOW_MS + 31 * DAY_MS) == 0
+    assert budget.find_spent_nano(NOW_MS - 31 * DAY_MS) == 0, "the clock was set back"
+
+
+def test_what_is_shown_is_the_present_period() -> None:
+    shown = make_budget().show(NOW_MS)
+    assert (shown.spent_nano, shown.remaining_nano) == (2 * 10**9, 0)
+    later = make_budget().show(NOW_MS + 31 * DAY_MS)
+    assert (later.spent_nano, later.remaining_nano) == (0, 10**9)
+    assert later.resets_ms > shown.resets_ms
+
+
+def test_a_sum_of_another_kind_of_period_is_not_shown() -> None:
+    """The books changed the period, and the server has read that, but not yet the new sum."""
+    budget = make_budget()
+    budget.allowance = Allowance(5, "day")
+    assert budget.show(NOW_MS).spent_nano == 0
+
+
+def test_a_refusal_names_the_budget_the_amount_and_the_reset() -> None:
+    assert refuse_spent(make_budget(), "EUR").message == (
+        "The budget 'team' of 1.00 EUR a month is spent. It resets at 2023-12-01 00:00 UTC."
+        " Raise it or use another key."
+    )
+    own = refuse_spent(make_budget(name=None))
+    assert own.message.startswith("This key's budget of 1.00 a month is spent.")
+    assert (own.status, own.code, own.should_retry) == (402, "insufficient_quota", False)
+
+
+LATEST_MS = 253_402_300_799_999 - 62 * DAY_MS
+"""Two months before the year 10000, where Python's dates end."""
+
+
+def at(text: str) -> int:
+    return to_unix_ms(datetime.fromisoformat(text).replace(tzinfo=UTC))
+
+
+@each_row(
+    ("period", "moment", "first", "next_"),
+    [
+        ("day", "2026-05-14T00:00", "2026-05-14", "2026-05-15"),
+        ("day", "2026-05-14T23:59:59.999", "2026-05-14", "2026-05-15"),
+        ("day", "2026-12-31T12:00", "2026-12-31", "2027-01-01"),
+        ("day", "2028-02-28T12:00", "2028-02-28", "2028-02-29"),
+        ("week", "2026-05-18T00:00", "2026-05-18", "2026-05-25"),  # a Monday
+        ("week", "2026-05-17T23:59:59.999", "2026-05-11", "2026-05-18"),  # a Sunday
+        ("week", "2026-12-31T12:00", "2026-12-28", "2027-01-04"),  # over the year's end
+        ("week", "2027-01-03T12:00", "2026-12-28", "2027-01-04"),
+        ("week", "1970-01-01T00:00", "1969-12-29", "1970-01-05"),  # a Thursday
+        ("month", "2026-02-01T00:00", "2026-02-01", "2026-03-01"),
+        ("month", "2028-02-29T23:59:59.999", "2028-02-01", "2028-03-01"),  # a leap year
+        ("month", "2026-01-31T12:00", "2026-01-01", "2026-02-01"),
+        ("month", "2026-12-31T23:59:59.999", "2026-12-01", "2027-01-01"),
+        ("month", "2027-01-01T00:00", "2027-01-01", "2027-02-01"),
+    ],
+)
+def test_a_period_begins_and_ends_at_midnight_in_utc(
+    period: Period, moment: str, first: str, next_: str
+) -> None:
+    assert find_span(period, at(moment)) == Span(at(first), at(next_))
+
+
+@given(period=st.sampled_from(get_args(Period)), at_ms=st.integers(0, LATEST_MS))
+def test_periods_follow_each_other_without_a_gap(period: Period, at_ms: int) -> None:
+    span = find_span(period, at_ms)
+    assert span.contains(at_ms)
+    assert span.starts_ms == span.first_day * DAY_MS
+    assert find_span(period, span.ends_ms).starts_ms == span.ends_ms
+    assert find_span(period, span.ends_ms - 1) == span
+    assert not span.contains(span.ends_ms)
+    first = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=span.first_day)
+    assert {"day": True, "week": first.weekday() == 0, "month": first.day == 1}[period]
+
+
+@each_row(
+    ("refusal", "message", "kind", "seconds"),
+    [
+        (
+            refuse_requests("key", 5, 7.25),
+            "This key may make 5 requests per minute. Try again in 7.2 s.",
+            "requests",
+            7.25,
+        ),
+        (
+            refuse_tokens("account", 100, 250, 30.0),
+            (
+                "This account may use 100 tokens per minute and this request takes about 250."
+                " Try again in 30.0 s."
+            ),
+            "tokens",
+            30.0,
+        ),
+        (
+            refuse_concurrency("key", 3),
+            (
+                "This key has 3 requests in flight, as many as it may have at once."
+                " Wait for one to finish."
+            ),
+            "requests",
+            1.0,
+        ),
+        (
+            refuse_concurrency("account", 4, "its share"),
+            "This account has 4 requests in flight, its share. Wait for one to finish.",
+            "requests",
+            1.0,
+        ),
+    ],
+)
+def test_a_refusal_names_the_limit_and_the_wait(
+    refusal: RateLimited, message: str, kind: str, seconds: float
+) -> None:
+    assert (refusal.message, refusal.type) == (message, kind)
+    assert (refusal.status, refusal.retry_after_seconds) == (429, seconds)
+
+
+def test_every_outcome_has_words_and_someone_who_ended_it() -> None:
+    assert set(ENDINGS) == set(get_args(Outcome))
+    assert [outcome for outcome, ending in ENDINGS.items() if ending.by is None] == ["pending"]
+    assert {ending.by for ending in ENDINGS.values()} == {"upstream", "caller", "gateway", None}
+    for ending in ENDINGS.values():
+        assert ending.sentence[0].isupper()
+        assert ending.sentence.endswith(".")
+    assert len({ending.label for ending in ENDINGS.values()}) == len(ENDINGS)
+
+
+def test_a_receipt_says_who_ended_it_and_what_was_used() -> None:
+    receipt = Receipt(
+        request_id="req_1",
+        key_id="key_1",
+        state="posted",
+        outcome="caller_left",
+        model="m",
+        provider="p",
+        stream=True,
+        price=AppliedPrice(Price(1, 2, 3, 4)),
+        hold_nano=5,
+        started_ms=0,
+        tokens=Tokens(98, 20, 3, 50, 2),
+        corrections=(Correction(7, "late", 1),),
+    )
+    told = describe_receipt(receipt, "EUR")
+    assert (told["ended_by"], told["explanation"]) == ("caller", "The caller left before the end.")
+    assert told["tokens"] == "input 123, of these cached 20, written to the cache 5; output 50"
+    assert told["input_tokens"] == 98
+    assert (told["cache_write_tokens"], told["cache_write_1h_tokens"]) == (3, 2)
+    assert told["corrections"] == [
+        {
+            "amount": "0.000000007",
+            "amount_nano": 7,
+            "note": "late",
+            "created": "1970-01-01T00:00:00.001Z",
+        }
+    ]
+
+
+def test_a_call_lasts_from_its_begin_to_its_end() -> None:
+    call = CallView(
+        "req_1", "a", 100, None, "m", "p", "k", "", "", "pending", "pending", None, False,
+        Tokens(), 0, False, None,
+    )  # fmt: skip
+    assert call.total_ms is None
+    assert replace(call, ended_ms=130).total_ms == 30
+    assert replace(call, ended_ms=90).total_ms == 0
+
+
+def test_sums_are_field_by_field_and_0_of_nothing() -> None:
+    assert sum_usage([]) == Usage()
+    total = sum_usage([Usage(1, 2, 3, 4, 5, 6), Usage(10, 20, 30, 40, 50, 60)])
+    assert total == Usage(11, 22, 33, 44, 55, 66)
+    assert total.tokens == Tokens(22, 33, 44, 55)
+
+
+def test_the_payload_is_one_line_with_these_members() -> None:
+    alert = Alert("budget", "team", "7 1 80", "a\nb", account_id=3)
+    body = write_alert(alert, "alert_1", "alice", NOW_MS)
+    assert "\n" not in body
+    assert json.loads(body) == {
+        "id": "alert_1",
+        "kind": "budget",
+        "state": "raised",
+        "subject": "team",
+        "account": "alice",
+        "text": "a\nb",
+        "at": "2023-11-14T22:13:20.000Z",
+    }
+
+
+def test_ids_differ_and_a_secret_is_not_shown() -> None:
+    assert make_alert_id() != make_alert_id()
+    assert "whsec_1" not in repr(Hook("https://a.example/", "whsec_1", None))

@@ -1,4 +1,4 @@
-"""`rates.sql`: its buckets are those of `gateway.api.limits`."""
+"""Rates and periods in SQL are those of the API's limits and of the records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import orjson
 import pytest
 
 from gateway.api.limits import Bucket
+from gateway.ledger.key_records import Period, find_span
 from gateway.ledger.postgres.session import Session, connect
+from gateway.times import DAY_MS
 from tests.ledger.databases import ask
 
 STEPS: Final = 120
@@ -96,3 +98,26 @@ def test_a_request_that_did_not_count_is_not_corrected(ledger_url: str) -> None:
         assert rates.wait_us(60, STARTED_MS * 1000) == 60_000_000
         rates.correct(60, -30)
         assert rates.wait_us(60, STARTED_MS * 1000) == 30_000_000
+
+
+DAYS = 2_000
+LAST_DAY = 2_900_000
+"""In the year 9909; Python's calendar ends with 9999."""
+BORDERS = (0, 1, 30, 31, 58, 59, 364, 365, 11_015, 11_016, 19_722, 19_723)
+"""The ends of months, of a year, and 2000-02-28 and -29 among them."""
+
+
+@pytest.mark.parametrize("period", ["day", "week", "month"])
+def test_each_day_is_in_the_same_period(ledger_url: str, period: Period) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chooser = random.Random(seed)
+    days = [*BORDERS, *(chooser.randrange(LAST_DAY) for _ in range(DAYS))]
+    with closing(connect(ledger_url)) as session:
+        rows = session.execute(
+            "SELECT first, end_period(:period, first) FROM json_each(:days),"
+            " first_day(:period, CAST(value AS bigint)) AS first",
+            {"period": period, "days": orjson.dumps(days).decode()},
+        ).fetchall()
+    spans = [find_span(period, day * DAY_MS) for day in days]
+    assert rows == [(span.first_day, span.ends_ms) for span in spans]

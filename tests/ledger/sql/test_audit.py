@@ -1,14 +1,16 @@
-"""The proof over a connection: what is proven, by which checks, and where the next one begins.
-
-`sqlite/test_audit` breaks everything that it proves.
-"""
+"""The proof of the books in both databases: each check names what it is for, and sound books have none."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pytest
 
+from gateway.admin import accounts, codes
+from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
     Check,
@@ -18,6 +20,219 @@ from gateway.ledger.sql.audit import (
     write_checkpoint,
 )
 from gateway.ledger.sql.rows import Draft, end_period, post_entry
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.money import MILLION, Price
+from gateway.prices import AppliedPrice
+from gateway.request_ids import find_first_id
+from gateway.times import DAY_MS, unix_ms
+from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
+from tests.ledger.sql.books.places import AnyBooks
+from tests.ledger.sql.requests import add_requests, make_item
+from tests.support.postgres import Cluster
+from tests.support.rows import each_row
+
+KEPT_FROM_MS = (NOW_MS // DAY_MS + 2) * DAY_MS
+LATER_MS = KEPT_FROM_MS + DAY_MS
+"""When a request was made that is kept."""
+DEARER = AppliedPrice(Price(MILLION, 0, 0, 0))
+SEARCHES = AppliedPrice(Price(0, 0, 0, 0, request=70, web_search=1000))
+OTHER_PRICE = f"UPDATE requests SET price_id = {SEARCHES.id}"
+TRIGGERS = {
+    "entries": ("entries_no_update", "entries_no_delete"),
+    "requests": ("requests_settle_once", "requests_no_delete"),
+    "codes": ("codes_end_once", "codes_no_delete"),
+}
+"""The triggers that would hinder SQLite; PostgreSQL can let all triggers of a table rest."""
+
+
+@dataclass
+class Ledger:
+    """A ledger that a test spoils, and that is as it was behind it."""
+
+    books: AnyBooks
+
+    def find_problems(self, *, full: bool = True, kept_from_ms: int = 0) -> tuple[str, ...]:
+        report = prove(self.books.connection, 0, full=full, kept_from_ms=kept_from_ms)
+        assert report.ok is not bool(report.problems)
+        return report.problems
+
+    def run(self, *statements: str) -> None:
+        for sql in statements:
+            self.books.connection.execute(sql)
+
+    @contextmanager
+    def spoiling(self) -> Iterator[None]:
+        self.run("BEGIN")
+        for table, triggers in TRIGGERS.items():
+            if isinstance(self.books, SqliteBooks):
+                self.run(*(f"DROP TRIGGER {name}" for name in triggers))
+            else:
+                self.run(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        try:
+            yield
+        finally:
+            self.run("ROLLBACK")
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def history(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ledger]:
+    if request.param == "sqlite":
+        path = tmp_path_factory.mktemp("history") / "gateway.db"
+        with SqliteBooks(path, create=True) as books:
+            assert isinstance(books.connection, sqlite3.Connection)
+            books.connection.create_function("end_period", 2, end_period)
+            make_history(books)
+            books.connection.execute("PRAGMA foreign_keys = OFF")
+            yield Ledger(books)
+        return
+    cluster: Cluster = request.getfixturevalue("postgres")
+    from gateway.ledger.postgres.books import PostgresBooks
+
+    url = cluster.make_database()
+    with PostgresBooks(url, create=True) as shared:
+        make_history(shared)
+        yield Ledger(shared)
+    cluster.drop_database(url)
+
+
+def make_history(books: AnyBooks) -> None:
+    """Charge 70 three times, with bills of 60, the last of them later; void one; spend a budget."""
+    accounts.add_account(books, "a", credit_nano=100_000)
+    key, other = (key_id_of(create_key(books, "a")) for _ in range(2))
+    now_ms = unix_ms()
+    late = settlement(70, ended_ms=LATER_MS + 1, provider_cost_nano=60, reported_cost_nano=61)
+    items = [
+        make_item(1, key, NOW_MS, settlement(70)),
+        make_item(1, key, NOW_MS, settlement(70, provider_cost_nano=60)),
+        make_item(1, key, LATER_MS, late),
+        make_item(1, key, NOW_MS, void()),
+        make_item(1, other, now_ms, settlement(7, ended_ms=now_ms)),
+    ]
+    budget = books.budgets.create("a", "b", Allowance(10**6, "month"))
+    span = find_span("month", now_ms)
+    items[-1].hold.budget = Budget(budget.id, 1, "b", Allowance(10**6, "month"), Spending(span, 0))
+    add_requests(books.connection, items, now_ms)
+    for price in (DEARER, SEARCHES):
+        books.connection.execute("INSERT INTO prices VALUES (?, ?)", (price.id, price.text))
+    made = codes.make_codes(books, amount_nano=9, count=1)
+    codes.redeem(books, "a", made.codes[0])
+    accounts.add_account(books, "idle")
+
+
+@pytest.fixture
+def ledger(history: Ledger) -> Iterator[Ledger]:
+    with history.spoiling():
+        yield history
+
+
+AT_THE_START = {
+    "UPDATE accounts SET balance_nano = balance_nano + 1": "account a: balance is 99793, the sum of",
+    "UPDATE accounts SET balance_nano = 1 WHERE name = 'idle'": "account idle: balance is 1, the sum",
+    "UPDATE entries SET amount_nano = -71 WHERE id = 3": "entry 3: balance after it is 99860, should be"
+    " 99859",
+    "UPDATE entries SET balance_after_nano = 0 WHERE id = 4": "entry 4: balance after it is 0, should",
+    "DELETE FROM entries WHERE id = 4": "account a: balance is 99792, the sum of its entries 99862",
+    "UPDATE requests SET cost_nano = 71 WHERE state = 'posted'": "is not posted at its amount",
+    "UPDATE requests SET account_id = 2 WHERE state = 'posted'": "is not posted at its amount",
+    "DELETE FROM requests WHERE state = 'posted'": "is not posted at its amount",
+    "UPDATE requests SET state = 'voided', outcome = 'shutdown', cost_nano = 0,"
+    " provider_cost_nano = NULL, reported_cost_nano = NULL WHERE state = 'posted'": "is not posted at",
+}
+LATER = {
+    "UPDATE keys SET spent_nano = spent_nano + 1": "spent is 211, the sum of the hours of its line 210 nano-units",
+    "DELETE FROM entries WHERE kind = 'charge'": "posted without a charge",
+    "UPDATE codes SET amount_nano = amount_nano + 1": "has another kind, amount",
+    "UPDATE entries SET kind = 'credit' WHERE kind = 'code'": "has another kind, amount or account",
+    "DELETE FROM entries WHERE kind = 'code'": "its entry 6 has another kind, amount or account",
+    "UPDATE codes SET redeemed_ms = NULL, redeemed_by = NULL, entry_id = NULL": "entry 6: no code was"
+    " redeemed by it",
+    "UPDATE budgets SET spent_nano = 8": "budget 1: spent is 8, the sum of its requests in its period 7",
+    "UPDATE budgets SET account_id = 2": "its budget 1 is another account's",
+    "UPDATE hourly SET requests = requests + 1": "account a, hour 2023-11-14T22:00Z, model demo/echo,"
+    " key key_",
+    "UPDATE hourly SET failed = 0": "by 0 posted, -1 failed, 0 tokens, 0 nano-units",
+    "UPDATE hourly SET input_tokens = input_tokens - 1, output_tokens = output_tokens + 1": "by 0"
+    " posted, 0 failed, 2 tokens, 0 nano-units",
+    "UPDATE hourly SET hour = hour + 1": "hour 2023-11-14T23:00Z",
+    "UPDATE hourly SET hour = hour + 1000000000000": "00000 ms, model demo",
+    "UPDATE hourly SET cost_nano = cost_nano - 1": "0 tokens, -1 nano-units",
+    "DELETE FROM hourly": "differ from its requests by -2 posted, -1 failed, 350 tokens, -140 nano",
+    "UPDATE daily SET requests = requests + 1": "account a, day 2023-11-14T00:00Z, model demo/echo,"
+    " key key_",
+    "UPDATE daily SET cost_nano = cost_nano + 1": "those of its hours by 0 posted, 0 failed, 0 tokens,"
+    " 1 nano-units",
+    "UPDATE daily SET day = day - 1": "day 2023-11-13",
+    "DELETE FROM daily": "by -2 posted, -1 failed",
+    "INSERT INTO daily VALUES (2, 1, 'm', 'nobody', 0, 0, 0, 0, 5, 0, 0)": "account idle, day"
+    " 1970-01-02T00:00Z, model m, key nobody",
+    "INSERT INTO daily VALUES (9, 1, 'm', 'nobody', 0, 0, 0, 0, 5, 0, 0)": "account 9, day 1970",
+    "UPDATE daily_costs SET cost_nano = cost_nano + 1": "account a, day 2023-11-14, model demo/echo,",
+    "UPDATE daily_costs SET difference_nano = 0": "account a, day 2023-11-17, model demo/echo, key",
+    "UPDATE daily_costs SET known = known - 1": "the day's costs are not those of its requests",
+    "DELETE FROM daily_costs": "the day's costs are not those of its requests",
+    "UPDATE daily_costs SET day = day - 1": "account a, day 2023-11-13, model",
+    "INSERT INTO daily_costs SELECT account_id, day + 1, model, key_id, 1, 1, 1, 0, 0, 0, 0"
+    " FROM daily_costs WHERE day = 19675": "account a, day 2023-11-15, model demo/echo, key",
+    "UPDATE requests SET provider_cost_nano = 1 WHERE state = 'posted'": "the day's costs are not",
+    "UPDATE requests SET reported_cost_nano = NULL": "the day's costs are not those of its requests",
+    "UPDATE budgets SET period_day = period_day + 31": "spent is 7, the sum of its requests in its"
+    " period 0 nano-units",
+    "UPDATE prices SET price = '[]'": "its text is not that of the price that was applied",
+    f"UPDATE prices SET price = '{DEARER.text}' WHERE id = {SEARCHES.id}": "its text is not that of",
+    f"{OTHER_PRICE}, extras = '{{\"tools\":{{\"web_search\":1}}}}' WHERE state = 'posted'": "its usage at"
+    " its price makes 71 nano-units",
+    f"UPDATE requests SET price_id = {DEARER.id}, input_tokens = 9000000000000000000"
+    " WHERE id = (SELECT min(id) FROM requests WHERE state = 'posted')": "its usage at its price makes"
+    " 9000000000000000000 nano-units",
+}
+GONE = f"DELETE FROM requests WHERE started_ms < {KEPT_FROM_MS}"
+
+
+def test_sound_books_have_no_problem(ledger: Ledger) -> None:
+    for kept_from_ms in (0, KEPT_FROM_MS):
+        assert ledger.find_problems(kept_from_ms=kept_from_ms) == ()
+
+
+@pytest.mark.parametrize(("sql", "problem"), (AT_THE_START | LATER).items())
+def test_a_full_proof_names(ledger: Ledger, sql: str, problem: str) -> None:
+    ledger.run(sql)
+    problems = ledger.find_problems()
+    assert any(problem in text for text in problems), problems
+
+
+@pytest.mark.parametrize(("sql", "problem"), AT_THE_START.items())
+def test_the_proof_at_the_start_names(ledger: Ledger, sql: str, problem: str) -> None:
+    ledger.run(sql)
+    problems = ledger.find_problems(full=False)
+    assert any(problem in text for text in problems), problems
+
+
+def test_requests_of_months_that_are_not_kept_may_be_gone(ledger: Ledger) -> None:
+    """Their charges and sums stay, and are proven: so does the budget of a period that is over."""
+    ledger.run(GONE, "UPDATE budgets SET period_day = 0, spent_nano = 5")
+    assert any("is not posted" in text for text in ledger.find_problems())
+    assert ledger.find_problems(kept_from_ms=KEPT_FROM_MS) == ()
+
+
+@each_row(
+    ("sql", "problem"),
+    {
+        "UPDATE entries SET balance_after_nano = 0 WHERE id = 3": "entry 3: balance after",
+        "UPDATE keys SET spent_nano = spent_nano + 1": "the sum of the hours of its line 210 nano-units",
+        "UPDATE hourly SET requests = requests + 1": "hour 2023-11-17T00:00Z",
+        f"UPDATE hourly SET cost_nano = 0 WHERE hour * 3600000 < {KEPT_FROM_MS}": "day 2023-11-14",
+        "UPDATE daily_costs SET cost_nano = cost_nano + 1": "day 2023-11-17, model demo/echo, key",
+        f"DELETE FROM requests WHERE id >= '{find_first_id(LATER_MS)}'": "is not posted at its amount",
+        "UPDATE budgets SET spent_nano = 8": "budget 1: spent is 8",
+    }.items(),
+)
+def test_what_is_kept_is_proven_beside_what_is_gone(ledger: Ledger, sql: str, problem: str) -> None:
+    ledger.run(GONE, sql)
+    problems = ledger.find_problems(kept_from_ms=KEPT_FROM_MS)
+    assert any(problem in text for text in problems), problems
+
 
 SINCE_AND_KEPT = Check("SELECT :since, :kept_from", "proven to {0}, kept from {1}")
 NUMBERS = """

@@ -1,15 +1,18 @@
-"""Database files that go away, come back or have two names while a gateway serves from them."""
+"""The files of a database: the lock, lost files, and why they cannot be used, in words for operators."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
+import sqlite3
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Final
 
 import pytest
 
@@ -18,7 +21,14 @@ from gateway.errors import LedgerUnavailable
 from gateway.exit_codes import ExitCode
 from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.files import FileWatch, find_server, is_served, marked, take_lock
+from gateway.ledger.sqlite.files import (
+    FileWatch,
+    explain,
+    find_server,
+    is_served,
+    marked,
+    take_lock,
+)
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.money import NANO
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
@@ -294,3 +304,41 @@ async def test_where_proc_hides_the_process_its_id_has_to_do(
     async with SqliteLedger.open(place.path):
         monkeypatch.setattr("gateway.ledger.sqlite.files._read_start", lambda _: "")
         assert find_server(place.path) == os.getpid()
+
+
+PATH: Final = Path("/srv/gateway.db")
+
+
+def sqlite_error(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("its words")
+    error.sqlite_errorcode = code
+    return error
+
+
+@each_row(
+    ("error", "expected"),
+    [
+        (sqlite_error(sqlite3.SQLITE_FULL), "the disk is full; free some space (its words)"),
+        (sqlite_error(sqlite3.SQLITE_IOERR_WRITE), "the disk fails; see the kernel's log, and"),
+        (sqlite_error(sqlite3.SQLITE_READONLY_DBMOVED), "it is read-only"),
+        (sqlite_error(sqlite3.SQLITE_CORRUPT), "it is damaged; restore a backup"),
+        (sqlite_error(sqlite3.SQLITE_CANTOPEN), "there is no such file"),
+        (sqlite_error(sqlite3.SQLITE_SCHEMA), "its words"),
+        (sqlite3.ProgrammingError("its words"), "its words"),
+        (OSError(errno.ENOSPC, "its words"), "the disk is full; free some space (its words)"),
+        (OSError(errno.EACCES, "its words"), "this user may not read and write it and its folder"),
+        (OSError("its words"), "its words"),
+    ],
+)
+def test_the_reason_is_told_in_words(error: sqlite3.Error | OSError, expected: str) -> None:
+    assert str(explain(PATH, error)).startswith(f"{PATH}: {expected}")
+
+
+def test_an_io_error_on_a_full_disk_is_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite says so where it cannot make the file that its processes share."""
+    error = sqlite_error(sqlite3.SQLITE_IOERR_SHMSIZE)
+    assert "the disk fails" in str(explain(tmp_path / "gateway.db", error))
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, *[0] * 9)))
+    assert "the disk is full" in str(explain(tmp_path / "gateway.db", error))

@@ -1,4 +1,4 @@
-"""The transaction that adds observations: whole or not at all, and never at the cost of money's."""
+"""Counts beside the books: written whole or not at all, never at the cost of money's; old ones are forgotten."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.ledger.alert_records import KEPT_FAILURES, KEPT_MS, SLOT_MS
 from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
 from gateway.ledger.sqlite.batch import ROWS_AT_ONCE, write_aside
 from gateway.ledger.sqlite.schema import connect
+from gateway.times import HOUR_MS
 from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.contract.test_observations import make_failure
 
 FULL = 2
 """The value of `PRAGMA synchronous` that makes commits wait for the disk."""
@@ -63,3 +66,39 @@ def test_only_observations_do_without_the_disk(connection: sqlite3.Connection) -
 def test_an_account_that_does_not_exist_is_refused(connection: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         write_aside(connection, make_refusals(1, account_id=99), NOW_MS)
+
+
+COUNTS = "SELECT (SELECT count(*) FROM refusals), (SELECT count(*) FROM upstream_calls)"
+
+
+def test_the_latest_failures_are_kept(connection: sqlite3.Connection) -> None:
+    for start in range(0, KEPT_FAILURES + 1000, 1000):
+        failures = [make_failure(start + n) for n in range(1000)]
+        write_aside(connection, Observations(failures=failures), NOW_MS)
+    figures = connection.execute(
+        "SELECT count(*), min(failed_ms), max(failed_ms) FROM upstream_failures"
+    )
+    assert figures.fetchone() == (KEPT_FAILURES, 1000, KEPT_FAILURES + 999)
+
+
+def test_a_sum_keeps_its_last_failure_whole(connection: sqlite3.Connection) -> None:
+    """A later one without a status leaves none of an earlier one; calls that work leave it alone."""
+    slot = (NOW_MS // SLOT_MS, "p", "m")
+    first, last = make_failure(NOW_MS, 500), make_failure(NOW_MS + 1, None)
+    for sums in (CallSum(2, 1, first), CallSum(3, 2, last), CallSum(4)):
+        write_aside(connection, Observations(calls={slot: sums}), NOW_MS)
+    stored = connection.execute(
+        "SELECT calls, failures, failed_ms, failed_request_id, failed_status, reason, url"
+        " FROM upstream_calls"
+    ).fetchall()
+    told = (last.at_ms, last.request_id, None, last.reason, last.url)
+    assert stored == [(9, 3, *told)]
+
+
+def test_what_is_old_is_forgotten_with_the_next_write(connection: sqlite3.Connection) -> None:
+    sums = Observations(calls={(NOW_MS // SLOT_MS, "p", "m"): CallSum(1)})
+    sums.refusals[NOW_MS // HOUR_MS, None, "c", "m"] = RefusalSum(1, NOW_MS, "req_1")
+    write_aside(connection, sums, NOW_MS)
+    for later_ms, counts in ((KEPT_MS, (1, 1)), (KEPT_MS + HOUR_MS, (0, 0))):
+        write_aside(connection, Observations(), NOW_MS + later_ms)
+        assert connection.execute(COUNTS).fetchone() == counts

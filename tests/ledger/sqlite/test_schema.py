@@ -1,24 +1,33 @@
-"""The database file: modes, pragmas, versions, and the rules that SQL itself keeps."""
+"""The database file: modes, pragmas, upgrades, and the rules that SQL itself keeps."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from stat import S_IMODE
+from typing import Final
 
 import pytest
 
+from gateway.admin import codes
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import VERSION, connect, read_version
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from tests import ROOT
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query
+from tests.long.million import END_MS, History, fill_previous
 from tests.support.rows import each_row
 
 PRAGMAS = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
@@ -31,7 +40,7 @@ def read_pragmas(connection: sqlite3.Connection) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A charge of 700 and a pending request. The tests that share it try to spoil it, and must not succeed."""
+    """A charge of 700, a pending request, a redeemed code. The tests that share it try to spoil it, and must not succeed."""
     place = make_place(tmp_path_factory.mktemp("charged"))
 
     async def spend() -> None:
@@ -41,6 +50,8 @@ def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
             await ledger.wait_admitted(ledger.hold(key, admission()))
 
     asyncio.run(spend())
+    with open_books(place.path) as books:
+        codes.redeem(books, "a", codes.make_codes(books, amount_nano=9, count=1).codes[0])
     return place
 
 
@@ -128,26 +139,16 @@ def test_two_processes_make_one_schema(tmp_path: Path) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE entries SET amount_nano = 0",
-        "UPDATE entries SET note = 'x' WHERE id = 1",
-        "DELETE FROM entries",
-        "DELETE FROM entries WHERE id = 1",
-    ],
-)
-def test_entries_are_append_only(charged: Place, sql: str) -> None:
-    connection = connect(charged.path)
-    with pytest.raises(sqlite3.IntegrityError, match="the ledger is append-only"):
-        connection.execute(sql)
-    connection.close()
-
-
 ENTRY = (
     "INSERT INTO entries (kind, amount_nano, request_id, account_id, balance_after_nano,"
     " created_ms) VALUES"
 )
+REPLACE_ENTRY = ENTRY.replace("INSERT", "INSERT OR REPLACE").replace("VALUES", "SELECT")
+REPLACE_CODE = (
+    "INSERT OR REPLACE INTO codes (rowid, id, batch, digest, last4, amount_nano, note, created_by,"
+    " created_ms) SELECT rowid, 'new', '', zeroblob(32), 'abcd', 1, '', '', 1 FROM codes"
+)
+POSTED_ROW = "(SELECT rowid FROM requests WHERE cost_nano)"
 POSTED_ID = "(SELECT id FROM requests WHERE cost_nano)"
 ENDED = "outcome = 'shutdown', status = 500, ended_ms = 1"
 
@@ -165,6 +166,18 @@ ENDED = "outcome = 'shutdown', status = 500, ended_ms = 1"
         f"UPDATE requests SET state = 'lost', {ENDED} WHERE ended_ms IS NULL",
         "UPDATE requests SET cost_nano = 5 WHERE ended_ms IS NULL",
         "DELETE FROM requests",
+        "DELETE FROM requests WHERE state = 'pending'",
+        "DELETE FROM codes",
+        "DELETE FROM entries WHERE id = 1",
+        "UPDATE entries SET note = 'x' WHERE id = 1",
+        # SQL that deletes a row without saying so.
+        "INSERT OR REPLACE INTO requests SELECT * FROM requests WHERE state = 'posted'",
+        "REPLACE INTO entries SELECT * FROM entries WHERE kind = 'charge'",
+        f"{REPLACE_ENTRY} kind, amount_nano, request_id, account_id, 0, 1 FROM entries",
+        "INSERT OR REPLACE INTO codes SELECT * FROM codes",
+        REPLACE_CODE,
+        f"UPDATE OR REPLACE requests SET id = {POSTED_ID} WHERE state = 'pending'",
+        f"UPDATE OR REPLACE requests SET rowid = {POSTED_ROW} WHERE state = 'pending'",
         "UPDATE accounts SET balance_nano = 1.5",
         "UPDATE accounts SET balance_nano = 'much'",
         "UPDATE keys SET spent_nano = -1",
@@ -180,12 +193,10 @@ ENDED = "outcome = 'shutdown', status = 500, ended_ms = 1"
 )
 def test_sql_keeps_the_rules(charged: Place, sql: str) -> None:
     """Settled requests, charges, kinds and types cannot be wrong, whoever writes them."""
-    before = query(charged.path, "SELECT * FROM requests, entries, accounts, keys")
-    connection = connect(charged.path)
-    with pytest.raises(sqlite3.IntegrityError):
+    before = query(charged.path, "SELECT * FROM requests, entries, accounts, keys, codes")
+    with closing(connect(charged.path)) as connection, pytest.raises(sqlite3.IntegrityError):
         connection.execute(sql)
-    connection.close()
-    assert query(charged.path, "SELECT * FROM requests, entries, accounts, keys") == before
+    assert query(charged.path, "SELECT * FROM requests, entries, accounts, keys, codes") == before
 
 
 LOOKUPS = (
@@ -218,3 +229,155 @@ def test_the_document_has_every_table(charged: Place) -> None:
     named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*? \|", document, re.MULTILINE))))
     made = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     assert {name for (name,) in query(charged.path, made)} <= named
+
+
+OLD: Final = VERSION - 1
+HISTORY: Final = History(requests=60, days=3, models=3, keys=4, models_per_key=2)
+NAME_BYTES: Final = 255
+STEP: Final = f"upgrading to version {VERSION} of the schema"
+SCHEMA: Final = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+MORE: Final = """
+    INSERT INTO requests (id, account_id, key_id, model, provider, stream, hold_nano, price_id,
+        state, outcome, attempts, input_tokens, cached_input_tokens, cache_write_tokens,
+        cache_write_1h_tokens, output_tokens, cost_nano, estimated, started_ms)
+    SELECT 'req_now', account_id, key_id, model, provider, stream, hold_nano, price_id, 'pending',
+        'pending', 0, 0, 0, 0, 0, 0, 0, 0, started_ms FROM requests LIMIT 1;
+    CREATE TABLE notes (account_id INTEGER REFERENCES accounts, said TEXT) STRICT;
+    CREATE VIEW spent AS SELECT account_id, sum(cost_nano) FROM requests GROUP BY 1;
+    INSERT INTO notes SELECT id, 'mine' FROM accounts LIMIT 1;
+"""
+"""A request in flight, and what an operator has added."""
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("previous") / "gateway.db"
+    fill_previous(path, HISTORY)
+    return path
+
+
+@pytest.fixture
+def old(filled: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(filled, tmp_path / "gateway.db"))
+
+
+def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return all rows of the tables that have some, by what made the table."""
+    tables = query(path, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")
+    found = {str(name): query(path, f"SELECT * FROM {name} ORDER BY 1") for (name,) in tables}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def find_version(path: Path) -> int:
+    (version,) = query(path, "PRAGMA user_version")[0]
+    return int(str(version))
+
+
+async def test_nothing_is_lost(old: Path) -> None:
+    """Every row stays, also of an operator's own table; the books add up, and a server starts."""
+    with closing(sqlite3.connect(old)) as connection:
+        connection.executescript(MORE)
+    before, steps = dump(old), list[str]()
+    connect(old, begin=steps.append).close()
+    assert (find_version(old), dump(old)) == (VERSION, before)
+    copy = old.with_name(f"gateway.db.version-{OLD}")
+    assert (find_version(copy), dump(copy)) == (OLD, before)
+    assert stat.S_IMODE(copy.stat().st_mode) == FILE_MODE
+    assert steps == [STEP, f"copying the database of version {OLD} to {copy}", STEP]
+    with open_books(old) as books:
+        report = books.audit()
+    assert (report.problems, report.pending, report.interrupted) == ((), 1, 0)
+    async with SqliteLedger.open(old, clock=lambda: END_MS + 5) as ledger:
+        assert len(list(ledger.accounts())) == 1
+    with open_books(old) as books:
+        report = books.audit()
+    assert (report.problems, report.pending, report.interrupted) == ((), 0, 1)
+
+
+def test_an_upgraded_database_is_like_a_new_one(old: Path, tmp_path: Path) -> None:
+    """The same tables, columns, indexes and triggers."""
+    new = tmp_path / "new.db"
+    connect(new, create=True).close()
+    assert [path.name for path in tmp_path.iterdir() if "version" in path.name] == []
+    assert query(old, SCHEMA) != query(new, SCHEMA)
+    connect(old).close()
+    assert query(old, SCHEMA) == query(new, SCHEMA)
+    assert query(old, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_an_upgrade_that_fails_changes_nothing(old: Path) -> None:
+    """Whatever stands in the way: the old version goes on as it was."""
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("CREATE TABLE recovery_codes (theirs)")
+    before = dump(old), query(old, SCHEMA)
+    with pytest.raises(LedgerError, match="recovery_codes already exists"):
+        connect(old)
+    assert (dump(old), query(old, SCHEMA), find_version(old)) == (*before, OLD)
+
+
+@pytest.mark.parametrize("version", [1, OLD - 1])
+def test_an_older_version_is_refused(old: Path, version: int) -> None:
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(LedgerError, match=rf"version {version} is older .* \({OLD}\); start the"):
+        connect(old)
+    assert find_version(old) == version
+    assert not list(old.parent.glob("*.version-*"))
+
+
+@pytest.mark.slow
+def test_two_processes_upgrade_once(old: Path) -> None:
+    """Started together, each ends with a whole database of this version."""
+    script = (
+        "import sys; from pathlib import Path; from gateway.ledger.sqlite.schema import connect;"
+        "print('ready', flush=True); sys.stdin.readline(); connect(Path(sys.argv[1])).close()"
+    )
+    before = dump(old)
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(old)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        racer.stdout.readline()
+    results = [racer.communicate("go\n") for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * 3, results
+    assert (dump(old), find_version(old)) == (before, VERSION)
+    assert len(list(old.parent.glob("*.version-*"))) == 1
+
+
+async def test_only_who_serves_upgrades_meanwhile(old: Path) -> None:
+    """A gateway of the old version would go on without what is new."""
+    serving = take_lock(old)
+    try:
+        with pytest.raises(LedgerError, match="of an older version serves from it"):
+            open_books(old)
+        assert find_version(old) == OLD
+    finally:
+        os.close(serving)
+    async with SqliteLedger.open(old):
+        open_books(old).close()
+    assert find_version(old) == VERSION
+
+
+def test_a_copy_overwrites_nothing(old: Path) -> None:
+    """Whoever went back to the old version and upgrades again has two copies."""
+    first = old.with_name(f"gateway.db.version-{OLD}")
+    first.write_text("kept")
+    connect(old).close()
+    assert first.read_text() == "kept"
+    assert find_version(old.with_name(f"gateway.db.version-{OLD}-2")) == OLD
+
+
+def test_without_a_copy_nothing_is_upgraded(old: Path) -> None:
+    """The copy's name is too long for a file here, as the disk may be full elsewhere."""
+    long = old.rename(old.with_name("g" * (NAME_BYTES - len(".lock"))))
+    with pytest.raises(LedgerError, match=rf"it stays at version {OLD} .* because no copy"):
+        connect(long)
+    assert find_version(long) == OLD

@@ -1,4 +1,4 @@
-"""The sums by hour and day are those of the requests, whatever was settled with whatever else."""
+"""The sums of hours, days, budgets and costs are those of the requests, whatever was settled with what."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Final, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -19,17 +20,30 @@ from hypothesis import strategies as st
 
 from gateway.admin import accounts, keys
 from gateway.ledger.base import Account, Hold, Key, Line
-from gateway.ledger.call_records import Outcome, UsageGroup
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.call_records import Outcome, ProviderCosts, UsageGroup
+from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
 from gateway.ledger.serving.rounds import Item
-from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
+from gateway.ledger.sql.rows import BUDGET_SUM
+from gateway.ledger.sqlite.batch import Committed, NotPendingError, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import SqliteLedger
 from gateway.ledger.sqlite.serving.recovery import interrupt_pending
+from gateway.ledger.sqlite.totals import Statement, count_costs, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
-from tests.ledger.kit import Place, admission, assert_sound, find_key, make_place, settlement, void
+from tests.ledger.kit import (
+    Place,
+    admission,
+    assert_sound,
+    charge,
+    find_key,
+    make_place,
+    query,
+    settlement,
+    void,
+)
+from tests.support.rows import each_row
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 MIDNIGHT_MS = 20_000 * DAY_MS
@@ -307,3 +321,175 @@ async def test_sums_are_kept_by_the_serving_process(tmp_path: Path) -> None:
                 8,
             )
     assert_sound(place.path)
+
+
+INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")
+READ = Statement("SELECT json_group_array(json_array(id, n)) FROM numbers WHERE id IN")
+
+
+@pytest.fixture
+def numbers() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as numbers:
+        numbers.execute("CREATE TABLE numbers (id TEXT, n INTEGER)")
+        yield numbers
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 512])
+def test_each_row_is_written_and_read_once(numbers: sqlite3.Connection, count: int) -> None:
+    rows = [(f"id{n}", n) for n in range(count)]
+    assert run_rows(numbers, INSERT, rows) == count
+    assert numbers.execute("SELECT * FROM numbers").fetchall() == rows
+    assert read_numbers(numbers, READ, [id_ for id_, _ in rows]) == dict(rows)
+    assert read_numbers(numbers, READ, ["unknown"]) == {}
+
+
+def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
+    seen: set[str] = set()
+    numbers.set_trace_callback(seen.add)
+    for count in range(1, 65):
+        read_numbers(numbers, READ, [""] * count)
+    shapes = {text.count("(''") + text.count("(NULL") for text in seen}
+    assert shapes == {1, 2, 4, 8, 16, 32, 64}
+
+
+async def test_without_costs_nothing_is_written(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    async with SqliteLedger.open(place.path) as ledger:
+        await charge(ledger, find_key(ledger, place), 70)
+    assert query(place.path, "SELECT * FROM daily_costs") == []
+    columns = "SELECT provider_cost_nano, reported_cost_nano FROM requests"
+    assert query(place.path, columns) == [(None, None)]
+
+
+def test_only_a_charge_can_have_a_cost(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    with closing(sqlite3.connect(place.path)) as connection:
+        (sql,) = connection.execute(
+            "SELECT sql FROM sqlite_schema WHERE name = 'requests'"
+        ).fetchone()
+    assert sql.count("state = 'posted'))") == 2
+
+
+def test_the_excess_is_of_requests_with_both_costs() -> None:
+    both = settlement(9, provider_cost_nano=5, reported_cost_nano=3)
+    assert count_costs(both) == ProviderCosts(1, 9, 5, 1, 3, 1, -2)
+    assert count_costs(settlement(9, reported_cost_nano=3)) == ProviderCosts(0, 0, 0, 1, 3, 0, 0)
+
+
+NOW_MS = 1_700_000_000_000
+PERIODS: Final = get_args(Period)
+
+
+def make_key(key_id: str, account: Account, terms: KeyTerms) -> Key:
+    return Key(key_id, account, terms, Line(key_id))
+
+
+class Ledger:
+    """An account with a budget of each period and two keys for each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.holds: list[Hold] = []
+        account = Account(1, "a", suspended=False, balance_nano=10**12)
+        with accounts.open_books(path, create=True) as books:
+            accounts.add_account(books, "a", credit_nano=10**12)
+            for period in PERIODS:
+                allowance = Allowance(10**9, period)
+                made = accounts.add_budget(books, "a", period, allowance)
+                spending = Spending(find_span(period, NOW_MS), 0)
+                budget = Budget(made.id, 1, period, allowance, spending)
+                for _ in range(2):
+                    terms = KeyTerms(budget_id=made.id)
+                    key = make_key(keys.add_key(books, "a", terms).key.id, account, terms)
+                    self.holds.append(Hold(admission(), account, key, 1000, budget=budget))
+            plain = make_key(keys.add_key(books, "a").key.id, account, KeyTerms())
+            self.plain = Hold(admission(), account, plain, 1000)
+
+    def commit(self, ends: dict[int, tuple[int, int]], now_ms: int) -> Committed:
+        """Commit a charge and its end for each key's number, with one of a key without a budget."""
+        items = [
+            Item(self.renew(self.holds[number]), True, settlement(cost_nano, ended_ms=ended_ms))
+            for number, (cost_nano, ended_ms) in ends.items()
+        ]
+        items.append(Item(self.renew(self.plain), True, settlement(9, ended_ms=now_ms)))
+        with closing(connect(self.path)) as connection:
+            return commit_requests(connection, items, now_ms, set())
+
+    @staticmethod
+    def renew(hold: Hold) -> Hold:
+        return Hold(admission(), hold.account, hold.key, 1000, budget=hold.budget)
+
+    def read_spent(self) -> list[object]:
+        return [
+            spent for (spent,) in query(self.path, "SELECT spent_nano FROM budgets ORDER BY id")
+        ]
+
+    def audit(self) -> tuple[str, ...]:
+        with accounts.open_books(self.path) as books:
+            return books.audit().problems
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "gateway.db")
+
+
+def test_a_batch_adds_to_several_budgets_at_once(ledger: Ledger) -> None:
+    """Two keys of one budget in the same batch, budgets of each period, one without."""
+    now = NOW_MS
+    done = ledger.commit({number: (10**number, now) for number in range(6)}, now)
+    assert ledger.read_spent() == [11, 1100, 110_000]
+    assert [one.spent_nano for one in done.spendings.values()] == [11, 1100, 110_000]
+    assert [one.span for one in done.spendings.values()] == [find_span(p, now) for p in PERIODS]
+    ledger.commit({0: (5, now), 5: (7, now)}, now)
+    assert ledger.read_spent() == [16, 1100, 110_007]
+    assert ledger.audit() == ()
+
+
+def test_each_budget_moves_on_by_itself(ledger: Ledger) -> None:
+    """A week later another day and week have begun, but the month goes on."""
+    later = NOW_MS + 7 * DAY_MS
+    ledger.commit(dict.fromkeys(range(6), (10, NOW_MS)), NOW_MS)
+    ledger.commit({0: (1, later), 2: (2, later - 3 * DAY_MS), 4: (3, NOW_MS)}, later)
+    assert ledger.read_spent() == [1, 0, 23], "of the week before nothing counts"
+    assert ledger.audit() == ()
+    ledger.commit(dict.fromkeys(range(0, 6, 2), (100, later)), later)
+    assert ledger.read_spent() == [101, 100, 123]
+    assert ledger.audit() == ()
+
+
+def test_without_budgets_a_batch_takes_no_statement_more(ledger: Ledger) -> None:
+    told: list[str] = []
+    with closing(connect(ledger.path)) as connection:
+        connection.set_trace_callback(told.append)
+        items = [Item(ledger.renew(ledger.plain), True, settlement(9, ended_ms=NOW_MS))]
+        commit_requests(connection, items, NOW_MS, set())
+    assert not any("budgets" in statement for statement in told)
+
+
+@each_row("budgets_used", [1, 3])
+def test_with_budgets_it_takes_two_more_however_many_there_are(
+    ledger: Ledger, budgets_used: int
+) -> None:
+    told: list[str] = []
+    with closing(connect(ledger.path)) as connection:
+        connection.set_trace_callback(told.append)
+        end = settlement(9, ended_ms=NOW_MS)
+        items = [Item(ledger.renew(hold), True, end) for hold in ledger.holds[: 2 * budgets_used]]
+        commit_requests(connection, items, NOW_MS, set())
+    assert sum("budgets" in statement for statement in told) == 2
+
+
+def test_budgets_are_kept(ledger: Ledger) -> None:
+    with (
+        closing(connect(ledger.path)) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="budgets are kept"),
+    ):
+        connection.execute("DELETE FROM budgets")
+
+
+def test_a_sum_is_read_from_an_index(ledger: Ledger) -> None:
+    """A period that begins must not read all requests of an account."""
+    with closing(connect(ledger.path)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {BUDGET_SUM}", (1, 0, 1)).fetchall()
+    assert "COVERING INDEX requests_by_budget" in plan[0][3]

@@ -1,8 +1,9 @@
-"""Calls: found by key, model and day however few they are, the latest first, page by page."""
+"""Calls are found however few they are, the latest first, page by page, and no table is read as a whole."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,15 @@ from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import CallFilter
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.rounds import Item
+from gateway.ledger.sql.books import calls
+from gateway.ledger.sqlite.schema import connect
 from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS
+from tests.console.calls import check_plan, explain
 from tests.ledger.contract.kit import admission, create_key, key_id_of, settlement
 from tests.ledger.sql.books.places import AnyBooks
 from tests.ledger.sql.requests import add_requests
+from tests.support.rows import each_row
 
 DAY = 19_700
 CALLS = (
@@ -94,3 +99,74 @@ def test_pending_calls_are_measured_by_their_holds(books: AnyBooks, ids: list[st
     assert len(ids) == len(CALLS)
     assert books.calls.measure_pending() == (1, 1000)
     assert books.accounts.read("a").held_nano == 1000
+
+
+STATEMENTS = {
+    "one": calls.ONE,
+    **{f"latest by {index}": sql for index, sql in calls.LATEST.items()},
+    **{f"count by {index}": sql for index, sql in calls.COUNT_FEW.items()},
+    "days": calls.DAYS,
+    "hours": calls.HOURS,
+    "sums": calls.COUNT,
+}
+INDEXES = {
+    "id": "sqlite_autoindex_requests_1",
+    "account": "requests_by_account",
+    "model": "requests_by_model",
+    "provider": "requests_by_provider",
+    "failed": "requests_failed",
+    "pending": "requests_pending",
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "gateway.db"
+    connect(path, create=True).close()
+    return path
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_statement_scans_or_sorts(path: Path, name: str) -> None:
+    """Only pending requests are read as a whole and sorted: they are few."""
+    is_pending = name.endswith("pending")
+    check_plan(path, STATEMENTS[name], sorts=is_pending, scans=("requests",) if is_pending else ())
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_each_index_is_used(path: Path, index: calls.Index) -> None:
+    for statements in (calls.LATEST, calls.COUNT_FEW):
+        steps = [step for step in explain(path, statements[index]) if " requests " in step]
+        assert len(steps) == 1
+        assert INDEXES[index] in steps[0]
+
+
+@each_row(
+    ("chosen", "index"),
+    [
+        (CallFilter(), "id"),
+        (CallFilter(1), "account"),
+        (CallFilter(1, key_id="k", outcome="complete", status=200), "account"),
+        (CallFilter(model="m"), "model"),
+        (CallFilter(model="m", provider="p", status=200), "model"),
+        (CallFilter(1, model="m"), "account"),
+        (CallFilter(1, provider="p"), "provider"),
+        (CallFilter(1, provider="p", model="m"), "account"),
+        (CallFilter(provider="p", outcome="failed"), "failed"),
+        (CallFilter(outcome="caller_left"), "failed"),
+        (CallFilter(1, status=502), "failed"),
+        (CallFilter(1, outcome="pending", provider="p"), "pending"),
+    ],
+)
+def test_what_is_chosen_decides_the_index(chosen: CallFilter, index: str) -> None:
+    assert calls.choose_index(chosen) == index
+
+
+def test_a_time_is_a_range_of_ids(path: Path) -> None:
+    connection = connect(path)
+    chosen = CallFilter(since_ms=5, until_ms=DAY_MS)
+    whole = (find_first_id(5), find_first_id(DAY_MS))
+    assert list(calls.find_ranges(connection, chosen, None)) == [whole]
+    below = find_first_id(9)
+    assert list(calls.find_ranges(connection, chosen, below)) == [(whole[0], below)]
+    connection.close()
