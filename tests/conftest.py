@@ -26,9 +26,12 @@ from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting 
 from tests.support import config  # noqa: E402
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
-from tests.support.newcomer import start_newcomer  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
-from tests.support.running import Launch, Running  # noqa: E402
+from tests.support.running import (  # noqa: E402
+    Launch,
+    Running,
+    start_newcomer,
+)
 from tests.support.seed import SEEDS, Caller, Seed  # noqa: E402
 from tests.support.stage import Stage  # noqa: E402
 from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402

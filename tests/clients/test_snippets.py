@@ -12,8 +12,8 @@ import pytest
 
 from tests import ROOT
 from tests.clients import kit
-from tests.support.newcomer import find_first_key
 from tests.support.process import GatewayProcess
+from tests.support.running import find_first_key
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -11,8 +11,8 @@ import pytest
 from gateway import apikeys
 from gateway.admin import accounts
 from tests.support.books import Books
-from tests.support.newcomer import find_first_key
 from tests.support.process import GatewayProcess, free_port
+from tests.support.running import find_first_key
 from tests.support.waiting import until
 
 LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/console/signin#token=(gwl_[\w-]{43})")

@@ -15,9 +15,7 @@ embeddings requests for vectors, their providers' replies, and vectors read back
 told       the content of a reply, independent of the dialect
 pairs      real SDKs and scripted providers of both dialects, in all four pairs
 said       the content of a chat stream, read independently of the gateway
-postgres   a PostgreSQL server of the tests' own
-pgbouncer  PgBouncer in front of it
-daemons    how both are run: their user, their folders, their ends
+postgres   PostgreSQL servers of the tests' own, and PgBouncer in front of one
 databases  fixtures: a server for each worker, a database for each test
 waiting    polls for conditions that have no event
 cli        runs the command line in this process

@@ -11,8 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pgbouncer import Bouncer, find_bouncer, run_bouncer
-from tests.support.postgres import Cluster, find_server, run_cluster
+from tests.support.postgres import (
+    Bouncer,
+    Cluster,
+    find_bouncer,
+    find_server,
+    run_bouncer,
+    run_cluster,
+)
 
 
 def need_server() -> Path:

@@ -1,19 +1,138 @@
-"""A PostgreSQL server of the tests' own, with databases as an operator makes them for the gateway."""
+"""PostgreSQL servers of the tests' own, PgBouncer in front of one, and how both run: their user and folders."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import pwd
+import select
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from tests.support import daemons
-from tests.support.daemons import Daemon
 from tests.support.process import free_port
+
+USERS: Final = ("postgres", "nobody")
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.01
+MEMORY: Final = Path("/dev/shm")
+ROOM: Final = 2**31
+"""The free bytes without which nothing is put into memory: a container may have next to none."""
+
+
+@functools.cache
+def find_user() -> pwd.struct_passwd | None:
+    """Find who runs the servers: the first of USERS if these tests run as root, else who runs them."""
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return next(known[name] for name in USERS if name in known)
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Give subprocess's arguments: the servers' user, a place it may be in, and no PG* variables."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    arguments: dict[str, Any] = {"cwd": folder, "env": kept | {"LC_ALL": "C"}}
+    user = find_user()
+    if user is not None:
+        arguments |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()}
+    return arguments
+
+
+def make_folder(name: str, *, durable: bool = True) -> Path:
+    """Make a folder that the servers' user owns. Its path is short, as those of UNIX sockets are.
+
+    Without `durable` it is in memory, where there is room.
+    """
+    memory = not durable and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
+    folder = Path(tempfile.mkdtemp(prefix=f"gateway-{name}-", dir=MEMORY if memory else None))
+    user = find_user()
+    if user is not None:
+        os.chown(folder, user.pw_uid, user.pw_gid)
+    return folder
+
+
+def run(command: Sequence[str | Path], folder: Path, *, text: str = "") -> str:
+    """Run a command to its end with `text` as its input, and return what it said."""
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, **describe(folder)
+    )
+    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
+    said: str = done.stdout
+    return said
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A server and its folder, in which `log` is its standard error."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    _alive: int = -1
+    """A pipe whose other end the server and all its children hold: it ends when they are gone."""
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+
+    def start(self, command: Sequence[str | Path], is_ready: Callable[[], bool]) -> None:
+        """Start the server and return once it is ready; end it if it never is."""
+        assert self.process is None, "it runs already"
+        self._alive, held = os.pipe()
+        try:
+            with (self.folder / "log").open("ab") as log:
+                self.process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(held,),
+                    **describe(self.folder),
+                )
+        finally:
+            os.close(held)
+        try:
+            self._wait_until(is_ready, self.process)
+        except BaseException:
+            self.end(signal.SIGQUIT)
+            raise
+
+    def _wait_until(self, is_ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not is_ready():
+            assert process.poll() is None, f"it did not start:\n{self.log[-4000:]}"
+            assert time.monotonic() < deadline, f"it is not ready:\n{self.log[-4000:]}"
+            time.sleep(POLL_SECONDS)
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal that ends the server; return once its last child has gone."""
+        assert self.process is not None, "it does not run"
+        self.process.send_signal(number)
+        ended, _, _ = select.select([self._alive], [], [], STOP_SECONDS)
+        if not ended:
+            self.process.kill()
+        self.process.wait()
+        self.process = None
+        os.close(self._alive)
+        assert ended, f"it did not stop on {number.name}:\n{self.log[-4000:]}"
+
+    def remove(self) -> None:
+        """End the server, if it still runs, and remove its folder."""
+        try:
+            if self.process is not None:
+                self.end(signal.SIGQUIT)
+        finally:
+            shutil.rmtree(self.folder)
+
 
 DEBIAN: Final = Path("/usr/lib/postgresql")
 NEEDED: Final = ("initdb", "postgres", "pg_isready", "psql")
@@ -73,7 +192,7 @@ class Cluster:
         """Return whether it, or a pool in front of it, accepts connections on a port."""
         with contextlib.suppress(AssertionError):
             ask = self.programs / "pg_isready"
-            daemons.run([ask, "-q", "-h", "127.0.0.1", "-p", str(port)], self.folder)
+            run([ask, "-q", "-h", "127.0.0.1", "-p", str(port)], self.folder)
             return True
         return False
 
@@ -89,7 +208,7 @@ class Cluster:
         """Run statements as the superuser; return the rows' columns as `psql -At` separates them."""
         place = ("-h", self.folder, "-p", str(self.port), "-U", SUPERUSER, "-d", database)
         options = ("-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-")
-        return daemons.run([self.programs / "psql", *options, *place], self.folder, text=statements)
+        return run([self.programs / "psql", *options, *place], self.folder, text=statements)
 
     def make_database(self) -> str:
         """Make a database that the role `gateway` owns; return that role's URL of it."""
@@ -116,11 +235,11 @@ def run_cluster(
     Without `durable` it does not wait for the disk, which suits tests that never look at time. It is
     in memory then: on a disk, to make a database from another is eight times the work.
     """
-    daemon = Daemon(daemons.make_folder("postgres", durable=durable))
+    daemon = Daemon(make_folder("postgres", durable=durable))
     cluster = Cluster(programs, daemon, durable, dict(settings or {}))
     try:
         options = ("--auth=trust", "-E", "UTF8", "--no-locale", "--no-sync", "-U", SUPERUSER)
-        daemons.run([programs / "initdb", *options, "-D", daemon.folder / "data"], daemon.folder)
+        run([programs / "initdb", *options, "-D", daemon.folder / "data"], daemon.folder)
         cluster.start()
         cluster.run_sql(f"CREATE ROLE {ROLE} LOGIN;")
         yield cluster
@@ -130,3 +249,70 @@ def run_cluster(
                 cluster.start()  # it was killed, and its next start frees its shared memory
         finally:
             daemon.remove()
+
+
+PLACES: Final = ("/usr/sbin", "/usr/local/sbin")
+
+
+def find_bouncer() -> Path | None:
+    """Find the program, or None. An ordinary user's PATH lacks the folders it is in."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), *PLACES))
+    found = shutil.which("pgbouncer", path=path)
+    return None if found is None else Path(found)
+
+
+@dataclass(slots=True)
+class Bouncer:
+    """A pool in front of a cluster, which lets in all roles of the tests without a password."""
+
+    program: Path
+    cluster: Cluster
+    daemon: Daemon
+    settings: dict[str, str | int]
+    """Those of pgbouncer.ini; they are in force from the next `start` on."""
+    port: int = field(default_factory=free_port)
+
+    def url(self, database: str) -> str:
+        """Return the role `gateway`'s URL of a database through the pool; take its name or URL."""
+        return f"postgresql://{ROLE}@127.0.0.1:{self.port}/{name_of(database)}"
+
+    def start(self) -> None:
+        """Start the pool and return once it accepts connections."""
+        folder = self.daemon.folder
+        (folder / "users").write_text(f'"{ROLE}" ""\n"{SUPERUSER}" ""\n', encoding="utf-8")
+        settings: dict[str, str | int] = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": self.port,
+            "unix_socket_dir": "",
+            "auth_type": "trust",
+            "auth_file": str(folder / "users"),
+            "admin_users": SUPERUSER,
+            "pool_mode": "transaction",
+            **self.settings,
+        }
+        lines = [f"{name} = {value}" for name, value in settings.items()]
+        server = f"* = host=127.0.0.1 port={self.cluster.port}"
+        text = "\n".join(("[databases]", server, "[pgbouncer]", *lines, ""))
+        (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
+        command = (self.program, folder / "pgbouncer.ini")
+        self.daemon.start(command, lambda: self.cluster.answers(self.port))
+
+    def stop(self) -> None:
+        """Stop it at once; connections break."""
+        self.daemon.end(signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def run_bouncer(
+    program: Path, cluster: Cluster, *, settings: Mapping[str, str | int] | None = None
+) -> Iterator[Bouncer]:
+    """Run a pool in front of a cluster."""
+    daemon = Daemon(make_folder("pgbouncer"))
+    bouncer = Bouncer(program, cluster, daemon, dict(settings or {}))
+    try:
+        bouncer.start()
+        yield bouncer
+    finally:
+        if daemon.process is not None:
+            bouncer.stop()
+        daemon.remove()

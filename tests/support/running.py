@@ -1,13 +1,15 @@
-"""Start a gateway with its configuration, callers and books."""
+"""Start a gateway with its configuration, callers and books, or as a newcomer does."""
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.admin import accounts
+from tests import ROOT
 from tests.support import config, seed
 from tests.support.books import SETTLE_SECONDS, Books
 from tests.support.process import GatewayProcess, free_port
@@ -73,3 +75,27 @@ def start(
     process.canaries += [secret.encode() for secret in places.secrets.values()]
     process.start()
     return Running(process, callers, places)
+
+
+KEY: Final = re.compile(r"sk-ru-[0-9A-Za-z]{38}")
+
+
+def start_newcomer(folder: Path) -> GatewayProcess:
+    """Start a gateway with the shipped gateway.toml, changed only in its port."""
+    gateway = GatewayProcess(folder, free_port())
+    text = (ROOT / "gateway.toml").read_text(encoding="utf-8")
+    changed = re.sub(r"(?m)^port = \d+", f"port = {gateway.port}", text)
+    assert changed != text
+    gateway.config.write_text(changed, encoding="utf-8")
+    gateway.start()
+    return gateway
+
+
+def find_first_key(gateway: GatewayProcess) -> tuple[Path, str]:
+    """Find the one file beside the database that the log names and that has a key in it."""
+    for path in gateway.folder.iterdir():
+        if path.name in gateway.log and path not in {gateway.config, gateway.database}:
+            found = KEY.search(path.read_text(encoding="utf-8", errors="replace"))
+            if found:
+                return path, found[0]
+    raise AssertionError(gateway.log)

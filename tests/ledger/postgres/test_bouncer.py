@@ -13,8 +13,7 @@ from gateway.admin import accounts, keys
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
 from tests.support.databases import need_bouncer
-from tests.support.pgbouncer import Bouncer, run_bouncer
-from tests.support.postgres import Cluster
+from tests.support.postgres import Bouncer, Cluster, run_bouncer
 from tests.support.waiting import until
 
 SOON_SECONDS = 1.0

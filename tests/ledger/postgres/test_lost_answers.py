@@ -15,6 +15,7 @@ from gateway.errors import InsufficientBalance, LedgerUnavailable
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.tasks import spawn
+from tests.ledger.postgres.severing import Cut, Line, run_line
 from tests.ledger.postgres.shared import (
     Shared,
     admission,
@@ -22,7 +23,6 @@ from tests.ledger.postgres.shared import (
     settlement,
 )
 from tests.support.postgres import Cluster, name_of
-from tests.support.severing import Cut, Line, run_line
 from tests.support.waiting import until
 
 CREDIT = 10**9
