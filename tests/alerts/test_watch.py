@@ -1,4 +1,4 @@
-"""The chore in a real process: every kind of alert, to a receiver on loopback, and over a kill -9."""
+"""The chore: every kind of alert, to a receiver on loopback; in a process of its own over a kill -9."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.serving.sums import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.tasks import spawn
 from gateway.times import unix_ms
 from tests.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.alerts.test_findings import Budget, Standing
-from tests.console.kit import HOLDER, Console, open_console, prepare, start_console
+from tests.console.kit import HOLDER, Console, open_console, prepare
 from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
 from tests.support.settings import load
@@ -36,6 +37,7 @@ from tests.support.stand_in import URL
 from tests.support.waiting import until
 
 SECONDS = 60.0
+LOOK_SECONDS = 0.05
 
 
 def write_alerts(receiver: Receiver, more: str = "") -> str:
@@ -52,12 +54,13 @@ async def watch(
     more: str = "",
     seed: Callable[[SqliteBooks], object] | None = None,
 ) -> AsyncIterator[Console]:
-    async with start_console(
+    async with open_console(
         folder, billing="low_balance = 5", more=write_alerts(receiver, more), seed=seed
     ) as console:
-        assert console.process is not None
-        console.process.canaries += [SECRET.encode()]
+        assert console.gateway is not None
+        chore = spawn(Watch(console.gateway, look_seconds=LOOK_SECONDS).run(), name="alerts")
         yield console
+        chore.cancel()
     assert all(verify(SECRET, *one) for one in receiver.signatures)
 
 
@@ -224,6 +227,7 @@ async def test_missing_usage_is_told_once(tmp_path: Path) -> None:
             assert told["subject"] == "silent/silent"
 
 
+@pytest.mark.slow
 async def test_what_was_queued_before_a_kill_is_delivered_after_it(tmp_path: Path) -> None:
     """The receiver refused at first; the same id comes again from the next process."""
     port = free_port()

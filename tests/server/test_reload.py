@@ -45,7 +45,7 @@ STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], USAGE))
 Make = Callable[..., Version]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def version(places: config.Places) -> Make:
     """Make versions of a file, with the provider `alpha` unless it says another place."""
 
@@ -56,11 +56,23 @@ def version(places: config.Places) -> Make:
     return make
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, version: Make) -> Iterator[Reloaded]:
+    shared = start(tmp_path_factory.mktemp("reloaded"), version())
+    yield shared
+    if shared.gateway.process is not None and shared.gateway.process.poll() is None:
+        shared.stop()
+
+
 @pytest.fixture
-def one(tmp_path: Path, version: Make) -> Iterator[Reloaded]:
-    one = start(tmp_path, version())
-    yield one
-    one.stop()
+async def one(shared: Reloaded, version: Make) -> Reloaded:
+    """The gateway that all these tests use, with the first version of its file."""
+    assert shared.gateway.process is not None
+    if shared.gateway.process.poll() is not None:
+        version().write(shared.gateway)
+        shared.gateway.start()
+    assert (await shared.reload(version())).ok
+    return shared
 
 
 async def complete(one: Reloaded) -> Reply:
@@ -91,9 +103,10 @@ async def end_stream(call: Call) -> None:
     assert reply.body.endswith(replies.DONE)
 
 
-def read_events(one: Reloaded) -> list[tuple[str, str]]:
+def read_events(one: Reloaded, count: int = 1) -> list[tuple[str, str]]:
+    """Return the last events of reloads."""
     with accounts.open_books(one.gateway.database) as books:
-        events = books.events.read_page(asking.ACTION, None, 50)
+        events = books.events.read_page(asking.ACTION, None, count)
         return [(event.actor, event.detail) for event in reversed(events)]
 
 
@@ -143,7 +156,7 @@ async def test_a_key_in_a_file_is_read_again(
         await one.reload(version(number))
         await complete(one)
         assert alpha.last.headers["authorization"] == f"Bearer {version(number).secret}"
-    assert read_events(one)[0] == ("system", "ok; nothing changed")
+    assert read_events(one, 2)[0] == ("system", "ok; nothing changed")
 
 
 async def test_the_same_provider_keeps_its_connection(
@@ -305,15 +318,15 @@ async def test_a_stop_is_not_kept_up_by_a_reload(
         assert (await one.reload(version(4))).ok
         go_on.set()
         await end_stream(call)
+    assert one.gateway.process.wait() == 0
 
 
 async def test_nothing_is_asked_where_nothing_serves(one: Reloaded, version: Make) -> None:
     one.stop()
+    version().write(one.gateway)
     ran = await one.gateway.run("reload")
     assert ran.code == ExitCode.UNAVAILABLE
     assert "No gateway serves from" in ran.err
-    version().write(one.gateway)
-    one.gateway.start()
 
 
 async def test_no_request_fails_and_no_charge_is_wrong_during_reloads(tmp_path: Path) -> None:
