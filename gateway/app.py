@@ -13,7 +13,7 @@ from gateway.config.records import Config, Provider
 from gateway.console.dispatch import add_console
 from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES, Exchanges
 from gateway.dialects.records import DEMO, EMBEDDERS
-from gateway.ledger.base import Ledger
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import Forwarder, HttpForwarder
@@ -30,7 +30,7 @@ def make_app(gateway: Gateway) -> web.Application:
 
 def make_gateway(
     config: Config,
-    ledger: Ledger,
+    ledger: ServingLedger,
     log_call: Callable[[Call, int], None],
     exchanges: Exchanges = EXCHANGES,
 ) -> Gateway:

@@ -142,7 +142,7 @@ class Bill:
     def __init__(
         self, call: Call, request: CompletionRequest, model: Model, expected: Expected
     ) -> None:
-        """Take the hold. Raises BadRequest, RateLimited (tokens), then what `Ledger.hold` raises."""
+        """Take the hold. Raises BadRequest, RateLimited (tokens), then what `ServingLedger.hold` raises."""
         assert call.key is not None
         assert call.rates is not None
         self._ledger = call.gateway.ledger
@@ -181,7 +181,7 @@ class Bill:
         call.balance_nano = available
 
     async def confirm(self) -> None:
-        """Return once the hold is in force. Raises what `Ledger.confirm` raises."""
+        """Return once the hold is in force. Raises what `ServingLedger.confirm` raises."""
         try:
             await self._ledger.confirm(self._hold)
         except GatewayError as error:

@@ -8,8 +8,8 @@ from typing import Final
 
 from gateway.api.limits import Bucket
 from gateway.errors import InvalidKey, LedgerUnavailable
-from gateway.ledger.base import Ledger
 from gateway.ledger.key_records import EndedKey
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.times import format_moment
 
 LOOKUPS_PER_MINUTE: Final = 600
@@ -26,7 +26,7 @@ class EndedKeys:
     def __init__(self) -> None:
         self._lookups = Bucket(LOOKUPS_PER_MINUTE, time.monotonic())
 
-    async def explain(self, ledger: Ledger, digest: bytes) -> InvalidKey:
+    async def explain(self, ledger: ServingLedger, digest: bytes) -> InvalidKey:
         """Return the refusal of a key, with the time of its end if that can be found."""
         if self._lookups.wait_seconds(1, time.monotonic()) > 0:
             return InvalidKey()

@@ -150,7 +150,7 @@ UNCOMMITTED: Final = (
     (False,     Charge.NOTHING,  Last.ERROR),
     (True,      Charge.USAGE,    Last.ERROR),
 )  # fmt: skip
-"""The end after a charge that is not committed in time, see `Ledger.settle`. The charge of a JSON
+"""The end after a charge that is not committed in time, see `ServingLedger.settle`. The charge of a JSON
 reply is withdrawn, as nothing was delivered; that of a stream stays queued."""
 
 UNCONCLUDED: Final = Verdict("internal_error", 500, Charge.NOTHING, Last.ERROR)

@@ -39,8 +39,9 @@ from gateway.errors import (
     RateLimited,
     drop_frames,
 )
-from gateway.ledger.base import Key, Ledger
+from gateway.ledger.base import Key
 from gateway.ledger.key_records import EndedKey, refuse_spent
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import format_amount
 from gateway.request_ids import make_request_id
 
@@ -179,7 +180,7 @@ async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rate
     return let_in(call, secret, time.monotonic(), for_money=for_money)
 
 
-async def catch_up(ledger: Ledger) -> None:
+async def catch_up(ledger: ServingLedger) -> None:
     """Wait for what the command line has just committed.
 
     All requests that wait share one look at the ledger, which takes a millisecond.

@@ -12,8 +12,9 @@ from gateway.api.ended_keys import EndedKeys
 from gateway.api.limits import Counting, Rates
 from gateway.api.observations import MissingUsages
 from gateway.config.records import Config, Limits, Reload
-from gateway.ledger.base import Account, Key, Ledger
+from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import Terms
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Routes
 
@@ -23,7 +24,7 @@ class Gateway:
     """The state that all requests share; `in_flight` and `held_bytes` count admitted requests."""
 
     config: Config
-    ledger: Ledger
+    ledger: ServingLedger
     routes: Routes
     ticker: Ticker
     log_call: Callable[[Call, int], None]

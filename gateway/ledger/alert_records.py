@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import orjson
 
@@ -166,18 +166,3 @@ class UpstreamView:
     """The latest ten minutes in which it was asked."""
     failure: UpstreamFailure | None
     """The last one that is kept."""
-
-
-class Counts(Protocol):
-    """The part of the serving ledger: counting in memory, for which no request waits.
-
-    Sums are written within seconds and at the end; a kill loses those that were not.
-    """
-
-    def note_refusal(self, account_id: int | None, code: str, model: str, request_id: str) -> None:
-        """Count a request that the gateway refused itself; None: its key is unknown."""
-
-    def note_upstream_call(
-        self, provider: str, upstream_model: str, failure: UpstreamFailure | None
-    ) -> None:
-        """Count a request to a provider, and how it failed if it did."""

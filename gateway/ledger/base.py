@@ -1,28 +1,17 @@
-"""The contract of a serving ledger: its protocol and records.
+"""The records of a serving ledger: accounts and keys in memory, holds and their ends.
 
-Hold, confirm, settle. `hold` checks and reserves in one synchronous step, so no two requests of a
-process pass on the same money; it decides by what this process knows. `confirm` decides by what is
-known to all processes that serve from the ledger, before the request goes to a provider. `settle`
-queues the charge (or the void) synchronously and returns an awaitable that ends once it is committed;
-the caller's last bytes wait for it. Confirm and settle are done at most once per hold.
-
-    pending ── settle(a cost) ──> posted    (one charge entry, unique per request)
-            ── settle(no cost) ─> voided    (no entry)
-            ── confirm declines   (no row)
-
-In memory `Account.balance_nano` is *assigned* from what was committed, never subtracted from, and
-`Account.held_nano` is the sum of the unsettled holds.
+`serving.ledger.ServingLedger` is what is done with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol
+from asyncio import Future
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
-from gateway.ledger.alert_records import Counts
-from gateway.ledger.call_records import Outcome, Receipt, Spent
-from gateway.ledger.key_records import Budget, EndedKey, KeyTerms, Rate, Terms
+from gateway.ledger.call_records import Outcome
+from gateway.ledger.key_records import Budget, KeyTerms, Rate, Terms
 from gateway.money import Tokens
 from gateway.prices import AppliedPrice
 
@@ -164,106 +153,17 @@ class Hold:
     """The key's budget when the hold was taken; this one is charged."""
     unheld_nano: int = 0
     """The amount that the request may cost beyond the hold."""
-
-
-class Ledger(Counts, Protocol):
-    """Accounts, keys, holds and charges of one serving process, on one event loop."""
-
-    @property
-    def writable(self) -> bool:
-        """Return False while commits fail (disk full, read-only, I/O error): admit nothing."""
-
-    @property
-    def open_holds(self) -> int:
-        """Return the number of holds whose settlement is not committed."""
-
-    @property
-    def log_bytes(self) -> int:
-        """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
-
-    def clock(self) -> int:
-        """Return the time in Unix milliseconds, which is the same for all that serve from the ledger."""
-
-    def find_key(self, digest: bytes) -> Key | None:
-        """Look a live key up in memory; one that ended is found for a while, see `Key.is_live`."""
-
-    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
-        """Return when a key that is not in memory ended; None if there never was one.
-
-        Raises LedgerUnavailable if the ledger cannot be read.
-        """
-
-    def accounts(self) -> Iterable[Account]:
-        """Return all accounts from memory."""
-
-    def budgets(self) -> Iterable[Budget]:
-        """Return the budgets of all keys in memory."""
-
-    def hold(self, key: Key, admission: Admission) -> Hold:
-        """Check and reserve in one synchronous step, and queue the request's row.
-
-        Raises:
-            ValueError: the hold is negative.
-            InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
-            BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
-            LedgerUnavailable: commits fail at the moment, or those of this account do.
-        """
-
-    async def confirm(self, hold: Hold) -> None:
-        """Return once the hold is in force for every process that serves from this ledger.
-
-        Await it once, before the request goes to a provider. It takes `COMMIT_SECONDS` at most. What
-        a refusal goes by is in memory by then. The hold may be settled while this is under way, after
-        which a refusal counts as a void.
-
-        Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
-        nothing is held any more, and there is nothing to settle.
-        """
-
-    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
-        """Hold more, as the request has used more than was expected; less changes nothing."""
-
-    async def wait_admitted(self, hold: Hold) -> None:
-        """Return once the request's row is committed. Await it before the caller's first byte.
-
-        Raises:
-            LedgerUnavailable: the row could not be committed within `COMMIT_SECONDS`.
-            InternalError: the ledger refused this row for good.
-        """
-
-    def settle(self, hold: Hold, settlement: Settlement) -> Awaitable[None]:
-        """Queue the charge or the void, in this call; awaiting the result waits for the commit.
-
-        The hold is raised to the charge at once and dropped when it is committed. Nobody has to
-        await the result, and cancelling the wait does not cancel the charge. A second call changes
-        nothing; its result ends as the first one's does.
-
-        Awaiting raises LedgerUnavailable if the commit takes longer than `COMMIT_SECONDS`. A charge
-        with `withdraw_if_late` is then voided; any other stays queued until commits work again.
-        Awaiting raises InternalError if the ledger refused this request for good.
-        """
-
-    async def wait_ended(self) -> None:
-        """Return when nothing will be committed any more; unless it was closed, that is a bug.
-
-        Raises LedgerError if another process has taken this one for dead.
-        """
-
-    async def refresh(self) -> None:
-        """Return once everything that others have committed so far is in force here."""
-
-    async def read_receipt(self, request_id: str) -> Receipt | None:
-        """Return the receipt of a request, or None if there is no request of that id.
-
-        A request that is in flight, or whose end cannot be committed at present, is pending.
-        Raises LedgerUnavailable if the ledger cannot be read.
-        """
-
-    async def read_spent(self, key: Key, today: int) -> Spent:
-        """Return what a key was charged; `today` is counted in UTC days from the epoch.
-
-        Raises LedgerUnavailable if the ledger cannot be read.
-        """
+    settlement: Settlement | None = None
+    recorded: bool = False
+    """True when the request's row is committed."""
+    raised: bool = False
+    """True when the amount was raised since the last batch, and the database must know."""
+    admitted: Future[None] | None = field(default=None, repr=False)
+    """Done when the request's row is committed; made when somebody first waits for that."""
+    settled: Future[None] | None = field(default=None, repr=False)
+    """Done when the settlement is committed; made by `settle`."""
+    waiting_since_seconds: float = 0
+    """The time at which somebody began to wait for the next step, on the event loop's clock."""
 
 
 COMMIT_SECONDS: Final = 5

@@ -12,9 +12,10 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
-from gateway.ledger.base import COMMIT_SECONDS, Ledger
+from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.locations import DatabaseUrl, Location
 from gateway.ledger.records import AuditReport, LedgerError, MoveRecord
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.times import unix_ms
 
@@ -43,7 +44,7 @@ def open_ledger(
     tell: Callable[[str], None] = log.info,
     note_commit: Callable[[int, float], None] | None = None,
     retention_months: int = 0,
-) -> AbstractAsyncContextManager[Ledger]:
+) -> AbstractAsyncContextManager[ServingLedger]:
     """Open the ledger of a serving process; leaving it commits what is queued.
 
     Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
@@ -56,17 +57,17 @@ def open_ledger(
         LedgerMismatch: the audit failed.
         LedgerError: it cannot be used; the text says why.
     """
-    opening: Callable[..., AbstractAsyncContextManager[Ledger]]
+    opening: Callable[..., AbstractAsyncContextManager[ServingLedger]]
     match location:
         case Path():
-            from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+            from gateway.ledger.sqlite.serving.ledger import open_sqlite
 
-            opening = partial(SqliteLedger.open, location, create=create)
+            opening = partial(open_sqlite, location, create=create)
         case DatabaseUrl(url):
             with _need_driver():
-                from gateway.ledger.postgres.serving.ledger import PostgresLedger
+                from gateway.ledger.postgres.serving.ledger import open_postgres
 
-            opening = partial(PostgresLedger.open, url, retention_months=retention_months)
+            opening = partial(open_postgres, url, retention_months=retention_months)
     return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)
 
 

@@ -26,9 +26,9 @@ from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.exit_codes import ExitCode
 from gateway.ledger.alert_records import Alert
-from gateway.ledger.base import Ledger
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.server import systemd
 from gateway.server.connections import fit_to_files, watch_connections
 from gateway.server.drain import (
@@ -198,7 +198,7 @@ def _tell_stopping(manager: systemd.Manager, gateway: Gateway) -> None:
     )
 
 
-async def _wait_for_end(ledger: Ledger, signals: Signals) -> bool:
+async def _wait_for_end(ledger: ServingLedger, signals: Signals) -> bool:
     """Wait for a signal to stop, then return True; return False if the ledger commits nothing more.
 
     Requests cannot be charged then, so the process stops and systemd restarts it.
@@ -227,7 +227,7 @@ def _explain_end(ended: asyncio.Task[None]) -> str:
     return "the ledger commits nothing any more; restart the gateway"
 
 
-async def _start_first(config: Config, ledger: Ledger, address: str) -> None:
+async def _start_first(config: Config, ledger: ServingLedger, address: str) -> None:
     """Make accounts if the ledger has none, and show the key once it works."""
     if any(ledger.accounts()):
         left = find_key_file(config)

@@ -18,7 +18,7 @@ from gateway.alerts.watch import (
 )
 from gateway.api.observations import MissingUsage
 from gateway.ledger.records import Actor
-from gateway.ledger.serving.sums import CallSum, Observations
+from gateway.ledger.serving.store import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS

@@ -22,7 +22,7 @@ from gateway.alerts.watch import Watch
 from gateway.api.state import Gateway
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, Hook
-from gateway.ledger.serving.sums import CallSum, Observations
+from gateway.ledger.serving.store import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.tasks import spawn

@@ -19,7 +19,8 @@ from gateway.admin import accounts
 from gateway.api.state import Gateway
 from gateway.app import make_app, make_gateway
 from gateway.config.load import load_config
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.api.endings import FORMS, PIECES, PROMPT, Ending, Form
 from tests.api.scene import ASKS, PATHS, RICH, end_process
 from tests.ledger.faults import Faults
@@ -54,7 +55,7 @@ class Scene:
     books: Books
     alpha: ScriptedUpstream
     process: GatewayProcess | None = None
-    ledger: SqliteLedger | None = None
+    ledger: ServingLedger | None = None
     gateway: Gateway | None = None
     faults: Faults = field(default_factory=Faults)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
@@ -208,7 +209,6 @@ async def open_inside(
     places: Places,
     alpha: ScriptedUpstream,
     *,
-    ledger_class: type[SqliteLedger] = SqliteLedger,
     seeds: tuple[seed.Seed] = RICH,
 ) -> AsyncIterator[Scene]:
     """Serve within the test, which may choose the ledger."""
@@ -217,9 +217,7 @@ async def open_inside(
     file = folder / "gateway.toml"
     file.write_text(write_config(places, port=1, kinds=KINDS))
     faults = Faults()
-    async with ledger_class.open(
-        path, commit_seconds=COMMIT_SECONDS, connector=faults.connect
-    ) as ledger:
+    async with open_sqlite(path, commit_seconds=COMMIT_SECONDS, connector=faults.connect) as ledger:
         gateway = make_gateway(load_config(file, {}), ledger, lambda _call, _status: None)
         runner = web.AppRunner(make_app(gateway), access_log=None)
         await runner.setup()

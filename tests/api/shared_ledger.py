@@ -10,14 +10,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from gateway.api.call import Call as ServedCall
 from gateway.api.state import Gateway
 from gateway.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.key_records import Allowance, Rate
-from gateway.ledger.serving.memory import QueuedHold, drop_hold, take_hold
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.serving.holds import drop_hold, take_hold
+from gateway.ledger.serving.ledger import ServingLedger
 from tests.api.in_flight import Scene, open_inside
 from tests.support import client
 from tests.support.client import Call, Reply, request
@@ -37,7 +38,7 @@ Refuse = Callable[[Key], Exception]
 """Makes a refusal for a key."""
 
 
-class SharedLedger(SqliteLedger):
+class SharedLedger(ServingLedger):
     """Refuses when it is told to; a hold is recorded only when it is confirmed."""
 
     def __init__(self, *parts: Any, **others: Any) -> None:
@@ -51,13 +52,12 @@ class SharedLedger(SqliteLedger):
         self.refused: list[tuple[object, ...]] = []
         self.note_refusal = lambda *refusal: self.refused.append(refusal)
 
-    def hold(self, key: Key, admission: Admission) -> QueuedHold:
+    def hold(self, key: Key, admission: Admission) -> Hold:
         if self.refuse_hold is not None:
             raise self.refuse_hold(key)
         return take_hold(key, admission)
 
     async def confirm(self, hold: Hold) -> None:
-        assert isinstance(hold, QueuedHold)
         self.confirming.append(hold)
         await self.go_on.wait()
         if self.refuse_confirm is not None:
@@ -65,7 +65,8 @@ class SharedLedger(SqliteLedger):
             if isinstance(refusal, GatewayError):
                 drop_hold(hold)
             raise refusal
-        self._writer.linger(hold)
+        self._queue.open_holds += 1
+        self._queue.linger(hold)
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
         self.settled.append(settlement)
@@ -112,11 +113,10 @@ class Shared:
 async def open_shared(
     folder: Path, places: Places, alpha: ScriptedUpstream
 ) -> AsyncIterator[Shared]:
-    async with open_inside(
-        folder, places, alpha, ledger_class=SharedLedger, seeds=(TEAM,)
-    ) as scene:
-        assert isinstance(scene.ledger, SharedLedger)
-        assert scene.gateway is not None
-        shared = Shared(scene, scene.ledger, scene.gateway)
-        scene.gateway.log_call = lambda call, status: shared.calls.append((call, status))
-        yield shared
+    with mock.patch("gateway.ledger.sqlite.serving.ledger.ServingLedger", SharedLedger):
+        async with open_inside(folder, places, alpha, seeds=(TEAM,)) as scene:
+            assert isinstance(scene.ledger, SharedLedger)
+            assert scene.gateway is not None
+            shared = Shared(scene, scene.ledger, scene.gateway)
+            scene.gateway.log_call = lambda call, status: shared.calls.append((call, status))
+            yield shared

@@ -17,8 +17,9 @@ from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
-from gateway.ledger.serving.memory import drop_hold
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.serving.holds import drop_hold
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens
 from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, PriceList, PriceRule, Terms
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
@@ -152,7 +153,7 @@ def test_an_estimate_stays_within_the_limits_of_caller_and_model(
 class Desk:
     """A ledger with one key, and the bill of one request."""
 
-    ledger: SqliteLedger
+    ledger: ServingLedger
     call: Call
     place: Place
     held_nano: int = 0
@@ -180,7 +181,7 @@ class Desk:
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     monkeypatch.setattr("gateway.api.billing.time", SimpleNamespace(monotonic=lambda: NOW))
     place = make_place(tmp_path, credit_nano=CREDIT_NANO)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         rates = Rates(tokens=Bucket(TOKENS_PER_MINUTE, NOW))
         key = find_key(ledger, place)
         billing = SimpleNamespace(hold_output_tokens=HOLD_OUTPUT, full_hold_below=FULL_BELOW)

@@ -25,7 +25,7 @@ from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.memory import QueuedHold, drop_hold, raise_hold, take_hold
+from gateway.ledger.serving.holds import drop_hold, raise_to, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
 from gateway.times import unix_ms
@@ -47,11 +47,11 @@ class MemoryLedger:
         self.clock = unix_ms
         self.key = Key("k", self.account, KeyTerms(), Line("k"))
 
-    def hold(self, key: Key, admission: Admission) -> QueuedHold:
+    def hold(self, key: Key, admission: Admission) -> Hold:
         return take_hold(key, admission)
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
-        raise_hold(hold, amount_nano)
+        raise_to(hold, amount_nano)
 
     def settle(self, hold: Hold, settlement: Settlement) -> None:
         assert settlement.cost_nano == compute_cost_nano(

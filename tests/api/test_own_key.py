@@ -17,7 +17,7 @@ from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 from tests.ledger.kit import admission, find_key, make_place, query, settlement, void
@@ -140,7 +140,7 @@ async def test_days_are_utc_and_begin_at_midnight(tmp_path: Path) -> None:
         50_000: (TODAY - 29) * DAY_MS,
         600_000: (TODAY - 29) * DAY_MS - 1,
     }
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         assert await ledger.read_spent(key, TODAY) == Spent(0, 0, 0)
         for cost_nano, ended_ms in ended.items():
@@ -157,7 +157,7 @@ async def test_days_are_utc_and_begin_at_midnight(tmp_path: Path) -> None:
 async def test_key_without_a_ledger_to_read_is_a_503(tmp_path: Path) -> None:
     """A table that cannot be read stands for a disk that cannot."""
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         query(place.path, "DROP TABLE daily")
         with pytest.raises(LedgerUnavailable):

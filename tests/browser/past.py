@@ -15,10 +15,11 @@ from typing import Final
 from gateway import apikeys
 from gateway.admin import accounts, codes, keys, signin
 from gateway.ledger.alert_records import Hook, UpstreamFailure
-from gateway.ledger.base import Admission, Ledger, Settlement
+from gateway.ledger.base import Admission, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_ledger
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO, Price, Tokens
@@ -114,7 +115,7 @@ async def _settle(path: Path, calls: Sequence[Call]) -> None:
         _observe(ledger, failed_id)
 
 
-def _observe(ledger: Ledger, failed_id: str) -> None:
+def _observe(ledger: ServingLedger, failed_id: str) -> None:
     """Let one model work, one fail now and then, and one always; and refuse some requests.
 
     One failure is that of a call.

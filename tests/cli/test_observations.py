@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.ledger.alert_records import UpstreamFailure
-from gateway.ledger.base import Ledger
 from gateway.ledger.opening import open_ledger
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.times import DAY_MS, unix_ms
 from tests.support.cli import Cli
 
@@ -15,7 +15,7 @@ URL = "https://api.example.com/v1/chat/completions"
 REASON = "status 401: the provider refuses our key"
 
 
-def count(cli: Cli, note: Callable[[Ledger], None], *, ago_ms: int = 0) -> None:
+def count(cli: Cli, note: Callable[[ServingLedger], None], *, ago_ms: int = 0) -> None:
     """Let a serving process count, and stop."""
 
     async def serve() -> None:
@@ -25,12 +25,12 @@ def count(cli: Cli, note: Callable[[Ledger], None], *, ago_ms: int = 0) -> None:
     asyncio.run(serve())
 
 
-def fail(ledger: Ledger) -> None:
+def fail(ledger: ServingLedger) -> None:
     for _ in range(3):
         ledger.note_upstream_call("demo", "echo", UpstreamFailure(0, "req_9", 401, REASON, URL))
 
 
-def refuse(ledger: Ledger) -> None:
+def refuse(ledger: ServingLedger) -> None:
     (account,) = ledger.accounts()
     for _ in range(3):
         ledger.note_refusal(account.id, "rate_limit_exceeded", "", "req_1")

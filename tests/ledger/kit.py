@@ -12,8 +12,9 @@ from pathlib import Path
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.ledger.base import Key, Ledger
+from gateway.ledger.base import Key
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.contract.kit import PRICE, TOKENS, admission, charge, settlement, void
 
 __all__ = [
@@ -60,7 +61,7 @@ def _make_database(credit_nano: int, cap_nano: int | None) -> tuple[bytes, str, 
         return path.read_bytes(), new.key.id, apikeys.digest(new.secret)
 
 
-def find_key(ledger: Ledger, place: Place) -> Key:
+def find_key(ledger: ServingLedger, place: Place) -> Key:
     key = ledger.find_key(place.digest)
     assert key is not None
     return key

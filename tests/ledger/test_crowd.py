@@ -16,7 +16,7 @@ from gateway.admin import accounts
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import EntryView
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.kit import (
     Place,
     admission,
@@ -54,7 +54,7 @@ async def run_crowd(place: Place, seed: int, tally: Tally) -> int:
     draw = random.Random(seed)
     plans = [(draw.randint(HOLD // 10, 2 * HOLD), draw.randrange(30)) for _ in range(CROWD)]
     start = asyncio.Event()
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
 
         async def request(cost_nano: int, delay: int) -> None:
@@ -123,7 +123,7 @@ async def test_100_endings_of_one_request_at_once_are_one(
 ) -> None:
     """The first that was asked for counts; all hundred get its answer."""
     place = make_place(tmp_path, credit_nano=CREDIT)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         hold = ledger.hold(key, admission(HOLD))
 
@@ -157,7 +157,7 @@ async def top_up_at_once(place: Place) -> None:
             start.wait()
             return accounts.credit(books, "a", 5, note="n", idempotency_key="k")
 
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         with ThreadPoolExecutor(DUPLICATES) as pool:
             loop = asyncio.get_running_loop()

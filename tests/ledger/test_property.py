@@ -16,8 +16,9 @@ from gateway.admin import accounts, keys
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.kit import (
@@ -74,7 +75,7 @@ class Model:
     held: dict[Hold, int] = field(default_factory=dict)
 
 
-async def play(ledger: SqliteLedger, place: Place, model: Model, step: Step) -> None:
+async def play(ledger: ServingLedger, place: Place, model: Model, step: Step) -> None:
     verb, amount, choice = step
     key = find_key(ledger, place)
     if verb == "hold":
@@ -98,7 +99,7 @@ async def play(ledger: SqliteLedger, place: Place, model: Model, step: Step) -> 
         await operate(ledger, place, model, amount if verb == "credit" else -amount)
 
 
-def take(ledger: SqliteLedger, key: Key, model: Model, amount: int) -> None:
+def take(ledger: ServingLedger, key: Key, model: Model, amount: int) -> None:
     """The rule of 402, 429 and acceptance, from the model's own numbers."""
     held, rest = sum(model.held.values()), model.budget - model.spent_today
     try:
@@ -121,7 +122,7 @@ def set_budget(place: Place, model: Model, amount: int) -> None:
     model.budget = amount
 
 
-async def operate(ledger: SqliteLedger, place: Place, model: Model, amount: int) -> None:
+async def operate(ledger: ServingLedger, place: Place, model: Model, amount: int) -> None:
     """As the CLI does, on another connection; the server looks before the next step."""
     with accounts.open_books(place.path) as books:
         if amount > 0:
@@ -132,7 +133,7 @@ async def operate(ledger: SqliteLedger, place: Place, model: Model, amount: int)
     await ledger.refresh()
 
 
-def check(ledger: SqliteLedger, place: Place, model: Model) -> None:
+def check(ledger: ServingLedger, place: Place, model: Model) -> None:
     key = find_key(ledger, place)
     assert key.account.balance_nano == model.balance
     assert key.budget is not None
@@ -152,7 +153,7 @@ async def run_steps(steps: Sequence[Step]) -> None:
         place = make_place(Path(folder), credit_nano=5000)
         model = Model(5000)
         set_budget(place, model, 2000)
-        async with SqliteLedger.open(place.path, clock=lambda: model.now_ms) as ledger:
+        async with open_sqlite(place.path, clock=lambda: model.now_ms) as ledger:
             for step in steps:
                 async with asyncio.timeout(60):
                     await play(ledger, place, model, step)

@@ -30,13 +30,13 @@ REFUSALS: Final = frozenset({402, 429})
 HOT_NODE: Final = """
 import asyncio, sys, time
 from gateway.apikeys import digest
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.postgres.serving.ledger import open_postgres
 from tests.ledger.postgres.shared import admission, settlement
 
 url, secret, callers, seconds = sys.argv[1:]
 
 async def main():
-    async with PostgresLedger.open(url) as ledger:
+    async with open_postgres(url) as ledger:
         key, done = ledger.find_key(digest(secret)), 0
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)

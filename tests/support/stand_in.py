@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Final
 
 import pytest
@@ -60,7 +60,7 @@ def stand_in(patch: pytest.MonkeyPatch, file: Path, *, pid: int | None = None) -
             "schema": {"check_database": check},
             "nodes": {"find_server": lambda _: pid},
             "serving": {},
-            "serving.ledger": {"PostgresLedger": SimpleNamespace(open=lambda *a, **b: (a, b))},
+            "serving.ledger": {"open_postgres": lambda *a, **b: (a, b)},
         },
     )
     return opened

@@ -18,7 +18,7 @@ from psycopg import errors
 from gateway.ledger.postgres.schema import SILENCE_SECONDS, open_session
 from gateway.ledger.postgres.session import Session, commit_at_end, explain
 from gateway.ledger.records import LedgerError, NodeView
-from gateway.ledger.serving.sums import Observations
+from gateway.ledger.serving.store import Observations
 from gateway.ledger.sql.books.observations import Insert, Row, write_observations
 from gateway.ledger.sql.connection import Connection
 from gateway.version import find_version

@@ -1,25 +1,37 @@
-"""The part of a serving ledger that is the same with each database: memory, queue and waits."""
+"""The contract of a serving ledger, the same with each database: hold, confirm, settle.
+
+    pending ── settle(a cost) ──> posted    (one charge entry, unique per request)
+            ── settle(no cost) ─> voided    (no entry)
+            ── confirm declines   (no row)
+
+`sqlite.serving.ledger` and `postgres.serving.ledger` open it over their stores.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.base import Hold, Key, Settlement
+from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
-from gateway.ledger.serving.memory import (
-    Memory,
-    QueuedHold,
-    make_pending_receipt,
-    make_void,
-    raise_hold,
-)
+from gateway.ledger.serving.holds import make_pending_receipt, make_void, raise_to, take_hold
+from gateway.ledger.serving.memory import Memory
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.queue import fail_wait, find_failure
+from gateway.ledger.serving.store import Store
 from gateway.ledger.serving.writer import Writer
+from gateway.tasks import spawn
+
+log = logging.getLogger("gateway.ledger")
+
+TELL_SECONDS: Final = 3.0
+"""The pause between two lines about a start: most starts take less, and say nothing."""
 
 
 class Reader(Protocol):
@@ -33,55 +45,129 @@ class Reader(Protocol):
 
 
 class ServingLedger:
-    """Implements `base.Ledger`, but for `hold` and `log_bytes`, which subclasses add."""
+    """Accounts, keys, holds and charges of one serving process, on one event loop.
+
+    `hold` checks and reserves in one synchronous step, so no two requests of a process pass on the
+    same money; it decides by what this process knows. `confirm` decides by what is known to all
+    processes that serve from the ledger, before the request goes to a provider. `settle` queues the
+    charge (or the void) synchronously and returns a wait that ends once it is committed; the
+    caller's last bytes wait for it. Confirm and settle are done at most once per hold.
+
+    In memory `Account.balance_nano` is *assigned* from what was committed, never subtracted from.
+    """
 
     def __init__(
         self,
+        store: Store,
         memory: Memory,
-        writer: Writer,
         reader: Reader,
-        observer: Observer,
-        *,
         clock: Callable[[], int],
+        commit_seconds: float,
+        *,
+        hang_seconds: float | None = None,
+        note_commit: Callable[[int, float], None] | None = None,
     ) -> None:
+        """`clock` is the time in Unix milliseconds, the same for all that serve from the ledger.
+
+        `commit_seconds` is how long a caller waits for a commit; after `hang_seconds` (the same, if
+        None) a round is broken off.
+        """
         self.clock = clock
-        self._writer = writer
+        self._store = store
+        self._writer = writer = Writer(
+            store, memory, note_commit, commit_seconds=commit_seconds, hang_seconds=hang_seconds
+        )
         self._queue = writer.queue
         self._health = writer.health
         self._reader = reader
+        self._observer = observer = Observer(store, clock)
         self._loop = asyncio.get_running_loop()
+        # Bound here, these cost a request no call that only forwards.
         self.find_key = memory.find_key
         self.accounts = memory.accounts
         self.budgets = memory.budgets
         self.refresh = writer.refresh
+        self.look = writer.look
         self.read_spent = reader.read_spent
         self.read_ended_key = reader.read_ended_key
         self.note_refusal = observer.note_refusal
         self.note_upstream_call = observer.note_upstream_call
 
-    async def wait_ended(self) -> None:
-        """Return when nothing will be committed any more. Raises why, if this process may not go on."""
-        await self._writer.ended.wait()
-        if self._writer.failure is not None:
-            raise self._writer.failure
-
     @property
     def writable(self) -> bool:
+        """Return False while commits fail (disk full, read-only, I/O error): admit nothing."""
         return self._health.writable
 
     @property
     def open_holds(self) -> int:
+        """Return the number of holds whose settlement is not committed."""
         return self._queue.open_holds
 
+    @property
+    def log_bytes(self) -> int:
+        """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
+        return self._store.log_bytes
+
+    def hold(self, key: Key, admission: Admission) -> Hold:
+        """Check and reserve in one synchronous step, and queue the request's row.
+
+        Where processes share the ledger, the row is committed at once: memory of a balance is never
+        less than the balance, so what it refuses is refused rightly, and `confirm` decides the rest.
+
+        Raises:
+            ValueError: the hold is negative.
+            InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
+            BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
+            LedgerUnavailable: commits fail at the moment, or those of this account do.
+        """
+        is_shared = self._store.is_shared
+        if not self._health.writable or (is_shared and self._writer.is_locked(key.account)):
+            raise LedgerUnavailable
+        hold = take_hold(key, admission)
+        self._queue.open_holds += 1
+        if is_shared:
+            self._queue.admit(hold)
+        else:
+            self._queue.linger(hold)
+        return hold
+
     async def confirm(self, hold: Hold) -> None:
+        """Return once the hold is in force for every process that serves from this ledger.
+
+        Await it once, before the request goes to a provider. It takes `commit_seconds` at most. What
+        a refusal depends on is in memory by then. The hold may be settled while this is under way,
+        after which a refusal counts as a void.
+
+        Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
+        nothing is held any more, and there is nothing to settle.
+        """
+        # If nobody else serves and a commit has just worked, the row may be one with its end: what it
+        # says was checked by `hold`, so a disk that failed a moment ago is all that can refuse it.
+        if not self._store.is_shared and self._health.is_proven(self._loop.time()):
+            return
         try:
             await self.wait_admitted(hold)
         except LedgerUnavailable:
-            _ = self.settle(hold, make_void(hold.admission))  # it may be admitted yet
+            # The row may be committed yet. Without a void it would hold money until a restart.
+            _ = self.settle(hold, make_void(hold.admission))
             raise
 
+    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
+        """Hold more, as the request has used more than was expected; less changes nothing."""
+        if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
+            return
+        raise_to(hold, amount_nano)
+        if self._store.is_shared and not self._writer.ended.is_set():
+            hold.raised = True
+            self._queue.add(hold)
+
     async def wait_admitted(self, hold: Hold) -> None:
-        assert isinstance(hold, QueuedHold)
+        """Return once the request's row is committed. Await it before the caller's first byte.
+
+        Raises:
+            LedgerUnavailable: the row could not be committed within `commit_seconds`.
+            InternalError: the ledger refused this row for good.
+        """
         if hold.recorded:
             return
         if hold.resolved:  # resolved without a row: the ledger refused it
@@ -89,34 +175,84 @@ class ServingLedger:
             raise InternalError if refusal is None else refusal
         if self._writer.ended.is_set():
             raise LedgerUnavailable(should_retry=False)
+        # A wait that was cancelled with its task is over for nobody else: the next one gets a new one.
         if hold.admitted is None or hold.admitted.cancelled():
-            hold.admitted = self._loop.create_future()
-            hold.waiting_since_seconds = self._loop.time()
             self._queue.ripen_all()  # a commit is due, and the rows of others cost it little
-            self._writer.add(hold)
+            self._queue.admit(hold)
+        assert hold.admitted is not None
         await hold.admitted
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
-        assert isinstance(hold, QueuedHold)
+        """Queue the charge or the void, in this call; awaiting the result waits for the commit.
+
+        The hold is raised to the charge at once and dropped when it is committed. Nobody has to
+        await the result, and cancelling the wait does not cancel the charge. A second call changes
+        nothing; its result ends as the first one's does.
+
+        Awaiting raises LedgerUnavailable if the commit takes longer than `commit_seconds`. A charge
+        with `withdraw_if_late` is then voided; any other stays queued until commits work again.
+        Awaiting raises InternalError if the ledger refused this request for good.
+        """
         if hold.settled is None:
             hold.settled = self._loop.create_future()
             hold.settlement = settlement
             hold.waiting_since_seconds = self._loop.time()
-            raise_hold(hold, settlement.cost_nano)
+            # Until the commit, others must not spend what this request has cost beyond its hold.
+            raise_to(hold, settlement.cost_nano)
             if self._writer.ended.is_set():
                 fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             else:
-                self._writer.add(hold)
+                self._queue.add(hold)
         return hold.settled
 
-    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
-        if not hold.resolved:
-            raise_hold(hold, amount_nano)
+    async def wait_ended(self) -> None:
+        """Return when nothing will be committed any more; unless it was closed, that is a bug.
+
+        Raises LedgerError if another process has taken this one for dead.
+        """
+        await self._writer.ended.wait()
+        if self._writer.failure is not None:
+            raise self._writer.failure
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
+        """Return the receipt of a request, or None if there is no request of that id.
+
+        A request that is in flight, or whose end cannot be committed at present, is pending.
+        Raises LedgerUnavailable if the ledger cannot be read.
+        """
         hold = self._queue.find(request_id)
         if hold is not None and hold.settled is not None:
             await asyncio.wait((hold.settled,))
         if hold is not None and not hold.resolved:
             return make_pending_receipt(hold)
         return await self._reader.read_receipt(request_id)
+
+    async def close(self) -> None:
+        """Commit what is queued, or give up after `commit_seconds`; then write the last counts."""
+        self._writer.close()
+        await self._writer.ended.wait()
+        await self._observer.close()
+
+
+@asynccontextmanager
+async def telling(tell: Callable[[str], None]) -> AsyncIterator[Callable[[str], None]]:
+    """Tell how a start goes: a large ledger takes many seconds to migrate, prove and read.
+
+    Gives a function that notes the next step, on any thread. `tell` is called every few seconds.
+    """
+    step, began = "opening the database", time.monotonic()
+
+    def begin(name: str) -> None:
+        nonlocal step, began
+        step, began = name, time.monotonic()
+
+    async def run() -> None:
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            tell(f"{step}, for {time.monotonic() - began:.0f} s so far")
+
+    task = spawn(run(), name="progress")
+    try:
+        yield begin
+    finally:
+        task.cancel()

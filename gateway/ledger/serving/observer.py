@@ -15,8 +15,7 @@ from typing import Final
 
 from gateway.ledger.alert_records import SLOT_MS, UpstreamFailure
 from gateway.ledger.serving.health import States
-from gateway.ledger.serving.rounds import Store
-from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
+from gateway.ledger.serving.store import CallSum, Observations, RefusalSum, Store
 from gateway.times import HOUR_MS
 
 log = logging.getLogger("gateway.ledger")

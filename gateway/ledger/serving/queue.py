@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from asyncio import Future, get_running_loop
-from collections.abc import Container
+from asyncio import Future, TimerHandle
+from collections.abc import Callable, Container
 from dataclasses import replace
 from itertools import chain, islice
+from typing import Final
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
-from gateway.ledger.base import Account
-from gateway.ledger.serving.memory import QueuedHold, drop_hold, make_void
-from gateway.ledger.serving.rounds import MAX_ITEMS, Item
+from gateway.ledger.base import Account, Hold
+from gateway.ledger.serving.holds import drop_hold, make_void
+from gateway.ledger.serving.store import MAX_ITEMS, Item
 
 log = logging.getLogger("gateway.ledger")
+
+LINGER_SECONDS: Final = 0.005
+"""How long an admission waits for its settlement, at least: a fast reply is then one commit. After a
+kill the audit lists nothing that is younger."""
+ASIDE_SECONDS: Final = 0.5
+"""The pause before the steps of a locked account are tried again. A try takes up to a tenth of it, in
+which all others wait."""
 
 
 class Queue:
     """Only the event loop touches it. A hold stays until all that is known of it is committed."""
 
-    def __init__(self) -> None:
-        self._holds: dict[QueuedHold, None] = {}
-        """The steps of the next batches, in order."""
-        self._aside: dict[Account, dict[QueuedHold, None]] = {}
-        """By account, steps that wait for a lock of another program; in no batch before `take_back`."""
-        self._fresh: list[QueuedHold] = []
-        self._older: list[QueuedHold] = []
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """`wake` begins a round: at once, or behind the one under way."""
+        self._wake = wake
+        self._loop = asyncio.get_running_loop()
+        self._holds: dict[Hold, None] = {}
+        """The steps of the next batches, in order; a hold that has two of them is in it once."""
+        self._aside: dict[Account, dict[Hold, None]] = {}
+        """By account, steps that wait for a lock of another program; in no batch before `_take_back`."""
+        self._fresh: list[Hold] = []
+        self._older: list[Hold] = []
         """Admissions that linger; some may have been added since."""
+        self._ripening: TimerHandle | None = None
+        self._taking_back: TimerHandle | None = None
         self.open_holds = 0
         """Holds that nothing has resolved yet, those that linger too."""
 
@@ -38,54 +52,68 @@ class Queue:
     def has_aside(self) -> bool:
         return bool(self._aside)
 
-    @property
-    def lingers(self) -> bool:
-        """Return whether there are holds that `ripen` will add."""
-        return bool(self._fresh or self._older)
-
-    def linger(self, hold: QueuedHold) -> None:
-        """Keep the hold's row back until `ripen`, or until somebody waits for it."""
+    def linger(self, hold: Hold) -> None:
+        """Queue the hold's row, for which nobody waits: a little later, or with its settlement."""
         self._fresh.append(hold)
-        self.open_holds += 1
+        if self._ripening is None:
+            self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
 
-    def admit(self, hold: QueuedHold) -> None:
-        """Queue the hold's row, for which its request waits."""
-        self.open_holds += 1
+    def admit(self, hold: Hold) -> None:
+        """Queue the hold's row, because its request waits for it."""
+        hold.admitted = self._loop.create_future()
+        hold.waiting_since_seconds = self._loop.time()
         self.add(hold)
 
-    def ripen(self) -> bool:
-        """Add what has lingered since before the last call; return whether there was any."""
+    def add(self, hold: Hold) -> None:
+        """Queue the hold's row, its settlement, or both, because somebody waits."""
+        # What is new of a locked account goes behind what waits for the lock: the row must come first.
+        self._aside.get(hold.account, self._holds)[hold] = None
+        self._wake()
+
+    def ripen_all(self) -> None:
+        """Queue all that lingers, without a round of its own."""
+        while self._fresh or self._older:
+            self._age()
+
+    def _ripen(self) -> None:
+        self._ripening = None
+        if self._age():
+            self._wake()
+        if self._fresh or self._older:
+            self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
+
+    def _age(self) -> bool:
+        """Queue what has lingered since before the last call; return whether there was any.
+
+        Two lists, because one timer serves all: each row lingers for one turn of it at least.
+        """
         ripe = [one for one in self._older if one.admitted is None and one.settled is None]
         self._older, self._fresh = self._fresh, []
         self._holds.update(dict.fromkeys(ripe))
         return bool(ripe)
-
-    def ripen_all(self) -> None:
-        while self.lingers:
-            self.ripen()
-
-    def add(self, hold: QueuedHold) -> None:
-        """Queue the hold's row, its settlement, or both."""
-        self._aside.get(hold.account, self._holds)[hold] = None
 
     def set_aside(self, accounts: Container[Account]) -> None:
         """Keep the steps of these accounts out of the next batches, for which they would be in the way."""
         for hold in [one for one in self._holds if one.account in accounts]:
             del self._holds[hold]
             self._aside.setdefault(hold.account, {})[hold] = None
+        if self._taking_back is None and self._aside:
+            self._taking_back = self._loop.call_later(ASIDE_SECONDS, self._take_back)
 
-    def take_back(self) -> None:
+    def _take_back(self) -> None:
         """Queue again what was set aside."""
+        self._taking_back = None
         for holds in self._aside.values():
             self._holds.update(holds)
         self._aside.clear()
+        self._wake()
 
-    def find(self, request_id: str) -> QueuedHold | None:
+    def find(self, request_id: str) -> Hold | None:
         holds = chain(self._holds, *self._aside.values(), self._older, self._fresh)
         return next((one for one in holds if one.admission.request_id == request_id), None)
 
     def make_batch(self) -> list[Item]:
-        """Return the steps to commit next; they stay queued."""
+        """Return the steps to commit next; they stay queued, as the commit may fail."""
         holds = list(islice(self._holds, MAX_ITEMS))
         for hold in holds:
             hold.raised = False
@@ -94,29 +122,23 @@ class Queue:
     def finish(self, item: Item) -> None:
         """End the waits for a step that is committed."""
         hold = item.hold
-        assert isinstance(hold, QueuedHold)
         hold.recorded = True
         if hold.admitted is not None:
             end_wait(hold.admitted)
         if hold.settlement is not item.settlement:
-            return  # it came, or was withdrawn, meanwhile
+            return  # it came, or was withdrawn, meanwhile: the next batch has it
         if item.settlement is not None:
             self._resolve(hold)
             if hold.settled is not None:
                 end_wait(hold.settled)
-        if not hold.raised:
+        if not hold.raised:  # else it was raised meanwhile
             del self._holds[hold]
 
     def decline(self, item: Item, error: GatewayError) -> None:
         """Fail the admission that the ledger's rules refuse; a void that waits for it is done."""
-        hold = item.hold
-        assert isinstance(hold, QueuedHold)
-        del self._holds[hold]
-        self._resolve(hold)
-        fail_wait(hold.admitted, error)
-        if hold.settled is None:
-            hold.settled = get_running_loop().create_future()
-        end_wait(hold.settled)
+        self._drop(item.hold)
+        fail_wait(item.hold.admitted, error)
+        end_wait(self._settled(item.hold))
 
     def refuse(self, item: Item, error: Exception) -> None:
         """Fail a bad item alone and release its hold.
@@ -124,20 +146,26 @@ class Queue:
         A charge that cannot be written becomes a void, so that the request has a row all the same.
         """
         hold = item.hold
-        assert isinstance(hold, QueuedHold)
         log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
         if item.settlement is not None and item.settlement.is_posted:
             hold.settlement = make_void(hold.admission)
             fail_wait(hold.settled, InternalError())
             return
+        self._drop(hold)
+        fail_wait(hold.admitted, InternalError())
+        fail_wait(self._settled(hold), InternalError())
+
+    def _drop(self, hold: Hold) -> None:
         del self._holds[hold]
         self._resolve(hold)
-        if hold.settled is None:
-            hold.settled = get_running_loop().create_future()
-        fail_wait(hold.admitted, InternalError())
-        fail_wait(hold.settled, InternalError())
 
-    def _resolve(self, hold: QueuedHold) -> None:
+    def _settled(self, hold: Hold) -> Future[None]:
+        """Return the wait for its end, which a `settle` that comes later gets, too."""
+        if hold.settled is None:
+            hold.settled = self._loop.create_future()
+        return hold.settled
+
+    def _resolve(self, hold: Hold) -> None:
         if not hold.resolved:
             self.open_holds -= 1
             drop_hold(hold)
@@ -154,21 +182,20 @@ class Queue:
     def fail_all(self) -> None:
         """Fail all waits, because nothing will be committed any more."""
         self.ripen_all()
-        self.take_back()
-        for hold in self._holds:
+        for hold in chain(self._holds, *self._aside.values()):
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
             fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             log.error("request %s: the ledger closed before it", hold.admission.request_id)
 
 
-def _withdraw(hold: QueuedHold) -> None:
+def _withdraw(hold: Hold) -> None:
     settlement = hold.settlement
     if settlement is not None and settlement.withdraw_if_late and settlement.is_posted:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
 
 
 def end_wait(wait: Future[None]) -> None:
-    if not wait.done():
+    if not wait.done():  # its task may have been cancelled
         wait.set_result(None)
 
 

@@ -14,26 +14,26 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVarTuple
+from typing import Final, TypeVarTuple
 
 from gateway.exit_codes import ExitCode
 from gateway.ledger.base import Account
 from gateway.ledger.serving.health import BUSY_SECONDS, Health
-from gateway.ledger.serving.memory import Memory, QueuedHold, hold_in_full
-from gateway.ledger.serving.queue import Queue
-from gateway.ledger.serving.rounds import Item, Report, Store
-from gateway.ledger.serving.schedule import (
-    ASIDE_SECONDS,
-    LINGER_SECONDS,
-    POLL_SECONDS,
-    SHARE_SECONDS,
-    Polls,
-    Rounds,
-)
+from gateway.ledger.serving.holds import hold_in_full
+from gateway.ledger.serving.memory import Memory
+from gateway.ledger.serving.queue import Queue, end_wait
+from gateway.ledger.serving.store import Item, Report, Store
 
 log = logging.getLogger("gateway.ledger")
 
 Arguments = TypeVarTuple("Arguments")
+
+SHARE_SECONDS: Final = 0.005
+"""How long those who ask for a poll wait for others who ask."""
+POLL_SECONDS: Final = 0.25
+"""Commits of other processes are seen within this time and that of a batch."""
+RETRY_SECONDS: Final = 0.2
+"""The pause after a batch that failed, so that a full disk is not tried in a busy loop."""
 
 
 class Writer:
@@ -49,7 +49,8 @@ class Writer:
         hang_seconds: float | None = None,
     ) -> None:
         """`hang_seconds`: after which a round is broken off; `commit_seconds` if it is None."""
-        self.queue = Queue()
+        self._rounds = Rounds(partial(self._run, self._begin))
+        self.queue = Queue(self._rounds.hurry)
         self.health = Health()
         self.ended = asyncio.Event()
         """Set when nothing will be committed any more: after `close`, or after a bug of ours."""
@@ -59,7 +60,6 @@ class Writer:
         self._memory = memory
         self._loop = asyncio.get_running_loop()
         self._polls = Polls()
-        self._rounds = Rounds(partial(self._run, self._begin))
         self._commit_seconds = commit_seconds
         self._patience_seconds = commit_seconds if hang_seconds is None else hang_seconds
         self._note_commit = note_commit
@@ -68,27 +68,9 @@ class Writer:
         """The items of the commit under way; after `_hang_seconds` it hangs."""
         self._begun_seconds: float = 0
         self._hang_seconds = math.inf
-        self._ripening: asyncio.TimerHandle | None = None
         self._locked_seconds: dict[Account, float] = {}
         """By account of which another program has locked rows, since when."""
-        self._taking_back: asyncio.TimerHandle | None = None
         self._loop.call_later(POLL_SECONDS, self._run, self._watch)
-
-    def linger(self, hold: QueuedHold) -> None:
-        """Queue the hold's row, for which nobody waits."""
-        self.queue.linger(hold)
-        if self._ripening is None:
-            self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
-
-    def admit(self, hold: QueuedHold) -> None:
-        """Queue the hold's row, because its request waits for it."""
-        self.queue.admit(hold)
-        self._rounds.hurry()
-
-    def add(self, hold: QueuedHold) -> None:
-        """Queue the hold's row, its settlement, or both, because somebody waits."""
-        self.queue.add(hold)
-        self._rounds.hurry()
 
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
@@ -122,13 +104,6 @@ class Writer:
         except Exception:
             log.exception("the ledger's writer failed")
             self._end()
-
-    def _ripen(self) -> None:
-        if self.queue.ripen():
-            self._rounds.hurry()
-        self._ripening = (
-            self._loop.call_later(LINGER_SECONDS, self._ripen) if self.queue.lingers else None
-        )
 
     def _begin(self) -> None:
         now_seconds = self._loop.time()
@@ -198,13 +173,6 @@ class Writer:
         ]
         self.health.note_locks(lasting, now_seconds)
         self.queue.set_aside(report.locked)
-        if self._taking_back is None and self.queue.has_aside:
-            self._taking_back = self._loop.call_later(ASIDE_SECONDS, self._run, self._take_back)
-
-    def _take_back(self) -> None:
-        self._taking_back = None
-        self.queue.take_back()
-        self._rounds.hurry()
 
     def _go_on(self) -> None:
         if self._is_finished():
@@ -261,3 +229,82 @@ class Writer:
         self.health.writable = False
         self._polls.close()
         self.queue.fail_all()
+
+
+class Rounds:
+    """Begins one round after the other: at once, soon, or after a pause."""
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self._begin = begin
+        self._loop = asyncio.get_running_loop()
+        self._soon: asyncio.TimerHandle | None = None
+        self._is_wanted = False
+        self._is_busy = False
+        """True from the decision to begin a round until its end, and until that of a pause."""
+
+    def hurry(self) -> None:
+        """Begin a round at once, or once the one under way is done: it takes all that came since."""
+        if self._is_busy:
+            self._is_wanted = True
+        else:
+            self._is_busy = True
+            self._start()
+
+    def hurry_within(self, seconds: float) -> None:
+        """Hurry after this time, counted from the first call."""
+        if self._soon is None:
+            self._soon = self._loop.call_later(seconds, self._hurry_late)
+
+    def end_one(self, *, pauses: bool) -> None:
+        """Note the end of a round, and begin the next one if somebody waits for it."""
+        if pauses:
+            self._loop.call_later(RETRY_SECONDS, self._start)
+        elif self._is_wanted:
+            self._start()
+        else:
+            self._is_busy = False
+
+    def _hurry_late(self) -> None:
+        self._soon = None
+        self.hurry()
+
+    def _start(self) -> None:
+        self._is_wanted = False
+        self._begin()
+
+
+class Polls:
+    """The time of the last poll, and who waits for one that begins after they asked."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.due_seconds = self._loop.time() + POLL_SECONDS
+        self._asked: list[asyncio.Future[None]] = []
+        self._under_way: list[asyncio.Future[None]] = []
+        """Waits that the poll under way ends; if it fails, the next one does."""
+
+    def ask(self) -> asyncio.Future[None]:
+        """Return a wait for the next poll that begins. Waits of one time share a poll."""
+        wait: asyncio.Future[None] = self._loop.create_future()
+        self._asked.append(wait)
+        return wait
+
+    def begin_if_due(self, now_seconds: float, *, is_idle: bool) -> bool:
+        """Return whether to poll in this round: it is idle, somebody asked, or it is time."""
+        if not (is_idle or now_seconds >= self.due_seconds or self._asked):
+            return False
+        self.due_seconds = now_seconds + POLL_SECONDS
+        self._under_way += self._asked
+        self._asked.clear()
+        return True
+
+    def finish(self) -> None:
+        """End the waits for the poll, whose result is in memory."""
+        for wait in self._under_way:
+            end_wait(wait)
+        self._under_way.clear()
+
+    def close(self) -> None:
+        """End all waits: there will be no poll any more."""
+        self._under_way += self._asked
+        self.finish()

@@ -16,6 +16,8 @@ import orjson
 Value = str | bytes | int | None
 """The values that our columns hold: there are no floats in the ledger."""
 Values = Sequence[Value] | Mapping[str, Value]
+Rows = list[Any]
+"""Rows as a driver gives them."""
 PART: Final = 10**9
 """Sums of amounts may be beyond 64 bits, at which SQLite's `sum` fails, so each is made of two: how often
 the amounts have this many nano-units, and what they have beyond."""

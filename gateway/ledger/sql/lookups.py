@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 import orjson
 
@@ -12,15 +12,17 @@ from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import Allowance, Budget, EndedKey, Period, Spending, find_span
 from gateway.ledger.serving.memory import KeyRow, Snapshot
-from gateway.ledger.sql.connection import Connection, Value
+from gateway.ledger.sql.connection import Connection, Rows, Values
 from gateway.ledger.sql.rows import (
+    CORRECTIONS,
     KEY_LIVES,
     KEY_TERMS,
+    RECEIPT,
     TERMS,
     KeyTermsColumns,
     TermsColumns,
+    make_receipt,
     read_key_terms,
-    read_receipt,
     read_terms,
 )
 from gateway.times import DAY_MS
@@ -90,8 +92,6 @@ def _key_row(
     return KeyRow(key_id, account_id, digest, terms, revoked_ms, origin_id, spent_nano)
 
 
-Result = TypeVar("Result")
-
 _SPENT: Final = """
     SELECT
         coalesce(sum(cost_nano) FILTER (WHERE day >= :today), 0),
@@ -106,20 +106,23 @@ class Lookups(ABC):
     """Implements `serving.ledger.Reader`; each database has its own connection and thread for it."""
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
-        return await self._run(lambda connection: read_receipt(connection, request_id=request_id))
+        wanted = {"id": request_id}
+        rows = await self._fetch(RECEIPT, wanted)
+        # The corrections are read behind it: none is older than what it corrects.
+        return make_receipt(rows[0], await self._fetch(CORRECTIONS, wanted)) if rows else None
 
     async def read_spent(self, key: Key, today: int) -> Spent:
-        values: dict[str, Value] = {"account": key.account.id, "key": key.id, "today": today}
-        return Spent(
-            *await self._run(lambda connection: connection.execute(_SPENT, values).fetchone())
+        """Return what a key was charged; `today` is counted in UTC days from the epoch."""
+        (row,) = await self._fetch(
+            _SPENT, {"account": key.account.id, "key": key.id, "today": today}
         )
+        return Spent(*row)
 
     async def read_ended_key(self, digest: bytes) -> EndedKey | None:
-        row = await self._run(
-            lambda connection: connection.execute(_ENDED_KEY, (digest,)).fetchone()
-        )
-        return None if row is None else EndedKey(*row)
+        """Return when a key that is not in memory ended; None if there never was one."""
+        rows = await self._fetch(_ENDED_KEY, (digest,))
+        return EndedKey(*rows[0]) if rows else None
 
     @abstractmethod
-    async def _run(self, read: Callable[[Connection], Result]) -> Result:
-        """Read on the connection's thread. Raises LedgerUnavailable."""
+    async def _fetch(self, sql: str, values: Values) -> Rows:
+        """Return the rows of a statement. Raises LedgerUnavailable."""

@@ -90,14 +90,14 @@ def post_entry(connection: Connection, draft: Draft) -> None:
     connection.execute(_ASSIGN, (balance_nano, draft.account_id))
 
 
-_RECEIPT: Final = """
+RECEIPT: Final = """
     SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
         started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms,
         input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
         cache_write_1h_tokens, extras
     FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id
 """
-_CORRECTIONS: Final = """
+CORRECTIONS: Final = """
     SELECT amount_nano, note, created_ms
     FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id
 """
@@ -109,13 +109,13 @@ _ReceiptColumns = tuple[
 
 def read_receipt(connection: Connection, *, request_id: str) -> Receipt | None:
     wanted = {"id": request_id}
-    row = connection.execute(_RECEIPT, wanted).fetchone()
+    row = connection.execute(RECEIPT, wanted).fetchone()
     if row is None:
         return None
-    return _make_receipt(row, connection.execute(_CORRECTIONS, wanted).fetchall())
+    return make_receipt(row, connection.execute(CORRECTIONS, wanted).fetchall())
 
 
-def _make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
+def make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
     request_id, key_id, state, outcome, model, provider, stream, price, hold_nano = row[:9]
     started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms = row[9:16]
     tokens, tool_calls = read_used(row[16:])

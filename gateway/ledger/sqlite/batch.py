@@ -16,8 +16,7 @@ from typing import Final, cast
 
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
-from gateway.ledger.serving.rounds import Item
-from gateway.ledger.serving.sums import Observations
+from gateway.ledger.serving.store import Item, Observations
 from gateway.ledger.sql.books.observations import Insert, Row, write_observations
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.rows import Draft, write_extras

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -74,7 +74,7 @@ async def serve(folder: Path, upstream: str) -> AsyncIterator[Scene]:
     books = MemoryBooks(stored, unix_ms)
     books.accounts.create("holder", credit_nano=10**12, operator=False)
     books.keys.create("holder", KeyTerms(), StoredSecret("k", apikeys.digest(key), key[-4:]))
-    ledger = MemoryLedger(stored, Disk(), clock=unix_ms)
+    ledger = cast("Any", MemoryLedger(stored, Disk(), clock=unix_ms))
     with listen() as listener:
         config = load(folder, CONFIG.format(port=port_of(listener), model=MODEL))
         provider = dataclasses.replace(config.providers["vendor"], dialect=upstream)

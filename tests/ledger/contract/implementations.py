@@ -12,10 +12,10 @@ from typing import Final, Protocol, TypeVar, cast
 
 import pytest
 
-from gateway.ledger.base import Ledger
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.databases import Databases
 from tests.ledger.faults import Faults
 from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
@@ -39,7 +39,7 @@ class Storage(Protocol):
 
     def serve(
         self, *, clock: Clock, commit_seconds: float
-    ) -> AbstractAsyncContextManager[Ledger]: ...
+    ) -> AbstractAsyncContextManager[ServingLedger]: ...
 
     def open_books(self, *, clock: Clock) -> Books: ...
 
@@ -59,8 +59,10 @@ class SqliteStorage:
         self._faults = Faults()
         self.fail_commits = self._faults.fail_commits
 
-    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
-        return SqliteLedger.open(
+    def serve(
+        self, *, clock: Clock, commit_seconds: float
+    ) -> AbstractAsyncContextManager[ServingLedger]:
+        return open_sqlite(
             self._path, clock=clock, commit_seconds=commit_seconds, connector=self._faults.connect
         )
 
@@ -85,10 +87,13 @@ class SharedMemory:
         self._storage = MemoryStorage()
         self._disk = Disk()
 
-    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
-        return MemoryLedger.open(
+    def serve(
+        self, *, clock: Clock, commit_seconds: float
+    ) -> AbstractAsyncContextManager[ServingLedger]:
+        opening = MemoryLedger.open(
             self._storage, self._disk, clock=clock, commit_seconds=commit_seconds
         )
+        return cast("AbstractAsyncContextManager[ServingLedger]", opening)
 
     def open_books(self, *, clock: Clock) -> Books:
         return cast("Books", MemoryBooks(self._storage, clock))

@@ -11,10 +11,11 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
 from typing import Final
 
-from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Ledger, Settlement
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import CallFilter, CallView, Outcome, Receipt
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import EntryView, StoredSecret
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
@@ -50,7 +51,7 @@ class Place:
 
     def serve(
         self, *, now_ms: int = NOW_MS, commit_seconds: float = COMMIT_SECONDS
-    ) -> AbstractAsyncContextManager[Ledger]:
+    ) -> AbstractAsyncContextManager[ServingLedger]:
         return self.storage.serve(clock=lambda: now_ms, commit_seconds=commit_seconds)
 
     def open_books(self, *, now_ms: int = NOW_MS) -> Books:
@@ -119,7 +120,7 @@ def key_id_of(digest: bytes) -> str:
     return f"key_{digest.hex()[:16]}"
 
 
-def find_key(ledger: Ledger, digest: bytes) -> Key:
+def find_key(ledger: ServingLedger, digest: bytes) -> Key:
     key = ledger.find_key(digest)
     assert key is not None
     return key
@@ -178,13 +179,13 @@ def void() -> Settlement:
     return settlement(0, outcome="upstream_error")
 
 
-async def charge(ledger: Ledger, key: Key, cost_nano: int, *, hold_nano: int = 1000) -> Hold:
+async def charge(ledger: ServingLedger, key: Key, cost_nano: int, *, hold_nano: int = 1000) -> Hold:
     hold = ledger.hold(key, admission(hold_nano))
     await ledger.settle(hold, settlement(cost_nano))
     return hold
 
 
-async def read_receipt(ledger: Ledger, request_id: str) -> Receipt:
+async def read_receipt(ledger: ServingLedger, request_id: str) -> Receipt:
     receipt = await ledger.read_receipt(request_id)
     assert receipt is not None
     return receipt

@@ -8,9 +8,9 @@ from typing import Final
 
 import psycopg
 
-from gateway.ledger.base import Ledger
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.postgres.serving.ledger import open_postgres
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from tests.ledger.databases import CUT_OFF
 from tests.support.postgres import name_of
@@ -27,8 +27,10 @@ class PostgresStorage:
     def __init__(self, location: str) -> None:
         self._url = location
 
-    def serve(self, *, clock: Clock, commit_seconds: float) -> AbstractAsyncContextManager[Ledger]:
-        return PostgresLedger.open(
+    def serve(
+        self, *, clock: Clock, commit_seconds: float
+    ) -> AbstractAsyncContextManager[ServingLedger]:
+        return open_postgres(
             self._url,
             clock=clock,
             commit_seconds=commit_seconds,

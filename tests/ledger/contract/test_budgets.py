@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from gateway.errors import BalanceHeld, BudgetSpent
-from gateway.ledger.base import COMMIT_SECONDS, Key, Ledger
+from gateway.ledger.base import COMMIT_SECONDS, Key
 from gateway.ledger.key_records import Allowance, BudgetView, KeyTerms, Period
 from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.implementations import Needs, needs
@@ -36,14 +37,14 @@ class Clock:
         self._place = place
         self.now_ms = now_ms
 
-    def serve(self) -> AbstractAsyncContextManager[Ledger]:
+    def serve(self) -> AbstractAsyncContextManager[ServingLedger]:
         storage = self._place.storage
         return storage.serve(clock=lambda: self.now_ms, commit_seconds=COMMIT_SECONDS)
 
     def open_books(self) -> Books:
         return self._place.open_books(now_ms=self.now_ms)
 
-    async def charge(self, ledger: Ledger, key: Key, cost_nano: int) -> None:
+    async def charge(self, ledger: ServingLedger, key: Key, cost_nano: int) -> None:
         hold = ledger.hold(key, admission(0, started_ms=self.now_ms))
         await ledger.settle(hold, settlement(cost_nano, ended_ms=self.now_ms))
 

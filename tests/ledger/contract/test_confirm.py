@@ -16,8 +16,9 @@ from gateway.errors import (
     LedgerUnavailable,
     RateLimited,
 )
-from gateway.ledger.base import Hold, Key, Ledger
+from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, Rate
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens
 from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs
@@ -47,7 +48,7 @@ UNUSED: Final = replace(void(), tokens=Tokens())
 class Side:
     """A key, as one of two processes knows it."""
 
-    ledger: Ledger
+    ledger: ServingLedger
     key: Key
 
     def hold(

@@ -7,8 +7,9 @@ from typing import Final
 import pytest
 
 from gateway.errors import InsufficientBalance
-from gateway.ledger.base import Key, Ledger
+from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, UsageFilter
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
@@ -30,7 +31,7 @@ async def spend(place: Place) -> None:
             await charge_most(place, ledger, find_key(ledger, digest))
 
 
-async def charge_most(place: Place, ledger: Ledger, key: Key) -> None:
+async def charge_most(place: Place, ledger: ServingLedger, key: Key) -> None:
     """Charge as much as one request can cost, and credit it again."""
     most = MAX_AMOUNT_NANO
     end = settlement(most, provider_cost_nano=most, reported_cost_nano=most)

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger.base import Ledger
 from gateway.ledger.call_records import Receipt
 from gateway.ledger.records import LedgerLocked, NotFound
+from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
@@ -52,7 +52,7 @@ def crashed(place: Place) -> bytes:
     return digest
 
 
-async def wait_interrupted(ledger: Ledger, request_id: str) -> Receipt:
+async def wait_interrupted(ledger: ServingLedger, request_id: str) -> Receipt:
     """Wait until a node that crashed was silent for long; a single server knows when it starts."""
     async with asyncio.timeout(WAIT_SECONDS):
         while (receipt := await read_receipt(ledger, request_id)).state == "pending":  # noqa: ASYNC110

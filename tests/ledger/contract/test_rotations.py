@@ -8,9 +8,10 @@ from itertools import cycle, islice
 import pytest
 
 from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger.base import Key, Ledger
+from gateway.ledger.base import Key
 from gateway.ledger.key_records import KeyChanges, KeyTerms
 from gateway.ledger.records import StoredSecret
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.times import DAY_MS
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
@@ -27,7 +28,7 @@ CAP_NANO = 1000
 DIGESTS = [bytes([number]) * 32 for number in range(1, 4)]
 
 
-async def rotate(place: Place, ledger: Ledger, digest: bytes, new: bytes) -> Key:
+async def rotate(place: Place, ledger: ServingLedger, digest: bytes, new: bytes) -> Key:
     with place.open_books() as books:
         secret = StoredSecret(key_id_of(new), new, "last")
         books.keys.replace(key_id_of(digest), secret, grace_ms=DAY_MS)
@@ -35,7 +36,7 @@ async def rotate(place: Place, ledger: Ledger, digest: bytes, new: bytes) -> Key
     return find_key(ledger, new)
 
 
-async def rotate_thrice(place: Place, ledger: Ledger, digest: bytes) -> list[Key]:
+async def rotate_thrice(place: Place, ledger: ServingLedger, digest: bytes) -> list[Key]:
     """Return four keys that all work."""
     made = [find_key(ledger, digest)]
     for old, new in zip([digest, *DIGESTS], DIGESTS, strict=False):
@@ -43,7 +44,7 @@ async def rotate_thrice(place: Place, ledger: Ledger, digest: bytes) -> list[Key
     return made
 
 
-async def spend_all(ledger: Ledger, keys: list[Key], cost_nano: int) -> int:
+async def spend_all(ledger: ServingLedger, keys: list[Key], cost_nano: int) -> int:
     """Let each key in turn pay until all of them are refused; return what was charged."""
     charged = 0
     for key in islice(cycle(keys), 100):

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
-from gateway.ledger.base import Key, Ledger
+from gateway.ledger.base import Key
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
@@ -23,7 +24,7 @@ from tests.ledger.contract.kit import (
 )
 
 
-async def expect_nothing(place: Place, ledger: Ledger, key: Key, calls: int = 0) -> None:
+async def expect_nothing(place: Place, ledger: ServingLedger, key: Key, calls: int = 0) -> None:
     """Nothing is held, in flight, written or charged for what was refused."""
     await until(lambda: not ledger.open_holds)
     assert (key.account.held_nano, key.held_nano) == (0, 0)

@@ -21,7 +21,7 @@ from gateway.ledger.base import COMMIT_SECONDS, Account, Admission, Hold, Key, S
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import Budget, EndedKey, refuse_spent
 from gateway.ledger.records import MAX_INTEGER, LedgerMismatch
-from gateway.ledger.serving.memory import MOST_SPENT_NANO, check_admission, make_void
+from gateway.ledger.serving.holds import MOST_SPENT_NANO, check_admission, make_void
 from gateway.times import DAY_MS
 from tests.ledger.memory.storage import MemoryStorage, Request
 

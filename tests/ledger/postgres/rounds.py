@@ -14,7 +14,7 @@ from gateway.ledger.postgres.serving.messages import (
     write_settlements,
 )
 from gateway.ledger.postgres.session import Session
-from gateway.ledger.serving.rounds import Item
+from gateway.ledger.serving.store import Item
 from gateway.times import unix_ms
 
 ROUND = "SELECT run_round(?, ?, ?, ?, ?, ?)"

@@ -11,11 +11,12 @@ import psycopg
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Ledger, Settlement
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Settlement
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.schema import SILENCE_SECONDS
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.postgres.serving.ledger import open_postgres
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.request_ids import make_request_id
 from gateway.times import unix_ms
@@ -49,16 +50,16 @@ class Shared:
         url: str | None = None,
         commit_seconds: float = COMMIT_SECONDS,
         silence_seconds: float = SILENCE_SECONDS,
-    ) -> AbstractAsyncContextManager[PostgresLedger]:
+    ) -> AbstractAsyncContextManager[ServingLedger]:
         """Open one node more, by another way if `url` is given."""
-        return PostgresLedger.open(
+        return open_postgres(
             url or self.url, commit_seconds=commit_seconds, silence_seconds=silence_seconds
         )
 
     def open_books(self) -> Books:
         return accounts.open_books(DatabaseUrl(self.url))
 
-    def find_key(self, ledger: Ledger) -> Key:
+    def find_key(self, ledger: ServingLedger) -> Key:
         key = ledger.find_key(self.digest)
         assert key is not None
         return key

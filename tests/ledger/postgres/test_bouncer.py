@@ -10,7 +10,7 @@ import pytest
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
 from tests.support.databases import need_bouncer
 from tests.support.postgres import Bouncer, Cluster, run_bouncer
@@ -27,23 +27,23 @@ def shared(postgres_url: str) -> Shared:
 
 
 @pytest.fixture
-async def pooled(shared: Shared, bouncer: Bouncer) -> AsyncIterator[list[PostgresLedger]]:
+async def pooled(shared: Shared, bouncer: Bouncer) -> AsyncIterator[list[ServingLedger]]:
     """Two nodes behind the pool."""
     url = bouncer.url(shared.url)
     async with shared.serve(url=url) as first, shared.serve(url=url) as second:
         yield [first, second]
 
 
-async def charge(ledger: PostgresLedger, shared: Shared) -> None:
+async def charge(ledger: ServingLedger, shared: Shared) -> None:
     hold = ledger.hold(shared.find_key(ledger), admission())
     await ledger.confirm(hold)
     await ledger.settle(hold, settlement(7))
 
 
-async def test_rounds_go_through_a_pool(pooled: list[PostgresLedger], shared: Shared) -> None:
+async def test_rounds_go_through_a_pool(pooled: list[ServingLedger], shared: Shared) -> None:
     before = shared.read_balance()
 
-    async def call_on(ledger: PostgresLedger) -> None:
+    async def call_on(ledger: ServingLedger) -> None:
         for _ in range(CALLS):
             await charge(ledger, shared)
 
@@ -53,7 +53,7 @@ async def test_rounds_go_through_a_pool(pooled: list[PostgresLedger], shared: Sh
 
 
 async def test_polls_find_what_listen_would_tell(
-    pooled: list[PostgresLedger], shared: Shared
+    pooled: list[ServingLedger], shared: Shared
 ) -> None:
     """A new key works at once, and what is revoked or suspended ends within a second."""
     ledger = pooled[0]

@@ -16,11 +16,12 @@ import pytest
 from gateway import apikeys
 from gateway.admin import accounts, keys
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Hold, Key, Ledger
+from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance, KeyTerms, Rate
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.postgres.serving.ledger import open_postgres
 from gateway.ledger.postgres.session import connect
 from gateway.ledger.records import LedgerError
+from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.databases import ask
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
 from tests.support.waiting import until
@@ -68,20 +69,20 @@ def locking(shared: Shared, sql: str) -> Iterator[None]:
         stranger.run("ROLLBACK")
 
 
-async def admit(ledger: Ledger, key: Key) -> Hold:
+async def admit(ledger: ServingLedger, key: Key) -> Hold:
     rate = Rate(requests_per_minute=10**6, tokens_per_minute=10**6, concurrency=50)
     hold = ledger.hold(key, replace(admission(), account_rate=rate, expected_tokens=3))
     await ledger.confirm(hold)
     return hold
 
 
-async def charge(ledger: Ledger, key: Key) -> None:
+async def charge(ledger: ServingLedger, key: Key) -> None:
     hold = await admit(ledger, key)
     await ledger.settle(hold, settlement(7))
 
 
 @asynccontextmanager
-async def serving(shared: Shared) -> AsyncIterator[PostgresLedger]:
+async def serving(shared: Shared) -> AsyncIterator[ServingLedger]:
     async with shared.serve(commit_seconds=WAIT_SECONDS) as ledger:
         yield ledger
 
@@ -186,7 +187,7 @@ async def test_a_locked_table_stops_all_in_time_and_ends_no_node(
 
 async def test_a_stopped_backend_is_left_for_another_one(shared: Shared) -> None:
     """The node notices before its callers do, and long before others could take it over."""
-    async with PostgresLedger.open(shared.url, notice_seconds=0.5) as ledger:
+    async with open_postgres(shared.url, notice_seconds=0.5) as ledger:
         key = shared.find_key(ledger)
         await charge(ledger, key)
         ((pid,),) = shared.query(
@@ -207,7 +208,7 @@ async def test_a_backend_that_stops_with_its_locks_keeps_the_node_alive(shared: 
     """Its round may be committed yet, so the node waits, refuses in time, and says that it lives."""
     other = make_other(shared)
     async with (
-        PostgresLedger.open(
+        open_postgres(
             shared.url, commit_seconds=WAIT_SECONDS, notice_seconds=0.3, silence_seconds=2.0
         ) as ledger,
         shared.serve(silence_seconds=2.0) as elsewhere,
@@ -238,7 +239,7 @@ async def test_a_backend_that_stops_with_its_locks_keeps_the_node_alive(shared: 
 async def test_a_receipt_is_read_or_refused_in_time(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.ledger.postgres.serving.reader.COMMIT_SECONDS", 0.5)
+    monkeypatch.setattr("gateway.ledger.postgres.serving.ledger.COMMIT_SECONDS", 0.5)
     async with serving(shared) as ledger:
         hold = await admit(ledger, shared.find_key(ledger))
         await ledger.settle(hold, settlement(7))

@@ -13,7 +13,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.errors import InsufficientBalance, LedgerUnavailable
 from gateway.ledger.base import Hold, Key
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.tasks import spawn
 from tests.ledger.postgres.severing import Cut, Line, run_line
 from tests.ledger.postgres.shared import (
@@ -39,7 +39,7 @@ class Scene:
 
     shared: Shared
     line: Line
-    ledger: PostgresLedger
+    ledger: ServingLedger
 
     @property
     def key(self) -> Key:

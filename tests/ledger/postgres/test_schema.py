@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
-from gateway.ledger.base import Key, Ledger
+from gateway.ledger.base import Key
 from gateway.ledger.postgres import schema
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import (
@@ -23,6 +23,7 @@ from gateway.ledger.postgres.schema import (
 )
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError, LedgerMissing
+from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.databases import ask
 from tests.ledger.postgres.shared import admission, make_shared, settlement
 from tests.support.databases import need_server
@@ -155,7 +156,7 @@ SHAPE: Final = {
 }
 
 
-async def charge(node: Ledger, key: Key, cost_nano: int) -> None:
+async def charge(node: ServingLedger, key: Key, cost_nano: int) -> None:
     hold = node.hold(key, admission())
     await node.confirm(hold)
     await node.settle(hold, settlement(cost_nano))

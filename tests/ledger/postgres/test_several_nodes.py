@@ -13,11 +13,11 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.errors import BalanceHeld, InsufficientBalance, InternalError, LedgerUnavailable
-from gateway.ledger.base import Hold, Ledger
+from gateway.ledger.base import Hold
 from gateway.ledger.postgres import nodes
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError
+from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
 from tests.support.postgres import Cluster
 from tests.support.waiting import until
@@ -42,7 +42,7 @@ class Tally:
 
 
 async def admit(
-    ledger: Ledger, shared: Shared, *, hold_nano: int = HOLD, full_nano: int = 0
+    ledger: ServingLedger, shared: Shared, *, hold_nano: int = HOLD, full_nano: int = 0
 ) -> Hold:
     hold = ledger.hold(shared.find_key(ledger), admission(hold_nano, full_nano=full_nano))
     await ledger.confirm(hold)
@@ -51,7 +51,7 @@ async def admit(
 
 async def open_nodes(
     stack: AsyncExitStack, shared: Shared, count: int = 3, silence_seconds: float = 5
-) -> list[PostgresLedger]:
+) -> list[ServingLedger]:
     return [
         await stack.enter_async_context(shared.serve(silence_seconds=silence_seconds))
         for _ in range(count)
@@ -75,7 +75,7 @@ async def test_a_crowd_over_all_nodes_never_holds_more_than_there_is(
         random.Random(seed),
     )
 
-    async def request(ledger: Ledger) -> None:
+    async def request(ledger: ServingLedger) -> None:
         cost_nano = draw.randint(HOLD // 10, HOLD)
         try:
             hold = await admit(ledger, shared)
@@ -112,7 +112,7 @@ async def test_a_burst_over_all_nodes_overdraws_by_less_than_one_request(
     credit_nano = draw.randrange(1, 40_000)
     shared, full = make_shared(postgres_url, credit_nano=credit_nano), [0]
 
-    async def request(ledger: Ledger) -> None:
+    async def request(ledger: ServingLedger) -> None:
         hold_nano = draw.randrange(500)
         full_nano = hold_nano + draw.randrange(1, 2000)
         asked = admission(hold_nano, full_nano=full_nano, full_below_nano=times * full_nano)
@@ -141,7 +141,7 @@ async def test_all_nodes_charge_one_account_and_its_operator_too_without_a_deadl
     shared, told = make_shared(postgres_url), len(postgres.log)
     before = shared.read_balance()
 
-    async def call_on(ledger: Ledger) -> None:
+    async def call_on(ledger: ServingLedger) -> None:
         for _ in range(CALLS):
             await ledger.settle(await admit(ledger, shared), settlement(7))
 

@@ -12,9 +12,10 @@ import pytest
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Key
 from gateway.ledger.serving.health import BUSY_SECONDS, TOLD_SECONDS, Health
-from gateway.ledger.serving.schedule import RETRY_SECONDS
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.writer import RETRY_SECONDS
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.faults import Faults
 from tests.ledger.kit import (
     admission,
@@ -33,7 +34,7 @@ FILL = "PRAGMA max_page_count = 1"
 MAKE_ROOM = "PRAGMA max_page_count = 1000000"
 
 
-async def fill_last_page(ledger: SqliteLedger, key: Key) -> None:
+async def fill_last_page(ledger: ServingLedger, key: Key) -> None:
     """Charge until the database has no page left to write to."""
     while ledger.writable:
         hold = ledger.hold(key, admission(1))
@@ -42,7 +43,7 @@ async def fill_last_page(ledger: SqliteLedger, key: Key) -> None:
 
 async def test_a_full_database_is_an_outage_that_ends_by_itself(tmp_path: Path) -> None:
     place, faults = make_place(tmp_path, credit_nano=CREDIT), Faults()
-    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+    async with open_sqlite(place.path, connector=faults.connect) as ledger:
         key = find_key(ledger, place)
         await faults.run_sql(FILL)
         await fill_last_page(ledger, key)
@@ -57,7 +58,7 @@ async def test_a_full_database_is_an_outage_that_ends_by_itself(tmp_path: Path) 
 
 async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(tmp_path: Path) -> None:
     place = make_place(tmp_path, credit_nano=CREDIT)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         with closing(connect(place.path)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -73,7 +74,7 @@ async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(tmp_path
 
 async def test_short_lock_of_another_process_is_no_outage(tmp_path: Path) -> None:
     place = make_place(tmp_path, credit_nano=CREDIT)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         with closing(connect(place.path)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -95,7 +96,7 @@ async def test_broken_disk_is_tried_now_and_then(tmp_path: Path) -> None:
         tries += 1
         return tries
 
-    async with SqliteLedger.open(place.path, clock=count_tries, connector=faults.connect) as ledger:
+    async with open_sqlite(place.path, clock=count_tries, connector=faults.connect) as ledger:
         with faults.fail_commits():
             ledger.hold(find_key(ledger, place), admission(1))
             await until(lambda: not ledger.writable)

@@ -10,11 +10,8 @@ from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey, KeyTerms
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.memory import Memory, take_hold
-from gateway.ledger.serving.observer import Observer
-from gateway.ledger.serving.rounds import Item, Report
-from gateway.ledger.serving.sums import Observations
-from gateway.ledger.serving.writer import Writer
+from gateway.ledger.serving.memory import Memory
+from gateway.ledger.serving.store import Item, Observations, Report
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 
 KEY = Key("key_1", Account(1, "a", False, 5000), KeyTerms(), Line("key_1"))
@@ -25,7 +22,9 @@ class Rounds:
     """Implements `rounds.Store`, and `ledger.Reader`, which finds nothing."""
 
     batches: list[int] = field(default_factory=list)
-    takes_back: bool = False
+    is_shared: bool = True
+    takes_back: bool = True
+    log_bytes: int = 0
 
     def start_round(
         self,
@@ -63,16 +62,11 @@ class Rounds:
 async def test_a_request_takes_two_rounds() -> None:
     """Who waits for a row that is on its way asks for no round behind it."""
     rounds, memory = Rounds(), Memory(lambda: NOW_MS)
-    writer = Writer(rounds, memory, commit_seconds=5)
-    ledger = ServingLedger(
-        memory, writer, rounds, Observer(rounds, lambda: NOW_MS), clock=lambda: NOW_MS
-    )
+    ledger = ServingLedger(rounds, memory, rounds, lambda: NOW_MS, 5)
     for number in range(3):
-        hold = take_hold(KEY, admission(id_=f"req_{number}"))
-        hold.admitted = asyncio.get_running_loop().create_future()
-        writer.admit(hold)
+        hold = ledger.hold(KEY, admission(id_=f"req_{number}"))
         await asyncio.gather(ledger.wait_admitted(hold), ledger.wait_admitted(hold))
         await ledger.settle(hold, settlement(5))
-    writer.close()
+    await ledger.close()
     await ledger.wait_ended()
     assert rounds.batches[:-1] == [1, 1] * 3, "the last one ends the writer"

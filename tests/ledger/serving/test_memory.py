@@ -7,15 +7,8 @@ import pytest
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.memory import (
-    KEYS_BEFORE_SWEEP,
-    KeyRow,
-    Memory,
-    Snapshot,
-    drop_hold,
-    raise_hold,
-    take_hold,
-)
+from gateway.ledger.serving.holds import drop_hold, raise_to, take_hold
+from gateway.ledger.serving.memory import KEYS_BEFORE_SWEEP, KeyRow, Memory, Snapshot
 from tests.ledger.contract.kit import admission
 from tests.support.rows import each_row
 
@@ -89,9 +82,9 @@ def test_a_hold_is_only_ever_raised_and_dropped_once() -> None:
     memory.apply(make_snapshot())
     key = find(memory)
     hold, other = take_hold(key, admission(100)), take_hold(key, admission(7))
-    raise_hold(hold, 50)
+    raise_to(hold, 50)
     assert key.held_nano == 107
-    raise_hold(hold, 300)
+    raise_to(hold, 300)
     assert key.held_nano == key.account.held_nano == 307
     for _ in range(2):
         drop_hold(hold)

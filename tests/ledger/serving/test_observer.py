@@ -10,7 +10,7 @@ import pytest
 
 from gateway.ledger.serving import observer as module
 from gateway.ledger.serving.observer import Observer
-from gateway.ledger.serving.sums import CallSum, Observations
+from gateway.ledger.serving.store import CallSum, Observations
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.contract.test_observations import make_failure
 from tests.support.waiting import until

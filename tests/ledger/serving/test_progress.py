@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.serving import progress
+from gateway.ledger.serving import ledger as ledgers
 from gateway.ledger.sqlite import schema
 from tests.ledger.kit import make_place
 from tests.long.million import History, fill_previous
@@ -23,7 +23,7 @@ async def test_a_long_start_tells_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step is held up by another program's lock until it was told."""
-    monkeypatch.setattr(progress, "TELL_SECONDS", 0.001)
+    monkeypatch.setattr(ledgers, "TELL_SECONDS", 0.001)
     monkeypatch.setattr(schema, "BUSY_MS", 60_000)
     path = tmp_path / "gateway.db"
     fill_previous(path, SMALL)

@@ -8,12 +8,13 @@ import sqlite3
 import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.base import Account, Key, Line, Settlement
+from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.memory import QueuedHold, take_hold
-from gateway.ledger.serving.queue import Queue
-from gateway.ledger.serving.rounds import MAX_ITEMS
-from tests.ledger.contract.kit import admission, settlement, void
+from gateway.ledger.serving import queue as queues
+from gateway.ledger.serving.holds import take_hold
+from gateway.ledger.serving.queue import LINGER_SECONDS, Queue
+from gateway.ledger.serving.store import MAX_ITEMS
+from tests.ledger.contract.kit import admission, settlement, until, void
 from tests.support.rows import each_row
 
 
@@ -22,7 +23,7 @@ def key() -> Key:
     return Key("k", Account(1, "a", suspended=False, balance_nano=10**9), KeyTerms(), Line("k"))
 
 
-def add(queue: Queue, key: Key, end: Settlement | None = None, *, since: float = 0) -> QueuedHold:
+def add(queue: Queue, key: Key, end: Settlement | None = None, *, since: float = 0) -> Hold:
     """Queue a hold for whose row, and end if it has one, somebody waits."""
     hold = take_hold(key, admission(10))
     wait(hold, end, since=since)
@@ -30,7 +31,7 @@ def add(queue: Queue, key: Key, end: Settlement | None = None, *, since: float =
     return hold
 
 
-def wait(hold: QueuedHold, end: Settlement | None, *, since: float = 0) -> None:
+def wait(hold: Hold, end: Settlement | None, *, since: float = 0) -> None:
     loop = asyncio.get_running_loop()
     hold.admitted = hold.admitted or loop.create_future()
     hold.settlement = end
@@ -44,7 +45,7 @@ def is_done(wait: asyncio.Future[None] | None) -> bool:
 
 
 async def test_a_hold_stays_queued_until_its_end_is_committed(key: Key) -> None:
-    queue = Queue()
+    queue = Queue(lambda: None)
     hold = add(queue, key)
     (row,) = queue.make_batch()
     assert (row.insert, row.settlement) == (True, None)
@@ -60,20 +61,20 @@ async def test_a_hold_stays_queued_until_its_end_is_committed(key: Key) -> None:
 
 
 async def test_an_admission_that_is_committed_leaves_the_queue(key: Key) -> None:
-    queue = Queue()
+    queue = Queue(lambda: None)
     add(queue, key)
     queue.finish(*queue.make_batch())
     assert (len(queue), key.account.held_nano) == (0, 10)
 
 
 async def test_a_batch_has_the_oldest_in_order_and_no_more_than_its_size(key: Key) -> None:
-    queue = Queue()
+    queue = Queue(lambda: None)
     holds = [add(queue, key) for _ in range(MAX_ITEMS + 1)]
     assert [item.hold for item in queue.make_batch()] == holds[:MAX_ITEMS]
 
 
 async def test_what_is_refused_holds_nothing_and_tells_all_who_wait(key: Key) -> None:
-    queue = Queue()
+    queue = Queue(lambda: None)
     hold = add(queue, key)
     (item,) = queue.make_batch()
     queue.refuse(item, sqlite3.IntegrityError("no"))
@@ -85,19 +86,21 @@ async def test_what_is_refused_holds_nothing_and_tells_all_who_wait(key: Key) ->
 
 
 async def test_an_admission_lingers_a_whole_period_and_is_found_meanwhile(key: Key) -> None:
-    queue = Queue()
+    woken: list[bool] = []
+    queue = Queue(lambda: woken.append(True))
     hold = take_hold(key, admission(10))
     queue.linger(hold)
-    assert not queue.ripen(), "it may have come a moment ago"
-    assert (len(queue), queue.lingers) == (0, True)
+    await asyncio.sleep(LINGER_SECONDS)
     assert queue.find(hold.admission.request_id) is hold
-    assert queue.ripen()
-    assert ([item.hold for item in queue.make_batch()], queue.lingers) == ([hold], False)
+    assert (len(queue), woken) == (0, []), "it may have come a moment ago"
+    await until(lambda: bool(woken))
+    assert [item.hold for item in queue.make_batch()] == [hold]
+    assert woken == [True]
 
 
 async def test_what_lingers_is_committed_once(key: Key) -> None:
     """Somebody waits for the row or the end of one meanwhile, so it is added before."""
-    queue = Queue()
+    queue = Queue(lambda: None)
     admitted, ended = take_hold(key, admission(10)), take_hold(key, admission(10))
     for hold in (admitted, ended):
         queue.linger(hold)
@@ -122,7 +125,7 @@ async def test_what_lingers_is_committed_once(key: Key) -> None:
 async def test_a_late_charge_is_withdrawn_if_its_caller_said_so(
     key: Key, end: Settlement, outcome: str, cost_nano: int
 ) -> None:
-    queue = Queue()
+    queue = Queue(lambda: None)
     late, early = add(queue, key, end, since=4), add(queue, key, end, since=5)
     spared = add(queue, key, end, since=4)
     queue.expire(4, but={spared})
@@ -138,7 +141,7 @@ async def test_a_late_charge_is_withdrawn_if_its_caller_said_so(
 async def test_everybody_is_told_when_the_ledger_closes(
     key: Key, caplog: pytest.LogCaptureFixture
 ) -> None:
-    queue = Queue()
+    queue = Queue(lambda: None)
     hold, lingering = add(queue, key, settlement(5)), take_hold(key, admission(10))
     queue.linger(lingering)
     queue.fail_all()
@@ -149,8 +152,11 @@ async def test_everybody_is_told_when_the_ledger_closes(
         assert f"request {one.admission.request_id}: the ledger closed before it" in caplog.text
 
 
-async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(key: Key) -> None:
-    queue, other = Queue(), Account(2, "b", suspended=False, balance_nano=10**9)
+async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(
+    key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "ASIDE_SECONDS", 0.01)
+    queue, other = Queue(lambda: None), Account(2, "b", suspended=False, balance_nano=10**9)
     locked = [add(queue, key, since=1) for _ in range(2)]
     free = add(queue, Key("l", other, KeyTerms(), Line("l")))
     queue.set_aside({key.account})
@@ -160,14 +166,13 @@ async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(key: Key) -> 
     assert queue.find(locked[2].admission.request_id) is not None
     queue.expire(5)
     assert [is_done(hold.admitted) for hold in locked] == [True, True, False]
-    queue.take_back()
+    await until(lambda: not queue.has_aside)
     assert [item.hold for item in queue.make_batch()] == [free, *locked]
-    assert not queue.has_aside
 
 
 async def test_a_charge_that_was_withdrawn_while_it_was_committed_is_not_over(key: Key) -> None:
     """Its void is queued, which takes it back."""
-    queue = Queue()
+    queue = Queue(lambda: None)
     hold = add(queue, key, settlement(5, withdraw_if_late=True), since=1)
     (item,) = queue.make_batch()
     queue.expire(5)

@@ -6,7 +6,7 @@ from typing import get_args
 
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
-from gateway.ledger.serving.refusals import Lack, refuse_funds
+from gateway.ledger.serving.holds import Lack, refuse_funds
 from tests.support.rows import each_row
 
 BUDGET = Budget(1, 1, "team", Allowance(1000, "day"), Spending(find_span("day", 0), 1000))

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger.serving.schedule import POLL_SECONDS, RETRY_SECONDS, Polls, Rounds
+from gateway.ledger.serving.writer import POLL_SECONDS, RETRY_SECONDS, Polls, Rounds
 from tests.api.lives.loop import VirtualLoop
 
 LONG = 1000.0

@@ -13,10 +13,10 @@ import pytest
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.exit_codes import ExitCode
 from gateway.ledger.serving import writer
-from gateway.ledger.serving.rounds import MAX_ITEMS
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.store import MAX_ITEMS
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.recovery import interrupt_pending
+from gateway.ledger.sqlite.serving.ledger import interrupt_pending, open_sqlite
 from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS
 from tests.ledger.faults import Faults
 from tests.ledger.kit import (
@@ -32,14 +32,14 @@ from tests.ledger.kit import (
 )
 
 
-def open_short(place: Place, faults: Faults) -> AbstractAsyncContextManager[SqliteLedger]:
+def open_short(place: Place, faults: Faults) -> AbstractAsyncContextManager[ServingLedger]:
     """Open a ledger on which nobody waits long."""
-    return SqliteLedger.open(place.path, commit_seconds=SHORT_SECONDS, connector=faults.connect)
+    return open_sqlite(place.path, commit_seconds=SHORT_SECONDS, connector=faults.connect)
 
 
 async def test_settlement_during_its_admissions_commit_is_the_next_batch(tmp_path: Path) -> None:
     place, faults = make_place(tmp_path, credit_nano=5000), Faults()
-    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+    async with open_sqlite(place.path, connector=faults.connect) as ledger:
         key = find_key(ledger, place)
         with faults.freeze():
             hold = ledger.hold(key, admission())
@@ -55,7 +55,7 @@ async def test_many_settlements_are_batch_after_batch(
     """More than one batch holds: the next one does not wait for the poll, or this takes an hour."""
     monkeypatch.setattr(writer, "POLL_SECONDS", 3600)
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         holds = [ledger.hold(key, admission(1)) for _ in range(20 * MAX_ITEMS)]
         futures = [ledger.settle(hold, settlement(1)) for hold in holds]
@@ -66,7 +66,7 @@ async def test_many_settlements_are_batch_after_batch(
 async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One item the database refuses: 500 for it alone, its hold free, its batch committed."""
     place = make_place(tmp_path, credit_nano=10**6)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         holds = [ledger.hold(key, admission()) for _ in range(20)]
         bad = {
@@ -93,7 +93,7 @@ async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFix
 async def test_row_settled_behind_our_back_is_not_charged(tmp_path: Path) -> None:
     """pending → posted or voided happens once, even if another process did it."""
     place = make_place(tmp_path, credit_nano=5000)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         hold = ledger.hold(key, admission())
         await ledger.wait_admitted(hold)
@@ -138,7 +138,7 @@ async def test_a_writer_that_fails_leaves_nobody_waiting(
         return NOW_MS
 
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path, clock=clock) as ledger:
+    async with open_sqlite(place.path, clock=clock) as ledger:
         key = find_key(ledger, place)
         hold, late = ledger.hold(key, admission()), ledger.hold(key, admission())
         buggy = True
@@ -198,14 +198,14 @@ async def test_a_hanging_commit_does_not_hold_up_the_stop(
 
 async def test_closing_commits_what_lingers(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         ledger.hold(find_key(ledger, place), admission())
     assert query(place.path, "SELECT state FROM requests") == [("pending",)]
 
 
 async def test_a_row_that_somebody_waits_for_takes_those_that_linger_along(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         ledger.hold(key, admission())
         await ledger.wait_admitted(ledger.hold(key, admission()))
@@ -214,7 +214,7 @@ async def test_a_row_that_somebody_waits_for_takes_those_that_linger_along(tmp_p
 
 async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> None:
     place, faults = make_place(tmp_path), Faults()
-    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+    async with open_sqlite(place.path, connector=faults.connect) as ledger:
         hold = ledger.hold(find_key(ledger, place), admission())
         with faults.freeze():
             waiting = asyncio.ensure_future(ledger.wait_admitted(hold))  # noqa: TID251 - awaited
@@ -229,7 +229,7 @@ async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> 
 async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
     """Rounds that only look for changes of others are none."""
     place, noted = make_place(tmp_path), list[tuple[int, float]]()
-    opening = SqliteLedger.open(
+    opening = open_sqlite(
         place.path, note_commit=lambda requests, seconds: noted.append((requests, seconds))
     )
     async with opening as ledger:

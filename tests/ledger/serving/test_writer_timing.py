@@ -8,13 +8,13 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger.base import COMMIT_SECONDS, Account, Key, Line
+from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.memory import Memory, QueuedHold, take_hold
-from gateway.ledger.serving.rounds import Item, Report, Store
-from gateway.ledger.serving.schedule import LINGER_SECONDS, POLL_SECONDS, SHARE_SECONDS
-from gateway.ledger.serving.sums import Observations
-from gateway.ledger.serving.writer import Writer
+from gateway.ledger.serving.holds import take_hold
+from gateway.ledger.serving.memory import Memory
+from gateway.ledger.serving.queue import LINGER_SECONDS
+from gateway.ledger.serving.store import Item, Observations, Report, Store
+from gateway.ledger.serving.writer import POLL_SECONDS, SHARE_SECONDS, Writer
 from tests.api.lives.loop import VirtualLoop
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 
@@ -22,7 +22,8 @@ from tests.ledger.contract.kit import NOW_MS, admission, settlement
 class PlayedStore(Store):
     """Commits nothing; a round ends when told. `begun` has the time and the items of each."""
 
-    takes_back = False
+    is_shared = takes_back = False
+    log_bytes = 0
 
     def __init__(self) -> None:
         self.begun: list[tuple[float, list[Item], bool]] = []
@@ -63,7 +64,7 @@ def play(scene: Callable[[Writer, PlayedStore], Coroutine[object, object, None]]
         loop.run_until_complete(run())
 
 
-def make_hold() -> QueuedHold:
+def make_hold() -> Hold:
     account = Account(1, "a", suspended=False, balance_nano=10**9)
     return take_hold(Key("k", account, KeyTerms(), Line("k")), admission())
 
@@ -108,12 +109,12 @@ def test_a_process_that_slept_has_no_commit_that_hangs() -> None:
 def test_an_admission_lingers_for_its_settlement_unless_somebody_waits() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
         alone, ended = make_hold(), make_hold()
-        writer.linger(alone)
-        writer.linger(ended)
+        writer.queue.linger(alone)
+        writer.queue.linger(ended)
         await asyncio.sleep(LINGER_SECONDS / 2)
         ended.settlement = settlement(5)
         ended.settled = asyncio.get_running_loop().create_future()
-        writer.add(ended)
+        writer.queue.add(ended)
         await asyncio.sleep(0.001)
         store.end_round()
         assert ended.settled.done()
@@ -131,7 +132,7 @@ def test_an_admission_lingers_for_its_settlement_unless_somebody_waits() -> None
 def test_a_commit_hangs_after_its_time_and_not_before() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
         await asyncio.sleep(POLL_SECONDS / 3)
-        writer.add(make_hold())
+        writer.queue.add(make_hold())
         await asyncio.sleep(COMMIT_SECONDS - 0.001)
         assert (writer.health.writable, store.broken_off) == (True, 0)
         await asyncio.sleep(0.002)
@@ -147,7 +148,7 @@ def test_a_commit_hangs_after_its_time_and_not_before() -> None:
 def test_what_comes_during_a_round_is_one_batch() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
         for _ in range(3):
-            writer.add(make_hold())
+            writer.queue.add(make_hold())
         assert [len(items) for _, items, _ in store.begun] == [1]
         store.end_round()
         assert [len(items) for _, items, _ in store.begun] == [1, 2]

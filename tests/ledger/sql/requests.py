@@ -9,7 +9,7 @@ from typing import cast
 
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.rounds import Item
+from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sqlite.batch import commit_requests
 from gateway.request_ids import find_first_id

@@ -17,7 +17,7 @@ from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.sqlite.audit import check_file, read_through, run_audit
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query, void
 
 OPEN_UP = "DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
@@ -40,7 +40,7 @@ def place(history: Place, tmp_path: Path) -> Place:
 async def make_history(folder: Path) -> Place:
     """Ten charges of 70, a void, a pending request, a credit and a correction."""
     place = make_place(folder, credit_nano=100_000)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         for _ in range(10):
             await charge(ledger, key, 70)
@@ -96,7 +96,7 @@ async def test_nothing_is_written_to_books_that_do_not_add_up(place: Place) -> N
     """The request in flight stays what it was."""
     tamper(place, "UPDATE requests SET cost_nano = 71 WHERE state = 'posted'")
     with pytest.raises(LedgerMismatch, match="is not posted at its amount"):
-        async with SqliteLedger.open(place.path):
+        async with open_sqlite(place.path):
             pass
     assert query(place.path, "SELECT count(*) FROM requests WHERE state = 'pending'") == [(1,)]
 
@@ -105,7 +105,7 @@ async def test_nothing_is_written_to_books_that_do_not_add_up(place: Place) -> N
 async def charged(tmp_path: Path) -> Place:
     """A ledger of which a check takes more than one step."""
     charged = make_place(tmp_path)
-    async with SqliteLedger.open(charged.path) as ledger:
+    async with open_sqlite(charged.path) as ledger:
         for _ in range(10):
             await charge(ledger, find_key(ledger, charged), 70)
     return charged
@@ -138,7 +138,7 @@ async def test_damaged_pages_are_found(charged: Place) -> None:
 async def test_a_server_does_not_start_from_damaged_pages(charged: Place) -> None:
     overwrite_pages(charged.path)
     with pytest.raises(LedgerError, match=r"damaged"):
-        async with SqliteLedger.open(charged.path):
+        async with open_sqlite(charged.path):
             pass
 
 

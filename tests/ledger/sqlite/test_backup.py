@@ -20,7 +20,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.kit import (
     Place,
     admission,
@@ -160,7 +160,7 @@ def test_backup_begins_again_if_its_file_is_taken_for_a_remain(
 async def keep_charging(place: Place, stop: asyncio.Event, seconds: list[float]) -> int:
     """Charge 1 nano-unit RATE times a second; what each took, and how many there were."""
     loop = asyncio.get_running_loop()
-    async with SqliteLedger.open(place.path) as ledger, asyncio.TaskGroup() as group:
+    async with open_sqlite(place.path) as ledger, asyncio.TaskGroup() as group:
         key = find_key(ledger, place)
 
         async def request() -> None:
@@ -222,7 +222,7 @@ async def test_backups_under_load_restore_and_add_up(tmp_path: Path) -> None:
 
 async def serve_from(restored: Place, balance: int) -> None:
     """A restored ledger serves: what was in flight in it is interrupted, and it charges on."""
-    async with SqliteLedger.open(restored.path) as ledger:
+    async with open_sqlite(restored.path) as ledger:
         key = find_key(ledger, restored)
         await charge(ledger, key, 3)
         assert key.account.balance_nano == balance - 3
@@ -232,7 +232,7 @@ async def serve_from(restored: Place, balance: int) -> None:
 async def test_backup_has_what_is_only_in_the_log(tmp_path: Path) -> None:
     """Copying the file alone would miss it: that is why there is a verb."""
     place = make_place(tmp_path, credit_nano=CREDIT)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         await charge(ledger, find_key(ledger, place), 7)
         with accounts.open_books(place.path) as books:
             accounts.back_up(books, tmp_path / "copy.db")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.base import Settlement
-from gateway.ledger.serving.rounds import Item
+from gateway.ledger.serving.store import Item
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.kit import (
     TOKENS,
     admission,
@@ -28,7 +28,7 @@ from tests.support.rows import each_row
 async def test_request_row_has_all_that_a_receipt_tells(tmp_path: Path) -> None:
     """The same columns, whether row and charge are one commit or two."""
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         first = ledger.hold(key, admission(1000, id_="chatcmpl-1"))
         await ledger.settle(first, settlement(77))
@@ -58,7 +58,7 @@ async def test_a_request_is_settled_once_in_the_books(
 ) -> None:
     """A posted request cannot be voided, nor the other way round; the row stays as it is."""
     place = make_place(tmp_path, credit_nano=5000)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         hold = ledger.hold(find_key(ledger, place), admission())
         await ledger.settle(hold, first)
     rows = "SELECT state, cost_nano FROM requests"

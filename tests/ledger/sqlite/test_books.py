@@ -12,10 +12,10 @@ import pytest
 
 from gateway.ledger.opening import make_ledger
 from gateway.ledger.records import BadRecord, LedgerError, MoveRecord
-from gateway.ledger.serving.schedule import POLL_SECONDS
+from gateway.ledger.serving.writer import POLL_SECONDS
 from gateway.ledger.sqlite.books import IN_FORCE_SECONDS, SqliteBooks, read_records
 from gateway.ledger.sqlite.schema import VERSION, connect
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.kit import find_key, make_place, query, until
 from tests.long.million import History, fill
 from tests.support.rows import each_row
@@ -47,7 +47,7 @@ def test_a_ledger_that_cannot_be_written_can_be_backed_up(
 async def test_a_change_is_in_force_where_a_process_serves(tmp_path: Path) -> None:
     """Without one there is nothing to wait for; `IN_FORCE_SECONDS` is more than the pause of polls."""
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         with closing(SqliteBooks(place.path)) as books:
             books.keys.revoke(place.key_id)

@@ -29,7 +29,7 @@ from gateway.ledger.sqlite.files import (
     marked,
     take_lock,
 )
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.money import NANO
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
 from tests.support.rows import each_row
@@ -47,7 +47,7 @@ async def test_nothing_is_spent_while_a_file_is_missing_or_another(
     place = make_place(tmp_path, credit_nano=CREDIT)
     file = place.path.with_name(place.path.name + suffix)
     aside = tmp_path / "aside"
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         await charge(ledger, key, 5)
         file.rename(aside)
@@ -72,7 +72,7 @@ async def test_a_command_writes_nothing_while_files_that_are_served_are_missing(
     place = make_place(tmp_path, credit_nano=CREDIT)
     (tmp_path / "gateway.toml").write_text(CONFIG)
     files = [place.path.with_name(place.path.name + suffix) for suffix in lost]
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         await charge(ledger, find_key(ledger, place), 5)
         for file in files:
             file.rename(tmp_path / f"aside{file.name}")
@@ -136,7 +136,7 @@ async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
     log, aside = tmp_path / "gateway.db-wal", tmp_path / "aside"
     async with AsyncExitStack() as stack:
         if served:
-            await stack.enter_async_context(SqliteLedger.open(place.path))
+            await stack.enter_async_context(open_sqlite(place.path))
         books = stack.enter_context(SqliteBooks(place.path))
 
         def change() -> None:
@@ -157,7 +157,7 @@ async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_serve
     """Once nobody serves, it is a backup that was put in its place, and can be served."""
     place = make_place(tmp_path, credit_nano=CREDIT)
     aside = tmp_path / "aside"
-    async with SqliteLedger.open(place.path):
+    async with open_sqlite(place.path):
         aside.write_bytes(place.path.read_bytes())
         aside.replace(place.path)
         with pytest.raises(FilesLost), accounts.open_books(place.path):
@@ -165,7 +165,7 @@ async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_serve
     for name in ("gateway.db-wal", "gateway.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     assert_sound(place.path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         assert ledger.writable
 
 
@@ -179,7 +179,7 @@ async def test_what_a_killed_gateway_had_open_is_of_no_account(tmp_path: Path) -
     assert_sound(place.path)
     os.close(lock)
     lock_path.write_text("1 1:1 1:2 1:3")
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         assert ledger.writable
         assert_sound(place.path)
 
@@ -212,11 +212,11 @@ async def test_no_new_database_is_made_where_there_was_one(suffix: str, tmp_path
     if suffix == "-wal":
         path.with_name("gateway.db-wal").touch()
     else:
-        async with SqliteLedger.open(path):
+        async with open_sqlite(path):
             pass
         path.unlink()
     with pytest.raises(LedgerError, match=f"gateway.db{suffix} shows that there was one"):
-        async with SqliteLedger.open(path):
+        async with open_sqlite(path):
             pass
     assert not path.exists()
 
@@ -225,11 +225,11 @@ async def test_a_symbolic_link_is_the_same_database(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     other = tmp_path / "link.db"
     other.symlink_to(place.path)
-    async with SqliteLedger.open(place.path):
+    async with open_sqlite(place.path):
         with pytest.raises(LedgerLocked):
-            async with SqliteLedger.open(other):
+            async with open_sqlite(other):
                 pass
-    async with SqliteLedger.open(other) as ledger:
+    async with open_sqlite(other) as ledger:
         assert ledger.writable
 
 
@@ -239,7 +239,7 @@ async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
     other.hardlink_to(place.path)
     for path in (place.path, other):
         with pytest.raises(LedgerError, match="2 names"):
-            async with SqliteLedger.open(path):
+            async with open_sqlite(path):
                 pass
 
 
@@ -249,7 +249,7 @@ async def test_commands_work_beside_a_snapshot_made_of_hard_links_while_a_gatewa
     """Only the name by which it serves has its log."""
     place = make_place(tmp_path)
     other = tmp_path / "link.db"
-    async with SqliteLedger.open(place.path):
+    async with open_sqlite(place.path):
         other.hardlink_to(place.path)
         assert_sound(place.path)
         with pytest.raises(LedgerError, match="2 names"):
@@ -272,7 +272,7 @@ async def test_it_is_told_whether_a_process_serves_from_a_database(tmp_path: Pat
     path = tmp_path / "gateway.db"
     assert not is_served(path), "there is no lock file"
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path):
+    async with open_sqlite(place.path):
         assert is_served(place.path)
     assert not is_served(place.path)
 
@@ -283,7 +283,7 @@ async def test_the_process_that_serves_is_found_by_its_start(tmp_path: Path) -> 
     lock = tmp_path / "gateway.db.lock"
     with SqliteBooks(place.path):
         assert find_server(place.path) is None
-        async with SqliteLedger.open(place.path):
+        async with open_sqlite(place.path):
             assert find_server(place.path) == os.getpid()
             mark = lock.read_text()
             process, _, files = mark.partition(" ")
@@ -301,7 +301,7 @@ async def test_where_proc_hides_the_process_its_id_has_to_do(
 ) -> None:
     """The commands of a sandboxed unit see no other process, but may send it a signal."""
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path):
+    async with open_sqlite(place.path):
         monkeypatch.setattr("gateway.ledger.sqlite.files._read_start", lambda _: "")
         assert find_server(place.path) == os.getpid()
 

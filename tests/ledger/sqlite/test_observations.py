@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.alert_records import KEPT_FAILURES, KEPT_MS, SLOT_MS
-from gateway.ledger.serving.sums import CallSum, Observations, RefusalSum
+from gateway.ledger.serving.store import CallSum, Observations, RefusalSum
 from gateway.ledger.sqlite.batch import ROWS_AT_ONCE, write_aside
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import HOUR_MS

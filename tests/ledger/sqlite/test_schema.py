@@ -23,7 +23,7 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import VERSION, connect, read_version
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests import ROOT
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query
@@ -44,7 +44,7 @@ def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = make_place(tmp_path_factory.mktemp("charged"))
 
     async def spend() -> None:
-        async with SqliteLedger.open(place.path) as ledger:
+        async with open_sqlite(place.path) as ledger:
             key = find_key(ledger, place)
             await charge(ledger, key, 700)
             await ledger.wait_admitted(ledger.hold(key, admission()))
@@ -61,7 +61,7 @@ def read_modes(folder: Path) -> dict[str, int]:
 
 async def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
     """Whatever the umask: database, log, shared memory and lock have mode 0600."""
-    async with SqliteLedger.open(tmp_path / "gateway.db"):
+    async with open_sqlite(tmp_path / "gateway.db"):
         modes = read_modes(tmp_path)
     names = ("gateway.db", "gateway.db-wal", "gateway.db-shm", "gateway.db.lock")
     assert modes == dict.fromkeys(names, 0o600)
@@ -70,7 +70,7 @@ async def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
 async def test_commits_are_on_the_disk_on_every_connection(tmp_path: Path) -> None:
     """synchronous=FULL, foreign keys, WAL and a busy time-out, for the server and the books."""
     place, faults = make_place(tmp_path), Faults()
-    async with SqliteLedger.open(place.path, connector=faults.connect):
+    async with open_sqlite(place.path, connector=faults.connect):
         served = await faults.run(read_pragmas)
     with SqliteBooks(place.path) as books:
         booked = read_pragmas(books.connection)
@@ -287,7 +287,7 @@ async def test_nothing_is_lost(old: Path) -> None:
     with open_books(old) as books:
         report = books.audit()
     assert (report.problems, report.pending, report.interrupted) == ((), 1, 0)
-    async with SqliteLedger.open(old, clock=lambda: END_MS + 5) as ledger:
+    async with open_sqlite(old, clock=lambda: END_MS + 5) as ledger:
         assert len(list(ledger.accounts())) == 1
     with open_books(old) as books:
         report = books.audit()
@@ -361,7 +361,7 @@ async def test_only_who_serves_upgrades_meanwhile(old: Path) -> None:
         assert find_version(old) == OLD
     finally:
         os.close(serving)
-    async with SqliteLedger.open(old):
+    async with open_sqlite(old):
         open_books(old).close()
     assert find_version(old) == VERSION
 

@@ -22,13 +22,12 @@ from gateway.admin import accounts, keys
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import Outcome, ProviderCosts, UsageGroup
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
-from gateway.ledger.serving.rounds import Item
+from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, NotPendingError, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.recovery import interrupt_pending
+from gateway.ledger.sqlite.serving.ledger import interrupt_pending, open_sqlite
 from gateway.ledger.sqlite.totals import Statement, count_costs, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
@@ -302,7 +301,7 @@ def test_usage_of_whole_days_is_that_of_their_requests(
 async def test_sums_are_kept_by_the_serving_process(tmp_path: Path) -> None:
     """Through the writer's batches, beside requests whose admission and end are commits apart."""
     place: Place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         holds = [ledger.hold(key, admission()) for _ in range(40)]
         for hold in holds[:20]:
@@ -354,7 +353,7 @@ def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
 
 async def test_without_costs_nothing_is_written(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         await charge(ledger, find_key(ledger, place), 70)
     assert query(place.path, "SELECT * FROM daily_costs") == []
     columns = "SELECT provider_cost_nano, reported_cost_nano FROM requests"

@@ -1,10 +1,7 @@
 """The ledger of one node: the shared writer over rounds in PostgreSQL.
 
-ledger    opens the rest, and implements `Ledger`
+ledger    opens it: connects, proves, loads, registers the node; reads receipts and spending
 store     carries out rounds; connects again when the database was away
 messages  a round's items as JSON, and its answer
-feed      what others changed: read when told, and every quarter of a second
-listener  hears of changes, on a connection of its own
-reader    receipts and spending
-upkeep    takes over dead nodes; makes and drops months
+feed      what others changed, of which it hears or which it finds; dead nodes, and months
 """

@@ -1,18 +1,35 @@
-"""Changes that others commit: rows of `changes` that became visible since the last look.
+"""What a node looks for and does between its rounds: changes of others, dead nodes, months.
 
-Transactions become visible in another order than their rows were numbered in. So a look goes back to
-the oldest transaction that was under way at the look before, and leaves out what it has seen.
+Transactions become visible in another order than their rows were numbered in. So a look for changes
+goes back to the oldest transaction that was under way at the look before, and leaves out what it has
+seen.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections.abc import Callable
 from typing import Final
 
 import orjson
+import psycopg
 
-from gateway.ledger.postgres.session import NOW, Session, commit_at_end, snapshot
+from gateway.ledger.postgres.nodes import Node, look_around
+from gateway.ledger.postgres.session import (
+    NOW,
+    Session,
+    commit_at_end,
+    connect,
+    describe,
+    snapshot,
+)
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.lookups import read_all, read_changed
+
+log = logging.getLogger("gateway.ledger")
 
 _OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 _CHANGED: Final = f"""
@@ -22,7 +39,23 @@ _CHANGED: Final = f"""
     )
 """  # noqa: S608 - built from constants
 WAIT_MS: Final = 300
-"""How long a look waits for tables that somebody has locked: rounds wait for it."""
+"""How long a look, or a change of months, waits for tables that somebody has locked: rounds wait behind
+it. It is less than the second after which a server looks for deadlocks."""
+NOTIFY_SECONDS: Final = 0.5
+"""How often the listener's thread looks whether it is over."""
+RETRY_SECONDS: Final = 1.0
+"""The pause before the listener connects again: polls find changes meanwhile."""
+LOOK_SECONDS: Final = 0.5
+"""How often a node says that it lives, and looks for dead ones."""
+HOUR_SECONDS: Final = 3600.0
+"""How often months are made and old rows forgotten."""
+MONTHS_AHEAD: Final = 2
+"""Months that have their partitions before they begin: an upkeep that fails has time."""
+_FORGET: Final = (
+    "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '30 days'",
+    "DELETE FROM nodes WHERE ended_at < clock_timestamp() - INTERVAL '30 days'",
+)
+"""A node that was cut off, and that nobody took over, reads what was changed meanwhile."""
 
 
 class ChangeFeed:
@@ -51,3 +84,113 @@ class ChangeFeed:
                 found = read_changed(session, fresh)
         self._oldest, self._seen = oldest, frozenset(seq for seq, _, _ in changed)
         return found
+
+
+class Listener:
+    """A thread that calls `tell` after changes; it connects again when its connection breaks.
+
+    LISTEN needs a session that lasts, which PgBouncer does not give in transaction mode. Where nothing
+    is heard, the node's polls find the changes all the same.
+    """
+
+    def __init__(self, url: str, tell: Callable[[], None]) -> None:
+        self._url = url
+        self._tell = tell
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ledger-listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; it takes up to `NOTIFY_SECONDS` to notice."""
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                session = connect(self._url)
+                try:
+                    self._listen(session)
+                finally:
+                    session.close()
+            except (psycopg.Error, LedgerError):
+                self._over.wait(RETRY_SECONDS)  # the writer's connection says what is wrong
+
+    def _listen(self, session: Session) -> None:
+        session.run("LISTEN gateway_changes")
+        self._tell()  # of what was missed meanwhile
+        while not self._over.is_set():
+            for _ in session.driver.notifies(timeout=NOTIFY_SECONDS, stop_after=1):
+                self._tell()
+
+
+class Upkeep:
+    """The upkeep by each node: dead nodes taken over, months made and dropped, changes deleted.
+
+    Only the store touches it, on its thread.
+
+    A failure to take over raises psycopg.Error. A failure of the hourly work is logged, unless the
+    connection broke, and tried again an hour later.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        retention_months: int,
+        *,
+        silence_seconds: float,
+        test_clock: Callable[[], int | None],
+    ) -> None:
+        self._node = node
+        self._silence_seconds = silence_seconds
+        self._test_clock = test_clock
+        self._retention_months = retention_months
+        self._look_due: float = 0
+        self._hourly_due: float = 0
+
+    def run(self, session: Session) -> None:
+        now = time.monotonic()
+        if now >= self._look_due:
+            self._look_due = now + LOOK_SECONDS
+            self._look_around(session)
+        if now >= self._hourly_due:
+            self._hourly_due = now + HOUR_SECONDS
+            try:
+                self._forget(session)
+                self._keep_months(session)
+            except psycopg.Error as error:
+                if session.is_broken:
+                    raise
+                log.warning(
+                    "months could not be made or dropped, or old rows deleted: %s", describe(error)
+                )
+
+    def _look_around(self, session: Session) -> None:
+        for dead in look_around(session, self._node, self._silence_seconds, self._test_clock()):
+            log.warning(
+                "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"
+                " charged 0; `audit` lists them",
+                dead.id,
+                dead.pid,
+                dead.host,
+                dead.interrupted,
+            )
+
+    def _keep_months(self, session: Session) -> None:
+        self._change_months(session, "SELECT make_months(now(), ?)", MONTHS_AHEAD)
+        if self._retention_months:
+            sql = "SELECT drop_months(now(), ?)"
+            if dropped := self._change_months(session, sql, self._retention_months):
+                log.info(
+                    "months whose requests were dropped, as retention_months says: %d", dropped
+                )
+
+    def _change_months(self, session: Session, sql: str, months: int) -> int:
+        """Change the tables, unless somebody reads them for long: rounds would wait behind this."""
+        with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
+            (changed,) = session.execute(sql, (months,)).fetchone() or (0,)
+        return int(changed)
+
+    def _forget(self, session: Session) -> None:
+        for statement in _FORGET:
+            with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
+                session.execute(statement)

@@ -1,17 +1,23 @@
-"""The ledger of one node in PostgreSQL."""
+"""A serving ledger in PostgreSQL: connect, prove, load, register as a node, serve.
+
+Receipts and spending are read on a connection beside the rounds'.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Final
 
 import psycopg
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key
+from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.nodes import Node, leave, register
@@ -21,116 +27,72 @@ from gateway.ledger.postgres.schema import (
     find_lossy_settings,
     open_session,
 )
-from gateway.ledger.postgres.serving.feed import ChangeFeed
-from gateway.ledger.postgres.serving.listener import Listener
-from gateway.ledger.postgres.serving.reader import PostgresReader
+from gateway.ledger.postgres.serving.feed import ChangeFeed, Listener, Upkeep
 from gateway.ledger.postgres.serving.store import PostgresStore
-from gateway.ledger.postgres.serving.upkeep import Upkeep
-from gateway.ledger.postgres.session import Session, explain, find_clock
-from gateway.ledger.records import LedgerMismatch
-from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, raise_hold, take_hold
-from gateway.ledger.serving.observer import Observer
-from gateway.ledger.serving.progress import Progress
-from gateway.ledger.serving.writer import Writer
+from gateway.ledger.postgres.session import Session, connect, explain, find_clock
+from gateway.ledger.records import LedgerError, LedgerMismatch
+from gateway.ledger.serving.ledger import ServingLedger, telling
+from gateway.ledger.serving.memory import Memory, Snapshot
+from gateway.ledger.sql.connection import Rows, Values
+from gateway.ledger.sql.lookups import Lookups
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
 
+AGAIN_SECONDS: Final = 1
+"""A connection that ended before is noticed at once; a read that fails later is not repeated."""
 
-class PostgresLedger(ServingLedger):
-    """Implements `base.Ledger`; made by `open`."""
 
-    log_bytes = 0
-    """PostgreSQL looks after its log itself."""
+@asynccontextmanager
+async def open_postgres(
+    url: str,
+    *,
+    clock: Callable[[], int] = unix_ms,
+    commit_seconds: float = COMMIT_SECONDS,
+    tell: Callable[[str], None] = log.info,
+    note_commit: Callable[[int, float], None] | None = None,
+    retention_months: int = 0,
+    silence_seconds: float = SILENCE_SECONDS,
+    notice_seconds: float = NOTICE_SECONDS,
+) -> AsyncIterator[ServingLedger]:
+    """Connect, audit, register as a node and load; at the end commit the queue and leave.
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        url: str,
-        *,
-        clock: Callable[[], int] = unix_ms,
-        commit_seconds: float = COMMIT_SECONDS,
-        tell: Callable[[str], None] = log.info,
-        note_commit: Callable[[int, float], None] | None = None,
-        retention_months: int = 0,
-        silence_seconds: float = SILENCE_SECONDS,
-        notice_seconds: float = NOTICE_SECONDS,
-    ) -> AsyncIterator[PostgresLedger]:
-        """Connect, audit, register as a node and load; at the end commit the queue and leave.
+    All goes by the database's time, so that nodes whose clocks differ agree; another `clock` than
+    the system's replaces it.
 
-        All goes by the database's time, so that nodes whose clocks differ agree; another `clock` than
-        the system's replaces it.
-
-        Raises:
-            LedgerMismatch: the audit since the last checkpoint failed.
-            LedgerError: the database cannot be used; the text says why.
-        """
-        test_clock = _know_no_time if clock is unix_ms else clock
-        if clock is unix_ms:
-            clock = find_clock(url)
-        memory, feed = Memory(clock), ChangeFeed()
-        session, node, snapshot = await _load_beside(url, feed, clock, tell)
-        memory.apply(snapshot)
-        upkeep = Upkeep(
-            node, retention_months, silence_seconds=silence_seconds, test_clock=test_clock
-        )
-        store = PostgresStore(url, session, node, feed, upkeep, clock=clock, test_clock=test_clock)
-        writer = Writer(
-            store, memory, note_commit,
-            commit_seconds=commit_seconds, hang_seconds=min(notice_seconds, commit_seconds),
-        )  # fmt: skip
-        observer, reader = Observer(store, clock), PostgresReader(url)
-        listener = Listener(url, partial(_tell, asyncio.get_running_loop(), writer))
-        try:
-            yield cls(memory, writer, reader, observer, clock=clock)
-        finally:
-            listener.close()
-            writer.close()
-            await writer.ended.wait()
-            await observer.close()
-            await store.close(leave)
-            await reader.close()
-
-    def hold(self, key: Key, admission: Admission) -> QueuedHold:
-        """Decide by what this node knows; its memory of a balance is never less than the balance."""
-        if not self._health.writable or self._writer.is_locked(key.account):
-            raise LedgerUnavailable
-        hold = take_hold(key, admission)
-        hold.admitted = self._loop.create_future()
-        hold.waiting_since_seconds = self._loop.time()
-        self._writer.admit(hold)
-        return hold
-
-    def raise_hold(self, hold: Hold, amount_nano: int) -> None:
-        assert isinstance(hold, QueuedHold)
-        if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
-            return
-        raise_hold(hold, amount_nano)
-        hold.raised = True
-        if not self._writer.ended.is_set():
-            self._writer.add(hold)
+    Raises:
+        LedgerMismatch: the audit since the last checkpoint failed.
+        LedgerError: the database cannot be used; the text says why.
+    """
+    test_clock = _know_no_time if clock is unix_ms else clock
+    clock = find_clock(url) if clock is unix_ms else clock
+    memory, feed = Memory(clock), ChangeFeed()
+    async with telling(tell) as begin:
+        session, node, snapshot = await asyncio.to_thread(_load, url, feed, clock, begin)
+    memory.apply(snapshot)
+    upkeep = Upkeep(node, retention_months, silence_seconds=silence_seconds, test_clock=test_clock)
+    store = PostgresStore(url, session, node, feed, upkeep, clock=clock, test_clock=test_clock)
+    reader = PostgresReader(url)
+    ledger = ServingLedger(
+        store, memory, reader, clock, commit_seconds,
+        hang_seconds=min(notice_seconds, commit_seconds), note_commit=note_commit,
+    )  # fmt: skip
+    listener = Listener(url, partial(_tell, asyncio.get_running_loop(), ledger))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(reader.close)
+        stack.push_async_callback(store.close, leave)  # behind all commits: it interrupts the rest
+        stack.push_async_callback(ledger.close)
+        stack.callback(listener.close)
+        yield ledger
 
 
 def _know_no_time() -> None:
     """Leave the time to the database."""
 
 
-async def _load_beside(
-    url: str, feed: ChangeFeed, clock: Callable[[], int], tell: Callable[[str], None]
-) -> tuple[Session, Node, Snapshot]:
-    """Load on a thread; the loop tells how it goes."""
-    progress = Progress(tell)
-    try:
-        return await asyncio.to_thread(_load, url, feed, clock, progress.begin)
-    finally:
-        progress.end()
-
-
-def _tell(loop: asyncio.AbstractEventLoop, writer: Writer) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, ledger: ServingLedger) -> None:
     if not loop.is_closed():
-        loop.call_soon_threadsafe(writer.look)
+        loop.call_soon_threadsafe(ledger.look)
 
 
 def _load(
@@ -164,3 +126,48 @@ def _prove(session: Session, url: str, now_ms: int) -> None:
         raise LedgerMismatch(
             f"{DatabaseUrl(url)}: the books do not add up: {'; '.join(report.problems)}"
         )
+
+
+class PostgresReader(Lookups):
+    """Reads one after the other on a thread; connects when it first reads, and after a break.
+
+    A read that hangs is broken off, so that those behind it go on.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session: Session | None = None
+        self._thread = ThreadPoolExecutor(1, "ledger-reader")
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown()
+
+    async def _fetch(self, sql: str, values: Values) -> Rows:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(COMMIT_SECONDS):
+                return await loop.run_in_executor(self._thread, self._read, sql, values)
+        except (psycopg.Error, LedgerError) as error:
+            raise LedgerUnavailable from error
+        except TimeoutError as error:
+            if self._session is not None:
+                self._session.break_off()
+            raise LedgerUnavailable from error
+
+    def _read(self, sql: str, values: Values) -> Rows:
+        """Read; a connection from before may have ended with a server that is back by now."""
+        begun_seconds = time.monotonic()
+        if self._session is not None and not self._session.is_broken:
+            try:
+                return self._session.execute(sql, values).fetchall()
+            except psycopg.OperationalError:
+                self._session.close()
+                if time.monotonic() > begun_seconds + AGAIN_SECONDS:
+                    raise  # it was broken off: nobody waits any more
+        self._session = connect(self._url)
+        return self._session.execute(sql, values).fetchall()
+
+    def _close(self) -> None:
+        if self._session is not None:
+            self._session.close()

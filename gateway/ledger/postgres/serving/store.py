@@ -29,7 +29,7 @@ from gateway.ledger.postgres.nodes import (
     write_aside,
 )
 from gateway.ledger.postgres.schema import open_session
-from gateway.ledger.postgres.serving.feed import ChangeFeed
+from gateway.ledger.postgres.serving.feed import ChangeFeed, Upkeep
 from gateway.ledger.postgres.serving.messages import (
     Answer,
     find_spendings,
@@ -41,12 +41,11 @@ from gateway.ledger.postgres.serving.messages import (
     write_raises,
     write_settlements,
 )
-from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, describe
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.memory import Snapshot, make_void
-from gateway.ledger.serving.rounds import Item, Report
-from gateway.ledger.serving.sums import Observations
+from gateway.ledger.serving.holds import make_void
+from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.serving.store import Item, Observations, Report
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.ledger")
@@ -75,9 +74,12 @@ class UnknownError(Exception):
 
 
 class PostgresStore:
-    """Implements `rounds.Store`."""
+    """Carries out the rounds of one node."""
 
+    is_shared = True
     takes_back = True
+    log_bytes = 0
+    """PostgreSQL looks after its log itself."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from gateway.ledger.alert_records import (
     UpstreamFailure,
     UpstreamView,
 )
-from gateway.ledger.serving.sums import CallKey, CallSum, Observations, RefusalKey, RefusalSum
+from gateway.ledger.serving.store import CallKey, CallSum, Observations, RefusalKey, RefusalSum
 from gateway.ledger.sql.books.database import Database
 from gateway.ledger.sql.connection import Connection
 from gateway.times import DAY_MS, HOUR_MS

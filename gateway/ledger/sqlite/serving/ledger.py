@@ -1,4 +1,10 @@
-"""The ledger of one serving process in one SQLite file."""
+"""A serving ledger in one SQLite file: lock it, recover, read everything into memory, serve.
+
+Requests that were in flight when the gateway died become `interrupted`: nothing is charged, nothing
+is held any more, and the operator may settle each by a correction. Their status stays unknown,
+because nobody knows what the caller got; `ended_ms` is when they were found. Only a process that
+has the lock may do this: otherwise pending means in flight.
+"""
 
 from __future__ import annotations
 
@@ -7,120 +13,77 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-import aiosqlite
-
-from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key
-from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.memory import Memory, QueuedHold, Snapshot, take_hold
-from gateway.ledger.serving.observer import Observer
-from gateway.ledger.serving.progress import Progress
-from gateway.ledger.serving.writer import Writer
+from gateway.ledger.base import COMMIT_SECONDS
+from gateway.ledger.records import LedgerMismatch
+from gateway.ledger.serving.ledger import ServingLedger, telling
+from gateway.ledger.serving.memory import Memory, Snapshot
+from gateway.ledger.sqlite.audit import run_audit
 from gateway.ledger.sqlite.files import FileWatch, explain, marked, take_lock
-from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.changes import ChangeFeed
-from gateway.ledger.sqlite.serving.reader import SqliteReader
-from gateway.ledger.sqlite.serving.recovery import recover_and_read
-from gateway.ledger.sqlite.serving.store import SqliteStore
-from gateway.ledger.sqlite.serving.thread import open_on_thread, run_on_thread
-from gateway.ledger.sqlite.serving.wal import WalKeeper
+from gateway.ledger.sqlite.schema import connect, set_busy_timeout, transaction
+from gateway.ledger.sqlite.serving.connections import ConnectionThread, SqliteReader
+from gateway.ledger.sqlite.serving.store import ChangeFeed, SqliteStore, WalKeeper
+from gateway.ledger.sqlite.totals import fail_pending
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
 
+SERVING_BUSY_MS: Final = 5
+"""SQLite's own wait for another process's transaction. SQLite backs off to 100 ms, and an operator's
+script that writes in a loop would then keep the server out for seconds. So the wait is short, and
+the writer retries at once."""
 
-class SqliteLedger(ServingLedger):
-    """Implements `base.Ledger`; made by `open`."""
-
-    def __init__(
-        self,
-        memory: Memory,
-        writer: Writer,
-        reader: SqliteReader,
-        observer: Observer,
-        *,
-        clock: Callable[[], int],
-        wal: WalKeeper,
-    ) -> None:
-        super().__init__(memory, writer, reader, observer, clock=clock)
-        self._wal = wal
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        path: Path,
-        *,
-        create: bool = True,
-        clock: Callable[[], int] = unix_ms,
-        commit_seconds: float = COMMIT_SECONDS,
-        connector: Callable[..., sqlite3.Connection] = connect,
-        tell: Callable[[str], None] = log.info,
-        note_commit: Callable[[int, float], None] | None = None,
-    ) -> AsyncIterator[SqliteLedger]:
-        """Lock, open, audit, recover and load; at the end commit the queue and close.
-
-        `connector` is called like `schema.connect`, on the thread of the writer's connection.
-
-        Raises:
-            LedgerLocked: another process serves from this database.
-            LedgerMismatch: the audit since the last checkpoint failed.
-            LedgerError: the file cannot be used; the text says why.
-        """
-        lock = take_lock(path)
-        progress = Progress(tell)
-        try:
-            opener = partial(connector, path, create=create, is_locked=True, begin=progress.begin)
-            async with open_on_thread(opener) as database:
-                with marked(lock, path):
-                    memory, feed = Memory(clock), ChangeFeed()
-                    with _uncollected():
-                        memory.apply(await _load(database, feed, path, clock, progress))
-                    progress.end()
-                    watch = FileWatch(path, serving_pid=os.getpid())
-                    wal = WalKeeper(path)
-                    store = SqliteStore(database, feed, wal, watch, clock=clock)
-                    writer = Writer(store, memory, note_commit, commit_seconds=commit_seconds)
-                    observer = Observer(store, clock)
-                    async with SqliteReader.open(path) as reader, _running(writer, observer):
-                        yield cls(memory, writer, reader, observer, clock=clock, wal=wal)
-        finally:
-            progress.end()
-            os.close(lock)
-
-    @property
-    def log_bytes(self) -> int:
-        return self._wal.size_bytes
-
-    def hold(self, key: Key, admission: Admission) -> QueuedHold:
-        if not self._health.writable:
-            raise LedgerUnavailable
-        hold = take_hold(key, admission)
-        self._writer.linger(hold)
-        return hold
-
-    async def confirm(self, hold: Hold) -> None:
-        """Wait for the row, unless a commit has just worked: then its end may be one with the row.
-
-        No other process serves from this ledger. What a row says was checked by `hold`, so a disk that
-        failed a moment ago is all that can refuse it.
-        """
-        if not self._health.is_proven(self._loop.time()):
-            await super().confirm(hold)
+_INTERRUPT: Final = """
+    UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = max(started_ms, ?)
+    WHERE state = 'pending'
+"""
 
 
 @asynccontextmanager
-async def _running(writer: Writer, observer: Observer) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        writer.close()
-        await writer.ended.wait()
-        await observer.close()
+async def open_sqlite(
+    path: Path,
+    *,
+    create: bool = True,
+    clock: Callable[[], int] = unix_ms,
+    commit_seconds: float = COMMIT_SECONDS,
+    connector: Callable[..., sqlite3.Connection] = connect,
+    tell: Callable[[str], None] = log.info,
+    note_commit: Callable[[int, float], None] | None = None,
+) -> AsyncIterator[ServingLedger]:
+    """Lock, open, audit, recover and load; at the end commit the queue and close.
+
+    `connector` is called like `schema.connect`, on the thread of the writer's connection.
+
+    Raises:
+        LedgerLocked: another process serves from this database.
+        LedgerMismatch: the audit since the last checkpoint failed.
+        LedgerError: the file cannot be used; the text says why.
+    """
+    lock = take_lock(path)
+    async with AsyncExitStack() as stack:
+        # The last to be undone: who has the lock takes what is pending for a crash's.
+        stack.callback(os.close, lock)
+        async with telling(tell) as begin:
+            opener = partial(connector, path, create=create, is_locked=True, begin=begin)
+            thread = await stack.enter_async_context(ConnectionThread.open(opener))
+            stack.enter_context(marked(lock, path))
+            memory, feed = Memory(clock), ChangeFeed()
+            with _uncollected():
+                recover = partial(recover_and_read, feed=feed, path=path, now_ms=clock())
+                memory.apply(await thread.run(partial(recover, begin=begin)))
+        store = SqliteStore(
+            thread, feed, WalKeeper(path), FileWatch(path, serving_pid=os.getpid()), clock=clock
+        )
+        reader = await stack.enter_async_context(SqliteReader.open(path))
+        ledger = ServingLedger(
+            store, memory, reader, clock, commit_seconds, note_commit=note_commit
+        )
+        stack.push_async_callback(ledger.close)
+        yield ledger
 
 
 @contextmanager
@@ -135,17 +98,41 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-async def _load(
-    database: aiosqlite.Connection,
+def recover_and_read(
+    connection: sqlite3.Connection,
+    *,
     feed: ChangeFeed,
     path: Path,
-    clock: Callable[[], int],
-    progress: Progress,
+    now_ms: int,
+    begin: Callable[[str], None],
 ) -> Snapshot:
+    """Audit, void what a crash left pending, and read everything. Needs the lock.
+
+    Nothing is written to a file that is damaged or whose books do not add up. `begin` is told each
+    step.
+    """
     try:
-        return await run_on_thread(
-            database,
-            partial(recover_and_read, feed=feed, path=path, now_ms=clock(), begin=progress.begin),
-        )
+        begin("proving the books since the last audit")
+        report = run_audit(connection, full=False, now_ms=now_ms)
+        if not report.ok:
+            raise LedgerMismatch(f"{path}: the books do not add up: {'; '.join(report.problems)}")
+        begin("voiding the requests of a crash")
+        if interrupted := interrupt_pending(connection, now_ms):
+            log.warning(
+                "requests in flight when the gateway last died: %d, now interrupted and charged 0;"
+                " `audit` lists them",
+                interrupted,
+            )
+        begin("reading accounts, budgets and keys")
+        snapshot = feed.read_all(connection, now_ms)
+        set_busy_timeout(connection, SERVING_BUSY_MS)
     except sqlite3.Error as error:
         raise explain(path, error) from error
+    return snapshot
+
+
+def interrupt_pending(connection: sqlite3.Connection, now_ms: int) -> int:
+    """Void all pending requests in one transaction; return how many there were."""
+    with transaction(connection):
+        fail_pending(connection, now_ms)
+        return connection.execute(_INTERRUPT, (now_ms,)).rowcount

@@ -6,22 +6,35 @@ because of what came after it.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-import aiosqlite
-
 from gateway.ledger.records import FilesLost
-from gateway.ledger.serving.rounds import Item, Report
-from gateway.ledger.serving.sums import Observations
+from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.serving.store import Item, Observations, Report
+from gateway.ledger.sql.lookups import read_all, read_changed
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests, write_aside
 from gateway.ledger.sqlite.files import FileWatch, primary_code
-from gateway.ledger.sqlite.serving.changes import ChangeFeed
-from gateway.ledger.sqlite.serving.thread import report_from_thread
-from gateway.ledger.sqlite.serving.wal import WalKeeper
+from gateway.ledger.sqlite.schema import transaction
+from gateway.ledger.sqlite.serving.connections import ConnectionThread
 
+log = logging.getLogger("gateway.ledger")
+
+_CHANGED: Final = "SELECT kind, id FROM changes WHERE seq > ? AND seq <= ?"
+LARGE_BYTES: Final = 8 << 20
+"""Twice the size at which SQLite checkpoints by itself, 1,000 pages."""
+
+ALARM_BYTES: Final = 64 << 20
+"""The size at which the log is reported: a reader that never ends keeps it from being cut back."""
+
+RETRY_SECONDS: Final = 5.0
+"""The pause after an attempt: a reader may have been in the way."""
 _OUT_OF_ORDER: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -53,25 +66,30 @@ bug of ours that only this item brings out."""
 
 
 class SqliteStore:
-    """Implements `rounds.Store`. Only its thread touches the connection and what is watched beside it."""
+    """Carries out rounds. Only its thread touches the connection and what is watched beside it."""
 
+    is_shared = False
     takes_back = False
 
     def __init__(
         self,
-        database: aiosqlite.Connection,
+        thread: ConnectionThread,
         feed: ChangeFeed,
         wal: WalKeeper,
         files: FileWatch,
         *,
         clock: Callable[[], int],
     ) -> None:
-        self._database = database
+        self._thread = thread
         self._feed = feed
         self._wal = wal
         self._files = files
         self._clock = clock
         self._known_prices: set[int] = set()
+
+    @property
+    def log_bytes(self) -> int:
+        return self._wal.size_bytes
 
     def start_round(
         self,
@@ -80,20 +98,14 @@ class SqliteStore:
         polls: bool,
         report: Callable[[Report | BaseException], None],
     ) -> None:
-        """Poll if told, then commit the items together, or one by one if one is bad.
-
-        Nothing is done while files of the database are lost. `report` is called with the result,
-        or with the error that a bug of ours raised.
-        """
         work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
-        report_from_thread(self._database, work, report)
+        self._thread.start(work, report)
 
     def start_observing(
         self, observed: Observations, *, report: Callable[[BaseException | None], None]
     ) -> None:
-        """Write sums, behind the round under way. `report` gets None, or why they are not written."""
         work = partial(self._observe, observed=observed, now_ms=self._clock())
-        report_from_thread(self._database, work, report)
+        self._thread.start(work, report)
 
     def break_off(self) -> None:
         """Leave it: nothing ends a write to a disk that is frozen."""
@@ -109,7 +121,7 @@ class SqliteStore:
     ) -> Report:
         report = Report()
         try:
-            self._files.check()
+            self._files.check()  # what is written to lost files nobody will ever find
             if polls:
                 self._wal.look_after(connection, idle=not items)
                 report.snapshot = self._feed.poll(connection)
@@ -156,3 +168,96 @@ def is_busy(error: Exception) -> bool:
 
 def _is_out_of_order(error: sqlite3.Error) -> bool:
     return primary_code(error) in _OUT_OF_ORDER
+
+
+class ChangeFeed:
+    """Changes that other processes commit: `PRAGMA data_version` tells of them, `changes` names them.
+
+    Reads `changes` from where it last stopped, on the connection's thread.
+    """
+
+    def __init__(self) -> None:
+        self._data_version = -1
+        self._seq = 0
+
+    def read_all(self, connection: sqlite3.Connection, now_ms: int) -> Snapshot:
+        """Read all accounts and live keys at the start, and clear `changes`, of no use before it."""
+        with transaction(connection):
+            self._data_version = _read_data_version(connection)
+            self._seq = _read_last_seq(connection)
+            snapshot = read_all(connection, now_ms)
+            connection.execute("DELETE FROM changes")
+        return snapshot
+
+    def poll(self, connection: sqlite3.Connection) -> Snapshot | None:
+        """Return the accounts, budgets and keys that other processes changed since the last call, if any.
+
+        The version is read before the rows: a commit in between is read and assigned twice rather
+        than missed.
+        """
+        version = _read_data_version(connection)
+        if version == self._data_version:
+            return None
+        seq = max(self._seq, _read_last_seq(connection))
+        snapshot = read_changed(
+            connection, connection.execute(_CHANGED, (self._seq, seq)).fetchall()
+        )
+        self._data_version, self._seq = version, seq
+        return snapshot
+
+
+def _read_data_version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)
+
+
+def _read_last_seq(connection: sqlite3.Connection) -> int:
+    (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
+    return int(seq)
+
+
+class WalKeeper:
+    """Keeps the write-ahead log of one database small, on the connection's thread.
+
+    SQLite writes its pages back into the database unless a reader is in the way, but the file keeps
+    its length, and it grows behind a long read. When there is nothing to commit, the log is written
+    back and truncated.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path.with_name(path.name + "-wal")
+        self._clock = clock
+        self._not_before_seconds = clock()
+        self._is_warned = False
+        self.size_bytes = 0
+        """The size when it was last looked at."""
+
+    def look_after(self, connection: sqlite3.Connection, *, idle: bool) -> None:
+        """Truncate the log if that is due and possible; warn when it has grown too large."""
+        self._note_size(self._truncate_if_due(connection, idle=idle))
+
+    def _truncate_if_due(self, connection: sqlite3.Connection, *, idle: bool) -> int:
+        """Return the size in bytes that is left."""
+        size = self._measure()
+        if not idle or size < LARGE_BYTES or self._clock() < self._not_before_seconds:
+            return size
+        self._not_before_seconds = self._clock() + RETRY_SECONDS
+        with suppress(sqlite3.Error):  # if the disk fails, the next commit reports it
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return self._measure()
+
+    def _note_size(self, size: int) -> None:
+        """Note the size; warn when the log has grown too large, and again the next time it does."""
+        self.size_bytes = size
+        if size >= ALARM_BYTES and not self._is_warned:
+            log.warning(
+                "the write-ahead log has grown to %d MiB: some program keeps reading the database",
+                size >> 20,
+            )
+        self._is_warned = size >= ALARM_BYTES
+
+    def _measure(self) -> int:
+        try:
+            return self._path.stat().st_size
+        except OSError:  # no log yet; if the disk fails, the next commit reports it
+            return 0

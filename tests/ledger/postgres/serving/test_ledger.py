@@ -11,7 +11,7 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import TakenOver
 from gateway.ledger.postgres.serving.feed import ChangeFeed
-from gateway.ledger.postgres.serving.ledger import PostgresLedger
+from gateway.ledger.postgres.serving.ledger import open_postgres
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.memory import Snapshot
@@ -32,7 +32,7 @@ def digest(ledger_url: str) -> bytes:
 async def test_a_node_comes_and_goes(ledger_url: str) -> None:
     told: list[str] = []
     with closing(connect(ledger_url)) as session:
-        async with PostgresLedger.open(ledger_url, tell=told.append) as ledger:
+        async with open_postgres(ledger_url, tell=told.append) as ledger:
             assert ask(session, NODES) == 1
             assert (ledger.writable, ledger.log_bytes) == (True, 0)
         assert ask(session, NODES) == 0
@@ -42,13 +42,13 @@ async def test_a_node_comes_and_goes(ledger_url: str) -> None:
 
 
 async def test_an_empty_database_becomes_a_ledger(postgres_url: str) -> None:
-    async with PostgresLedger.open(postgres_url) as ledger:
+    async with open_postgres(postgres_url) as ledger:
         assert list(ledger.accounts()) == []
 
 
 async def test_the_time_is_the_databases(ledger_url: str, digest: bytes) -> None:
     """Unless a test has another."""
-    async with PostgresLedger.open(ledger_url) as ledger:
+    async with open_postgres(ledger_url) as ledger:
         await ledger.settle(ledger.hold(find_key(ledger, digest), admission(id_="req_1")), void())
         await ledger.wait_admitted(ledger.hold(find_key(ledger, digest), admission(id_="req_2")))
     with closing(connect(ledger_url)) as session:
@@ -57,7 +57,7 @@ async def test_the_time_is_the_databases(ledger_url: str, digest: bytes) -> None
 
 
 async def test_one_that_was_taken_over_ends_with_that(ledger_url: str, digest: bytes) -> None:
-    async with PostgresLedger.open(ledger_url) as ledger:
+    async with open_postgres(ledger_url) as ledger:
         key = find_key(ledger, digest)
         hold = ledger.hold(key, admission())
         await ledger.confirm(hold)
@@ -73,7 +73,7 @@ async def test_one_that_was_taken_over_ends_with_that(ledger_url: str, digest: b
 
 
 async def test_a_hold_that_was_refused_cannot_be_waited_for(ledger_url: str, digest: bytes) -> None:
-    async with PostgresLedger.open(ledger_url) as ledger:
+    async with open_postgres(ledger_url) as ledger:
         key = find_key(ledger, digest)
         await ledger.confirm(ledger.hold(key, admission(id_="req_1")))
         again = ledger.hold(key, admission(id_="req_1"))
@@ -88,7 +88,7 @@ async def test_books_that_do_not_add_up_are_not_served_from(ledger_url: str, dig
     with closing(connect(ledger_url)) as session:
         session.run("UPDATE accounts SET balance_nano = 1")
         with pytest.raises(LedgerMismatch, match=r"postgresql://gateway@.*: the books do not"):
-            async with PostgresLedger.open(ledger_url):
+            async with open_postgres(ledger_url):
                 pass
         assert ask(session, NODES) == 0
 
@@ -97,7 +97,7 @@ async def test_settings_that_can_lose_what_was_committed_are_warned_of(
     ledger_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As the tests' server has them."""
-    async with PostgresLedger.open(ledger_url):
+    async with open_postgres(ledger_url):
         assert "its setting fsync is off, so a crash loses what was committed" in caplog.text
 
 
@@ -113,12 +113,12 @@ async def test_it_is_a_node_once_it_has_read_all(
 
     read = ChangeFeed.read_all
     monkeypatch.setattr(ChangeFeed, "read_all", read_all)
-    async with PostgresLedger.open(ledger_url):
+    async with open_postgres(ledger_url):
         assert nodes == [0]
 
 
 async def test_a_server_that_is_not_there_is_named(ledger_url: str) -> None:
     name = ledger_url.rpartition("/")[2]
     with pytest.raises(LedgerError, match=f'database "{name}x" does not exist'):
-        async with PostgresLedger.open(f"{ledger_url}x"):
+        async with open_postgres(f"{ledger_url}x"):
             pass

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger.postgres.serving import listener as module
-from gateway.ledger.postgres.serving.listener import Listener
+from gateway.ledger.postgres.serving import feed as module
+from gateway.ledger.postgres.serving.feed import Listener
 from gateway.ledger.postgres.session import connect
 from gateway.ledger.records import LedgerError
 from tests.ledger.databases import CUT_OFF

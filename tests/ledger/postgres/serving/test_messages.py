@@ -19,7 +19,7 @@ from gateway.ledger.postgres.serving.messages import (
     write_admissions,
     write_settlements,
 )
-from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.serving.store import Item, Report
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, PRICE, TOKENS, admission, settlement, void
 from tests.support.rows import each_row

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.postgres.serving.reader import PostgresReader
+from gateway.ledger.postgres.serving.ledger import PostgresReader
 from gateway.ledger.postgres.session import connect
 from tests.ledger.databases import CUT_OFF
 

@@ -14,14 +14,12 @@ from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import Node, TakenOver, register
-from gateway.ledger.postgres.serving.feed import ChangeFeed
+from gateway.ledger.postgres.serving.feed import ChangeFeed, Upkeep
 from gateway.ledger.postgres.serving.store import NotPendingError, PostgresStore
-from gateway.ledger.postgres.serving.upkeep import Upkeep
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.postgres.statements import Parameter
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.rounds import Item, Report
-from gateway.ledger.serving.sums import Observations, RefusalSum
+from gateway.ledger.serving.store import Item, Observations, RefusalSum, Report
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask
 from tests.ledger.postgres.rounds import run_round

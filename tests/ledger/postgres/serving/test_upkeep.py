@@ -13,8 +13,8 @@ import pytest
 
 from gateway.ledger.postgres import session as sessions
 from gateway.ledger.postgres.nodes import Node, register
-from gateway.ledger.postgres.serving import upkeep as module
-from gateway.ledger.postgres.serving.upkeep import Upkeep
+from gateway.ledger.postgres.serving import feed as module
+from gateway.ledger.postgres.serving.feed import Upkeep
 from gateway.ledger.postgres.session import Cursor, Session, connect
 from gateway.ledger.sql.connection import Values
 from tests.ledger.databases import ask, wait_for_lock

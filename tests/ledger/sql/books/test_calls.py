@@ -10,7 +10,7 @@ import pytest
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import CallFilter
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.rounds import Item
+from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.books import calls
 from gateway.ledger.sqlite.schema import connect
 from gateway.request_ids import find_first_id

@@ -10,7 +10,7 @@ from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import ChartUnit, Usage, UsageFilter, UsageGroup, sum_usage
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
-from gateway.ledger.serving.rounds import Item
+from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.books.usage import POINTS
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS, HOUR_MS

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from gateway.admin import accounts
 from gateway.ledger.opening import open_ledger
-from gateway.ledger.serving.schedule import LINGER_SECONDS, POLL_SECONDS
+from gateway.ledger.serving.queue import LINGER_SECONDS
+from gateway.ledger.serving.writer import POLL_SECONDS
 from tests.ledger.kit import make_place, query
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.records import LedgerError, LedgerMismatch
-from gateway.ledger.serving.memory import take_hold
+from gateway.ledger.serving.holds import take_hold
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.kit import admission, find_key, make_place, settlement
 
 
 async def test_fast_reply_is_one_commit(tmp_path: Path) -> None:
     """A row that is settled before it was written is inserted in its final state."""
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         hold = ledger.hold(find_key(ledger, place), admission())
         await asyncio.sleep(0)
         future = ledger.settle(hold, settlement(5))
@@ -37,14 +37,14 @@ async def test_the_garbage_collector_rests_while_the_ledger_is_read(tmp_path: Pa
         rested.append(not gc.isenabled())
         return 1
 
-    async with SqliteLedger.open(make_place(tmp_path).path, clock=clock):
+    async with open_sqlite(make_place(tmp_path).path, clock=clock):
         assert gc.isenabled()
     assert rested[0]
 
 
 async def test_a_hold_that_never_reached_the_queue_is_not_admitted(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         late = take_hold(find_key(ledger, place), admission())
     with pytest.raises(LedgerUnavailable):
         await ledger.wait_admitted(late)
@@ -52,14 +52,14 @@ async def test_a_hold_that_never_reached_the_queue_is_not_admitted(tmp_path: Pat
 
 async def test_unusable_database_is_refused_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="nowhere"):
-        async with SqliteLedger.open(tmp_path / "nowhere" / "gateway.db"):
+        async with open_sqlite(tmp_path / "nowhere" / "gateway.db"):
             pass
     with pytest.raises(LedgerError, match=r"gateway\.db"):
-        async with SqliteLedger.open(tmp_path / "gateway.db", create=False):
+        async with open_sqlite(tmp_path / "gateway.db", create=False):
             pass
     place = make_place(tmp_path)
     with SqliteBooks(place.path) as books:
         books.connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
     with pytest.raises(LedgerMismatch, match="account a"):
-        async with SqliteLedger.open(place.path):
+        async with open_sqlite(place.path):
             pass

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.serving.memory import make_pending_receipt, take_hold
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.reader import SqliteReader
+from gateway.ledger.serving.holds import make_pending_receipt, take_hold
+from gateway.ledger.sqlite.serving.connections import SqliteReader
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.kit import admission, charge, find_key, make_place, query
 
 
 async def test_it_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         hold = await charge(ledger, key, 70)
         async with SqliteReader.open(place.path) as reader:
@@ -30,7 +30,7 @@ async def test_it_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> No
 
 async def test_a_table_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         async with SqliteReader.open(place.path) as reader:
             query(place.path, "ALTER TABLE requests RENAME TO gone")
             with pytest.raises(LedgerUnavailable) as refusal:
@@ -43,7 +43,7 @@ async def test_a_table_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
 
 async def test_a_pending_receipt_has_what_was_admitted(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         hold = take_hold(find_key(ledger, place), admission(77, stream=True))
     receipt = make_pending_receipt(hold)
     assert (receipt.state, receipt.outcome, receipt.hold_nano) == ("pending", "pending", 77)

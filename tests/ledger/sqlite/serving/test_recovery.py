@@ -14,8 +14,7 @@ from gateway.admin import accounts
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.audit import MAX_TO_SETTLE
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.recovery import interrupt_pending
+from gateway.ledger.sqlite.serving.ledger import interrupt_pending, open_sqlite
 from tests.ledger.kit import (
     Place,
     admission,
@@ -35,7 +34,7 @@ BOOKS = "SELECT * FROM requests ORDER BY id", "SELECT * FROM entries", "SELECT *
 async def crash(folder: Path, pending: int) -> Place:
     """A database as a kill leaves it: one posted request, one voided, `pending` in flight."""
     place = make_place(folder, credit_nano=CREDIT)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)
         await charge(ledger, key, 70)
         await ledger.settle(ledger.hold(key, admission()), settlement(0, outcome="caller_left"))
@@ -50,7 +49,7 @@ def read_books(place: Place) -> list[list[tuple[object, ...]]]:
 
 
 async def start(place: Place, now_ms: int = 1_700_000_100_000) -> None:
-    async with SqliteLedger.open(place.path, clock=lambda: now_ms) as ledger:
+    async with open_sqlite(place.path, clock=lambda: now_ms) as ledger:
         assert find_key(ledger, place).account.held_nano == 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.rounds import Item, Report
+from gateway.ledger.serving.store import Item, Report
 from gateway.ledger.sqlite.serving.store import SqliteStore, is_busy
 from tests.ledger.faults import make_error
 from tests.ledger.kit import Place, admission, assert_sound, make_place, query, settlement

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.sqlite.schema import connect, connect_reader
-from gateway.ledger.sqlite.serving.ledger import SqliteLedger
-from gateway.ledger.sqlite.serving.wal import ALARM_BYTES, LARGE_BYTES, RETRY_SECONDS, WalKeeper
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving.store import ALARM_BYTES, LARGE_BYTES, RETRY_SECONDS, WalKeeper
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, until
 
@@ -32,7 +32,7 @@ def grow(connection: sqlite3.Connection) -> None:
 
 async def test_large_log_is_cut_when_nothing_is_to_do(tmp_path: Path) -> None:
     place = make_place(tmp_path)
-    async with SqliteLedger.open(place.path) as ledger:
+    async with open_sqlite(place.path) as ledger:
         with closing(connect(place.path)) as other:
             grow(other)
             assert measure(place) >= LARGE_BYTES
@@ -86,7 +86,7 @@ def test_alarm_sounds_once_for_every_time_it_grows(
 async def test_receipts_are_no_reader_that_lasts(tmp_path: Path) -> None:
     """After a receipt was read, the log can still be cut to nothing."""
     place, faults = make_place(tmp_path), Faults()
-    async with SqliteLedger.open(place.path, connector=faults.connect) as ledger:
+    async with open_sqlite(place.path, connector=faults.connect) as ledger:
         hold = await charge(ledger, find_key(ledger, place), 5)
         assert await ledger.read_receipt(hold.admission.request_id) is not None
         await faults.run_sql("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gateway.ledger.sqlite.serving.thread import open_on_thread, report_from_thread, run_on_thread
+from gateway.ledger.sqlite.serving.connections import ConnectionThread
 
 
 def connect() -> sqlite3.Connection:
@@ -16,18 +16,18 @@ def connect() -> sqlite3.Connection:
 
 
 async def test_functions_run_in_order_on_one_other_thread() -> None:
-    async with open_on_thread(connect) as database:
-        first = await run_on_thread(database, lambda _: threading.current_thread())
-        again = await run_on_thread(database, lambda _: threading.current_thread())
+    async with ConnectionThread.open(connect) as thread:
+        first = await thread.run(lambda _: threading.current_thread())
+        again = await thread.run(lambda _: threading.current_thread())
     assert first is again is not threading.current_thread()
     assert not first.is_alive()
 
 
 async def test_errors_reach_who_waits_and_end_nothing() -> None:
-    async with open_on_thread(connect) as database:
+    async with ConnectionThread.open(connect) as thread:
         with pytest.raises(sqlite3.OperationalError):
-            await run_on_thread(database, lambda connection: connection.execute("nonsense"))
-        (one,) = await run_on_thread(database, lambda it: it.execute("SELECT 1").fetchone())
+            await thread.run(lambda connection: connection.execute("nonsense"))
+        (one,) = await thread.run(lambda it: it.execute("SELECT 1").fetchone())
         assert one == 1
 
 
@@ -41,13 +41,13 @@ async def test_a_report_comes_on_the_loop_with_the_result_or_the_error() -> None
     def fail(_: sqlite3.Connection) -> None:
         raise SystemExit
 
-    async with open_on_thread(connect) as database:
-        report_from_thread(database, lambda it: it.execute("SELECT 7").fetchone(), report)
+    async with ConnectionThread.open(connect) as thread:
+        thread.start(lambda it: it.execute("SELECT 7").fetchone(), report)
         assert await reports.get() == ((7,), threading.current_thread())
-        report_from_thread(database, fail, report)
+        thread.start(fail, report)
         error, _ = await reports.get()
         assert isinstance(error, SystemExit)
-        assert await run_on_thread(database, lambda _: 1) == 1, "the thread goes on"
+        assert await thread.run(lambda _: 1) == 1, "the thread goes on"
 
 
 async def test_no_thread_is_left_of_a_connection_that_failed() -> None:
@@ -58,6 +58,6 @@ async def test_no_thread_is_left_of_a_connection_that_failed() -> None:
         raise sqlite3.OperationalError("no")
 
     with pytest.raises(sqlite3.OperationalError, match="no"):
-        async with open_on_thread(fail):
+        async with ConnectionThread.open(fail):
             pass
     assert [thread.is_alive() for thread in threads] == [False]

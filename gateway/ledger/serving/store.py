@@ -1,4 +1,4 @@
-"""One round of the writer: what it is given, what it reports, and who carries it out."""
+"""The contract of a store, which carries out the writer's rounds in one database, and its records."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.errors import GatewayError
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Account, Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.serving.sums import Observations
 
 MAX_ITEMS: Final = 512
 """The most items of a batch: 33 columns of 512 rows stay below SQLite's 32,766 parameters."""
@@ -58,11 +58,67 @@ class Report:
     """Why this process must not commit anything any more."""
 
 
+RefusalKey = tuple[int, int | None, str, str]
+"""Hour, account id, code, model."""
+CallKey = tuple[int, str, str]
+"""Slot, provider, upstream model."""
+
+
+@dataclass(slots=True)
+class RefusalSum:
+    count: int = 0
+    last_ms: int = 0
+    last_request_id: str = ""
+
+    def add(self, other: RefusalSum) -> None:
+        """Add what came later."""
+        self.count += other.count
+        self.last_ms, self.last_request_id = other.last_ms, other.last_request_id
+
+
+@dataclass(slots=True)
+class CallSum:
+    calls: int = 0
+    failures: int = 0
+    last: UpstreamFailure | None = None
+
+    def add(self, other: CallSum) -> None:
+        """Add what came later."""
+        self.calls += other.calls
+        self.failures += other.failures
+        self.last = other.last or self.last
+
+
+@dataclass(slots=True)
+class Observations:
+    """Sums that are not written yet."""
+
+    refusals: dict[RefusalKey, RefusalSum] = field(default_factory=dict)
+    calls: dict[CallKey, CallSum] = field(default_factory=dict)
+    failures: list[UpstreamFailure] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.refusals or self.calls)
+
+    def add(self, later: Observations) -> None:
+        for key, refusal in later.refusals.items():
+            self.refusals.setdefault(key, RefusalSum()).add(refusal)
+        for slot, call in later.calls.items():
+            self.calls.setdefault(slot, CallSum()).add(call)
+        self.failures += later.failures
+
+
 class Store(Protocol):
     """Carries out rounds, one after the other; the event loop never waits for one."""
 
+    is_shared: bool
+    """True if other processes serve from the database, too: a hold is in force once it is stored."""
     takes_back: bool
-    """Whether a charge is taken back that was committed after its void was queued."""
+    """True if a charge that was committed after its void was queued is taken back."""
+
+    @property
+    def log_bytes(self) -> int:
+        """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
 
     def start_round(
         self,

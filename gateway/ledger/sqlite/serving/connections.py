@@ -1,0 +1,161 @@
+"""The two connections of a serving process: the writer's on a thread of ours, the reader's by aiosqlite."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing, suppress
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+import aiosqlite
+
+from gateway.errors import LedgerUnavailable
+from gateway.ledger.sql.connection import Rows, Values
+from gateway.ledger.sql.lookups import Lookups
+from gateway.ledger.sqlite.files import explain
+from gateway.ledger.sqlite.schema import BUSY_MS
+
+Result = TypeVar("Result")
+
+
+class ConnectionThread:
+    """A thread that owns a connection and runs whole functions on it, one after the other.
+
+    aiosqlite offers single statements, each with a future and a turn of the event loop. A transaction
+    of ten would queue ten times behind a busy loop, while others wait for its lock.
+    """
+
+    def __init__(
+        self,
+        connector: Callable[[], sqlite3.Connection],
+        opened: Callable[[BaseException | None], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._work: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._run, args=(connector, opened), name="ledger-writer"
+        )
+        self._thread.start()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, connector: Callable[[], sqlite3.Connection]
+    ) -> AsyncIterator[ConnectionThread]:
+        """Open a connection, and end it and its thread. Raises what `connector` raises."""
+        opened = _Wait[None]()
+        thread = cls(connector, opened.end)
+        try:
+            await opened.future
+            yield thread
+        finally:
+            await thread.close()
+
+    def start(
+        self,
+        function: Callable[[sqlite3.Connection], Result],
+        report: Callable[[Result | BaseException], None],
+    ) -> None:
+        """Run a function behind those before it; the loop then calls `report`, once.
+
+        `report` gets what it returned or raised. Nothing takes a function back: that nobody waits any
+        more must not lose a commit.
+        """
+        self._work.put(partial(self._do, function, report))
+
+    async def run(self, function: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run a function and return what it returns, or raise what it raises."""
+        wait = _Wait[Result]()
+        self.start(function, wait.end)
+        return await wait.future
+
+    async def close(self) -> None:
+        """End the thread behind all that it was given, while the loop can still take its reports."""
+        self._work.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(
+        self,
+        connector: Callable[[], sqlite3.Connection],
+        opened: Callable[[BaseException | None], None],
+    ) -> None:
+        try:
+            connection = connector()
+        except BaseException as error:  # noqa: BLE001 - it is reported
+            self._report(opened, error)
+            return
+        with closing(connection):
+            self._report(opened, None)
+            while (work := self._work.get()) is not None:
+                work(connection)
+
+    def _do(
+        self,
+        function: Callable[[sqlite3.Connection], Result],
+        report: Callable[[Result | BaseException], None],
+        connection: sqlite3.Connection,
+    ) -> None:
+        result: Result | BaseException
+        try:
+            result = function(connection)
+        except BaseException as error:  # noqa: BLE001 - it is reported
+            result = error
+        self._report(report, result)
+
+    def _report(self, report: Callable[[Result], None], result: Result) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody waits, and the work goes on
+            self._loop.call_soon_threadsafe(report, result)
+
+
+class _Wait(Generic[Result]):
+    """A future that ends with what a thread reports."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def end(self, result: Result | BaseException) -> None:
+        if self.future.done():  # its task was cancelled
+            return
+        if isinstance(result, BaseException):
+            self.future.set_exception(result)
+        else:
+            self.future.set_result(result)
+
+
+class SqliteReader(Lookups):
+    """Reads beside the writer, one after the other; made by `open`.
+
+    A long read keeps the write-ahead log from being cut back, so all rows are fetched at once.
+    """
+
+    def __init__(self, database: aiosqlite.Connection) -> None:
+        self._database = database
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path) -> AsyncIterator[SqliteReader]:
+        connecting = aiosqlite.connect(_address(path), uri=True, isolation_level=None)
+        try:
+            database = await connecting
+        except sqlite3.Error as error:
+            raise explain(path, error) from error
+        try:
+            await database.execute_fetchall(f"PRAGMA busy_timeout = {BUSY_MS}")
+            yield cls(database)
+        finally:
+            await database.close()
+
+    async def _fetch(self, sql: str, values: Values) -> Rows:
+        try:
+            return list(await self._database.execute_fetchall(sql, values))
+        except sqlite3.Error as error:
+            raise LedgerUnavailable from error
+
+
+def _address(path: Path) -> str:
+    return path.absolute().as_uri() + "?mode=ro"
