@@ -1,166 +1,351 @@
-"""The verbs of keys: shown once, edited, replaced, and what their terms may be."""
+"""The verbs of accounts, budgets, keys, tokens and top-up codes: what they refuse, and what is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from gateway import apikeys
-from gateway.admin import accounts, keys
-from gateway.ledger.key_records import KeyTerms
+from gateway.admin import accounts, checks, codes, keys
+from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.money import MAX_AMOUNT_NANO
-from gateway.times import DAY_MS
-from tests.ledger.kit import query
+from gateway.money import MAX_AMOUNT_NANO, NANO
+from tests.admin.visits import NAME, Clock, read
+from tests.ledger.kit import assert_sound
+from tests.support.rows import each_row
+
+NOW_MS: Final = Clock().now_ms
+A_DAY: Final = Allowance(NANO, "day")
+CODE: Final = re.compile(r"[2-9A-HJ-NP-Z]{4}(-[2-9A-HJ-NP-Z]{4}){3}")
+Verb = Callable[[Books], object]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "gateway.db"
+def add_key(terms: KeyTerms) -> Verb:
+    return lambda books: keys.add_key(books, NAME, terms)
 
 
-@pytest.fixture
-def books(path: Path) -> Iterator[Books]:
-    with accounts.open_books(path, create=True) as opened:
-        yield opened
+def make_codes(**changed: object) -> Verb:
+    batch: dict[str, object] = {"amount_nano": 1, "count": 1, **changed}
+    return lambda books: codes.make_codes(books, **batch)  # type: ignore[arg-type] # of a table
 
 
-def test_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> None:
-    accounts.add_account(books, "a")
-    new = keys.add_key(
-        books,
-        "a",
-        KeyTerms(
-            name="laptop",
-            expires_ms=2**47,
-            models=("m1", "m/2", "m1"),
-            requests_per_minute=0,
-            tokens_per_minute=100,
-            concurrency=3,
-            cap_nano=10,
-        ),
-    )
+def read_kept(path: Path) -> bytes:
+    """Return all that the files of the ledger have."""
+    return b"".join(one.read_bytes() for one in path.parent.iterdir())
+
+
+# ---- what is refused, and the field that is wrong -------------------------------------------------
+
+BAD_NAMES: Final = ("", "x" * 101, "a\nb", "a\x00b", "\u202eabc", " a", "a ", "\ud800")
+NAMED: Final[dict[str, Callable[[str], Verb]]] = {
+    "account": lambda name: lambda books: accounts.add_account(books, name),
+    "key": lambda name: add_key(KeyTerms(name=name or " ")),
+    "token": lambda name: lambda books: keys.add_token(books, TokenTerms(name, "read")),
+    "budget": lambda name: lambda books: accounts.add_budget(books, NAME, name, A_DAY),
+}
+
+
+@each_row("kind", NAMED)
+@each_row("name", BAD_NAMES)
+def test_names_that_could_deceive_are_refused(books: Books, kind: str, name: str) -> None:
+    with pytest.raises(Refused) as refused:
+        NAMED[kind](name)(books)
+    assert refused.value.field == "name"
+
+
+@each_row("name", ["12", "10/day", "none", "-"])
+def test_a_budget_is_not_named_like_an_id_or_an_amount(books: Books, name: str) -> None:
+    with pytest.raises(Refused, match="must have a letter"):
+        accounts.add_budget(books, NAME, name, A_DAY)
+    with pytest.raises(Refused, match="must have a letter"):
+        accounts.edit_budget(books, 1, {"name": name})
+
+
+def test_no_account_is_called_like_a_token(books: Books) -> None:
+    """Events name who acted, and nobody may pass for a token there."""
+    with pytest.raises(Refused, match="must not begin with 'token '"):
+        accounts.add_account(books, "token shop")
+    accounts.add_account(books, "tokens")
+
+
+@each_row("name", ["x" * 100, "a'; DROP TABLE accounts; --", "100 %", "日本"])
+def test_names_are_only_data(books: Books, name: str) -> None:
+    assert accounts.add_account(books, name).name == name
+    assert accounts.credit(books, name, 7, note=name, idempotency_key=name).note == name
+    assert keys.add_key(books, name, KeyTerms(name=name)).key.terms.name == name
+
+
+REFUSED: Final[tuple[tuple[Verb, str | None, str], ...]] = (
+    (lambda books: accounts.credit(books, NAME, 0), "amount", "above 0"),
+    (lambda books: accounts.credit(books, NAME, -1), "amount", "above 0"),
+    (lambda books: accounts.credit(books, NAME, 1, note="a\nb"), "note", "printable"),
+    (lambda books: accounts.credit(books, NAME, 1, idempotency_key=""), None, "idempotency key"),
+    (lambda books: accounts.add_account(books, "b", credit_nano=-1), "credit", "above 0"),
+    (lambda books: accounts.add_account(books, "b", credit_nano=1, note=" n"), "note", "space"),
+    (lambda books: accounts.correct(books, NAME, 5, note=""), "note", "the note of a correction"),
+    (lambda books: accounts.correct(books, NAME, 0, note="n"), "amount", "corrects nothing"),
+    (
+        lambda books: accounts.correct(books, NAME, 5, note="n", idempotency_key=""),
+        None,
+        "idempotency key",
+    ),
+    (lambda books: accounts.suspend(books, NAME, reason="a\n"), "reason", "printable"),
+    (lambda books: accounts.edit_account(books, NAME, {}), None, "nothing to change"),
+    (lambda books: accounts.edit_account(books, NAME, {"models": ()}), "models", "at least one"),
+    (lambda books: accounts.edit_account(books, NAME, {"concurrency": -1}), None, "a limit must"),
+    (lambda books: accounts.add_account(books, "b", terms=Terms(())), "models", "at least one"),
+    (lambda books: accounts.add_budget(books, NAME, "t", Allowance(0, "day")), "amount", "above 0"),
+    (lambda books: keys.add_key(books, NAME, own=Allowance(0, "day")), "budget_amount", "above 0"),
+    (lambda books: keys.edit_key(books, "k", {}, own=Allowance(-1, "day")), "budget_amount", "abo"),
+    (lambda books: keys.edit_key(books, "k", {}), None, "nothing to change"),
+    (lambda books: keys.rotate_key(books, "k", grace_seconds=-1), "grace_seconds", "grace"),
+    (add_key(KeyTerms(models=("a\n",))), "models", "printable"),
+    (add_key(KeyTerms(models=tuple(f"{n:0200}" for n in range(21)))), "models", "4096 bytes"),
+    (add_key(KeyTerms(models=tuple(f"{n:03}{'é' * 197}" for n in range(11)))), "models", "bytes"),
+    (add_key(KeyTerms(requests_per_minute=-1)), None, "a limit must"),
+    (add_key(KeyTerms(tokens_per_minute=10**9 + 1)), None, "a limit must"),
+    (add_key(KeyTerms(cap_nano=0)), "cap", "above 0"),
+    (add_key(KeyTerms(expires_ms=NOW_MS)), "expires", "in the future"),
+    (lambda books: keys.add_token(books, TokenTerms("x", "read", 1)), "expires", "in the future"),
+    (make_codes(amount_nano=0), "amount", "worth something"),
+    (make_codes(count=0), "count", "1 to 1000"),
+    (make_codes(expires_ms=NOW_MS), "expires", "in the future"),
+    (make_codes(note="a\nb"), "note", "printable"),
+)
+
+
+@each_row(("verb", "field", "text"), REFUSED)
+def test_what_makes_no_sense_is_refused(
+    books: Books, verb: Verb, field: str | None, text: str
+) -> None:
+    before = books.events.count(None)
+    with pytest.raises(Refused, match=text) as refused:
+        verb(books)
+    assert refused.value.field == field
+    assert books.events.count(None) == before
+
+
+def test_an_edit_of_a_budget_is_checked(books: Books) -> None:
+    team = accounts.add_budget(books, NAME, "team", A_DAY)
+    with pytest.raises(Refused, match="nothing to change"):
+        accounts.edit_budget(books, team.id, {})
+    with pytest.raises(Refused, match="above 0"):
+        accounts.edit_budget(books, team.id, {"allowance": Allowance(0, "day")})
+
+
+def rotate(books: Books, seconds: int) -> object:
+    return keys.rotate_key(books, keys.add_key(books, NAME).key.id, grace_seconds=seconds)
+
+
+MOST: Final[dict[str, tuple[int, Callable[[Books, int], object]]]] = {
+    "characters of an account's name": (100, lambda books, n: NAMED["account"]("n" * n)(books)),
+    "characters of a key's name": (100, lambda books, n: NAMED["key"]("n" * n)(books)),
+    "characters of a note": (500, lambda books, n: accounts.credit(books, NAME, 1, note="n" * n)),
+    "characters of an idempotency key": (
+        200,
+        lambda books, n: accounts.credit(books, NAME, 1, idempotency_key="n" * n),
+    ),
+    "characters of a model's id": (200, lambda books, n: add_key(KeyTerms(("m" * n,)))(books)),
+    "models of a key": (
+        100,
+        lambda books, n: add_key(KeyTerms(tuple(map(str, range(n)))))(books),
+    ),
+    "requests per minute": (10**9, lambda books, n: add_key(KeyTerms(None, n))(books)),
+    "the last moment of the year 9999": (
+        253_402_300_799_999,
+        lambda books, ms: add_key(KeyTerms(expires_ms=ms))(books),
+    ),
+    "a cap": (MAX_AMOUNT_NANO, lambda books, nano: add_key(KeyTerms(cap_nano=nano))(books)),
+    "a credit": (MAX_AMOUNT_NANO, lambda books, nano: accounts.credit(books, NAME, nano)),
+    "a correction down": (
+        MAX_AMOUNT_NANO,
+        lambda books, nano: accounts.correct(books, NAME, -nano, note="n"),
+    ),
+    "a budget": (
+        MAX_AMOUNT_NANO,
+        lambda books, nano: accounts.add_budget(books, NAME, f"b{nano}", Allowance(nano, "day")),
+    ),
+    "seconds of grace": (7 * 24 * 3600, rotate),
+    "codes of a batch": (1000, lambda books, n: make_codes(count=n)(books)),
+    "the value of a code": (MAX_AMOUNT_NANO, lambda books, n: make_codes(amount_nano=n)(books)),
+}
+
+
+@each_row(("most", "verb"), MOST.values())
+def test_the_limit_is_accepted_and_one_more_refused(
+    books: Books, most: int, verb: Callable[[Books, int], object]
+) -> None:
+    verb(books, most)
+    with pytest.raises(Refused):
+        verb(books, most + 1)
+
+
+@each_row("text", ["a", "a" * 10, "a b", "Größe 🎉"])
+def test_a_printable_text_passes(text: str) -> None:
+    checks.require_text("the name", text, 10)
+
+
+@each_row("text", ["", "a" * 11, " a", "a\tb", "\x1b[2J", "a\u202eb", "\u200b"])
+def test_a_text_that_could_deceive_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match=r"^the name m"):
+        checks.require_text("the name", text, 10)
+
+
+# ---- what is kept --------------------------------------------------------------------------------
+
+
+def test_an_account_s_models_are_named_once(books: Books) -> None:
+    made = accounts.add_account(books, "a", terms=Terms(("m", "n", "m"), 1))
+    assert made.terms == Terms(("m", "n"), 1)
+    edited = accounts.edit_account(books, "a", {"models": ("n", "n")}, operator=True)
+    assert (edited.terms, edited.operator) == (Terms(("n",), 1), True)
+
+
+def test_a_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> None:
+    terms = KeyTerms(("m1", "m/2", "m1"), 0, 100, 3, "laptop", 10, 2**47)
+    new = keys.add_key(books, NAME, terms)
     assert apikeys.is_well_formed(new.secret)
     assert new.secret not in repr(new)
     assert new.key.display == f"sk-ru-…{new.secret[-4:]}"
     assert new.key.id.startswith("key_")
-    assert new.key.terms == KeyTerms(("m1", "m/2"), 0, 100, 3, "laptop", 10, 2**47)
-    assert (new.key.account, new.key.spent_nano, new.key.revoked_ms) == ("a", 0, None)
+    assert new.key.terms == replace(terms, models=("m1", "m/2"))
+    assert (new.key.account, new.key.spent_nano, new.key.revoked_ms) == (NAME, 0, None)
     assert books.keys.read_all() == [new.key]
-    assert query(path, "SELECT digest FROM keys") == [(apikeys.digest(new.secret),)]
-    assert new.secret[6:-4].encode() not in b"".join(
-        one.read_bytes() for one in path.parent.iterdir()
-    )
+    assert read(path, "SELECT digest FROM keys") == [(apikeys.digest(new.secret),)]
+    assert new.secret[6:-4].encode() not in read_kept(path)
 
 
-BAD_TERMS: list[KeyTerms] = [
-    KeyTerms(expires_ms=1),
-    KeyTerms(models=()),
-    KeyTerms(models=("",)),
-    KeyTerms(models=("a\n",)),
-    KeyTerms(models=tuple(f"m{number}" for number in range(101))),
-    KeyTerms(models=tuple(f"{number:0200}" for number in range(21))),
-    KeyTerms(models=tuple(f"{number:03}{'é' * 197}" for number in range(11))),
-    KeyTerms(requests_per_minute=-1),
-    KeyTerms(tokens_per_minute=10**9 + 1),
-    KeyTerms(concurrency=-1),
-    KeyTerms(cap_nano=0),
-    KeyTerms(cap_nano=MAX_AMOUNT_NANO + 1),
-]
-
-
-@pytest.mark.parametrize("terms", BAD_TERMS)
-def test_key_terms_are_checked(books: Books, terms: KeyTerms) -> None:
-    accounts.add_account(books, "a")
-    with pytest.raises(Refused):
-        keys.add_key(books, "a", terms)
-    assert books.keys.read_all() == []
-
-
-def test_rotation_keeps_the_terms_and_ends_the_old_key(path: Path) -> None:
-    clock = count(1_000_000)
-    with SqliteBooks(path, create=True, clock=clock.__next__) as books:
-        accounts.add_account(books, "a")
-        old = keys.add_key(
-            books, "a", KeyTerms(name="n", models=("m",), concurrency=2, cap_nano=100)
-        ).key
-        books.connection.execute("UPDATE keys SET spent_nano = 30")
-        new = keys.rotate_key(books, old.id, grace_seconds=60)
-        by_id = {key.id: key for key in books.keys.read_all("a")}
-        assert new.key.terms == replace(by_id[old.id].terms, expires_ms=None)
-        assert new.key.spent_nano == by_id[old.id].spent_nano == 30, "they share the cap"
-        ended = by_id[old.id].terms.expires_ms
-        assert ended is not None
-        assert 1_060_000 <= ended < 1_060_100
-        with pytest.raises(Conflict, match=f"replaced by {new.key.id}"):
-            keys.rotate_key(books, old.id)
-        for grace in (-1, 7 * 24 * 3600 + 1):
-            with pytest.raises(Refused, match="grace"):
-                keys.rotate_key(books, new.key.id, grace_seconds=grace)
-
-
-def test_dead_keys_are_not_rotated(path: Path) -> None:
-    clock = count(1_000_000)
-    with SqliteBooks(path, create=True, clock=clock.__next__) as books:
-        accounts.add_account(books, "a")
-        expired = keys.add_key(books, "a", KeyTerms(expires_ms=1_000_010)).key
-        revoked = keys.add_key(books, "a").key
-        first = books.keys.revoke(revoked.id).revoked_ms
-        assert first is not None
-        assert books.keys.revoke(revoked.id).revoked_ms == first
-        with pytest.raises(Conflict, match="revoked"):
-            keys.rotate_key(books, revoked.id)
-        while next(clock) < 1_000_010:
-            pass
-        with pytest.raises(Conflict, match="expired"):
-            keys.rotate_key(books, expired.id)
-
-
-def test_rotation_never_lengthens_a_life(path: Path) -> None:
-    clock = count(1_000_000)
-    with SqliteBooks(path, create=True, clock=clock.__next__) as books:
-        accounts.add_account(books, "a")
-        old = keys.add_key(books, "a", KeyTerms(expires_ms=1_005_000)).key
-        new = keys.rotate_key(books, old.id, grace_seconds=60)
-        assert new.key.terms.expires_ms == 1_005_000
-        assert [key.terms.expires_ms for key in books.keys.read_all()] == [1_005_000] * 2
+def test_a_rotation_keeps_the_terms_and_ends_the_old_key(books: Books, path: Path) -> None:
+    old = keys.add_key(books, NAME, KeyTerms(("m",), concurrency=2, name="n", cap_nano=100)).key
+    read(path, "UPDATE keys SET spent_nano = 30")
+    new = keys.rotate_key(books, old.id, grace_seconds=60)
+    by_id = {key.id: key for key in books.keys.read_all(NAME)}
+    assert new.key.terms == old.terms
+    assert new.key.spent_nano == by_id[old.id].spent_nano == 30, "they share the cap"
+    assert by_id[old.id].terms.expires_ms == NOW_MS + 60_000
+    with pytest.raises(Conflict, match=f"replaced by {new.key.id}"):
+        keys.rotate_key(books, old.id)
 
 
 def test_an_edit_changes_what_is_named_alone(books: Books) -> None:
-    accounts.add_account(books, "a")
-    old = keys.add_key(
-        books, "a", KeyTerms(name="n", models=("m",), concurrency=2, cap_nano=100)
-    ).key
-    assert keys.edit_key(books, old.id, {"name": "x"}) == replace(
-        old, terms=replace(old.terms, name="x")
-    )
-    ends_ms = books.clock() + DAY_MS
-    edited = keys.edit_key(
-        books, old.id, {"cap_nano": None, "expires_ms": ends_ms, "models": ("a", "b", "a")}
-    )
-    assert edited == replace(
-        old, terms=KeyTerms(("a", "b"), name="x", concurrency=2, expires_ms=ends_ms)
-    )
+    old = keys.add_key(books, NAME, KeyTerms(("m",), concurrency=2, name="n", cap_nano=100)).key
+    edited = keys.edit_key(books, old.id, {"cap_nano": None, "models": ("a", "b", "a")})
+    assert edited.terms == KeyTerms(("a", "b"), concurrency=2, name="n")
 
 
-def test_the_key_of_another_account_is_as_unknown_as_none(books: Books) -> None:
-    mine, theirs = (accounts.add_account(books, name).id for name in "ab")
-    key = keys.add_key(books, "b").key
-    deeds: list[Callable[[str], object]] = [
-        lambda key_id: books.keys.read(key_id, account_id=mine),
-        lambda key_id: keys.edit_key(books, key_id, {"name": "x"}, account_id=mine),
-        lambda key_id: keys.rotate_key(books, key_id, account_id=mine),
-        lambda key_id: books.keys.revoke(key_id, account_id=mine),
+def test_a_budget_is_found_by_id_and_by_name(books: Books) -> None:
+    mine = accounts.add_budget(books, NAME, "team", A_DAY)
+    assert accounts.find_budget(books, "team") == accounts.find_budget(books, "1") == mine
+    theirs = accounts.add_budget(books, "root", "team", A_DAY)
+    with pytest.raises(Refused, match=rf"give its id: {mine.id} of 'alice', {theirs.id} of 'root'"):
+        accounts.find_budget(books, "team")
+    assert accounts.find_budget(books, "team", "root") == theirs
+    with pytest.raises(NotFound):
+        accounts.find_budget(books, str(mine.id), "root")
+
+
+def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
+    made = keys.add_token(books, TokenTerms("shop", "accounts"))
+    assert re.fullmatch(r"gwt_[\w-]{43}", made.secret)
+    assert made.token.display == f"gwt_…{made.secret[-4:]}"
+    assert made.secret not in repr(made)
+    assert made.secret.encode() not in read_kept(path)
+    found = keys.find_token(books, made.secret)
+    assert found is not None
+    assert found.id == made.token.id
+
+
+@each_row("secret", ["", "gwt_", f"gwt_{'A' * 43}", f"gws_{'A' * 43}", "\udc80", "'--"])
+def test_what_is_no_token_is_none(books: Books, secret: str) -> None:
+    assert keys.find_token(books, secret) is None
+
+
+# ---- top-up codes --------------------------------------------------------------------------------
+
+
+def make_one(books: Books, expires_ms: int | None = None) -> str:
+    (code,) = codes.make_codes(books, 5 * NANO, 1, expires_ms=expires_ms).codes
+    return code
+
+
+def test_a_code_has_80_bits_in_symbols_that_cannot_be_misread(books: Books) -> None:
+    assert len(set(codes.ALPHABET)) == 32
+    assert not set("0O1I") & set(codes.ALPHABET)
+    made = codes.make_codes(books, 1, 1000).codes
+    assert len(set(made)) == 1000
+    assert all(CODE.fullmatch(code) for code in made)
+    assert set("".join(made)) == {*codes.ALPHABET, "-"}, "every symbol is drawn"
+
+
+def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path: Path) -> None:
+    made = codes.make_codes(books, 5 * NANO, 3, expires_ms=NOW_MS + 1, note="spring")
+    rows = read(path, "SELECT digest, last4, created_by, created_ms, note FROM codes ORDER BY id")
+    assert rows == [(codes.digest(code), code[-4:], "cli", NOW_MS, "spring") for code in made.codes]
+    kept = read_kept(path)
+    for code in made.codes:
+        assert code.encode() not in kept
+        assert code.replace("-", "").encode() not in kept
+        assert code not in repr(made)
+
+
+def test_a_code_credits_its_amount_as_an_entry_of_its_own_kind(books: Books, path: Path) -> None:
+    made = codes.make_codes(books, 5 * NANO, 1)
+    (code,) = made.codes
+    entry = codes.redeem(books, NAME, code)
+    assert (entry.account, entry.kind, entry.amount_nano) == (NAME, "code", 5 * NANO)
+    assert (entry.balance_after_nano, entry.note) == (5 * NANO, f"code ····{code[-4:]}")
+    ((code_id, *redeemed),) = read(path, "SELECT id, entry_id, redeemed_by FROM codes")
+    assert redeemed == [entry.id, 1]
+    assert read(path, "SELECT actor, action, account, target, detail FROM events")[2:] == [
+        ("cli", "code.make", None, made.batch, "1 of 5.00"),
+        ("cli", "code.redeem", NAME, code_id, f"5.00: code ····{code[-4:]}"),
     ]
-    for deed in deeds:
-        for key_id in (key.id, "key_x"):
-            with pytest.raises(NotFound) as refused:
-                deed(key_id)
-            assert str(refused.value) == f"there is no key '{key_id}'"
-    assert books.keys.read(key.id, account_id=theirs) == key
+    assert_sound(path)
+
+
+@each_row(
+    "write",
+    [
+        lambda code: code.lower(),
+        lambda code: code.replace("-", ""),
+        lambda code: f"  {code.replace('-', ' - ')}\n",
+        lambda code: code.replace("-", "\N{EN DASH}"),
+        lambda code: code.replace("-", "\N{NO-BREAK SPACE}").lower(),
+        lambda code: "-".join(code.replace("-", "")),
+    ],
+)
+def test_a_code_may_be_typed_as_people_do(books: Books, write: Callable[[str], str]) -> None:
+    assert codes.redeem(books, NAME, write(make_one(books))).amount_nano == 5 * NANO
+
+
+def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
+    books: Books, clock: Clock
+) -> None:
+    used, void, expired = make_one(books), make_one(books), make_one(books, NOW_MS + 1)
+    codes.redeem(books, "root", used)
+    _, found = books.codes.read_page("open", None, None, None)
+    books.codes.void(next(one.id for one in found if one.last4 == void[-4:]))
+    clock.now_ms += 1
+    unknown = "2222-2222-2222-2222"
+    before, told = books.events.count(None), set()
+    for text in (used, void, expired, unknown, "", "x", used + "2", used.replace("-", "0")):
+        with pytest.raises(Refused) as refused:
+            codes.redeem(books, NAME, text)
+        told.add((str(refused.value), refused.value.code, refused.value.field, type(refused.value)))
+    ((_, *parts, _),) = told
+    assert parts == ["code_invalid", "code"]
+    assert [one.balance_nano for one in books.accounts.read_all()] == [0, 5 * NANO]
+    assert books.events.count(None) == before
+
+
+def test_a_code_works_until_the_millisecond_it_expires(books: Books, clock: Clock) -> None:
+    code = make_one(books, NOW_MS + 10)
+    clock.now_ms += 9
+    assert codes.redeem(books, NAME, code).amount_nano == 5 * NANO

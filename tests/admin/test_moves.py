@@ -23,7 +23,7 @@ from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
 from gateway.money import NANO
 from gateway.times import unix_ms
-from tests.admin.test_totp import set_up as set_up_totp
+from tests.admin.visits import set_up_totp
 from tests.ledger.kit import (
     admission,
     assert_sound,
@@ -34,6 +34,7 @@ from tests.ledger.kit import (
     settlement,
     void,
 )
+from tests.support.rows import each_row
 
 PASSWORD = "passphrase-of-a"
 pytestmark = pytest.mark.usefixtures("cheap_passwords")
@@ -152,25 +153,25 @@ def test_no_secret_is_in_the_file(exported: Path) -> None:
     assert stat.S_IMODE(exported.stat().st_mode) == moves.FILE_MODE
 
 
-@pytest.mark.parametrize(("old", "new", "refusal"), EDITS)
+@each_row(("old", "new", "refusal"), EDITS)
 def test_a_changed_file_makes_nothing(
     exported: Path, tmp_path: Path, old: bytes, new: bytes, refusal: str
 ) -> None:
     """The refusal names the file and the line."""
-    content = exported.read_bytes()
+    content, changed = exported.read_bytes(), tmp_path / "changed.jsonl"
     assert old in content
-    exported.write_bytes(content.replace(old, new, 1))
+    changed.write_bytes(content.replace(old, new, 1))
     with pytest.raises(BadRecord, match=refusal) as caught:
-        moves.import_ledger(tmp_path / "new.db", exported)
-    assert f"{exported}, line " in str(caught.value)
+        moves.import_ledger(tmp_path / "new.db", changed)
+    assert f"{changed}, line " in str(caught.value)
     assert not list(tmp_path.glob("*new.db*"))
 
 
-@pytest.mark.parametrize("cut", [1, 2, 60, 5_000])
+@each_row("cut", [1, 2, 60, 5_000])
 def test_half_a_file_makes_nothing(exported: Path, tmp_path: Path, cut: int) -> None:
-    exported.write_bytes(exported.read_bytes()[:-cut])
+    (tmp_path / "half.jsonl").write_bytes(exported.read_bytes()[:-cut])
     with pytest.raises(BadRecord, match="ends too early"):
-        moves.import_ledger(tmp_path / "new.db", exported)
+        moves.import_ledger(tmp_path / "new.db", tmp_path / "half.jsonl")
     assert not list(tmp_path.glob("*new.db*"))
 
 
@@ -197,14 +198,14 @@ def raise_budget(content: bytes) -> bytes:
     return content.replace(spent, b'"spent_nano":8,"period_day"')
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edit", [raise_balance, raise_budget, *map(leave_out, (b"entries", b"hourly", b"daily_costs"))]
 )
 def test_books_that_do_not_add_up_are_not_kept(
     exported: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
 ) -> None:
-    exported.write_bytes(edit(exported.read_bytes()))
-    _, report = moves.import_ledger(tmp_path / "new.db", exported)
+    (tmp_path / "wrong.jsonl").write_bytes(edit(exported.read_bytes()))
+    _, report = moves.import_ledger(tmp_path / "new.db", tmp_path / "wrong.jsonl")
     assert not report.ok
     assert report.problems
     assert not list(tmp_path.glob("*new.db*"))

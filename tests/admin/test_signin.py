@@ -1,19 +1,32 @@
-"""Passwords and one-use links: who may sign in, and how often."""
+"""Signing in: passwords and their hashes, one-use links, sessions, one-time codes."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from gateway.admin import signin
-from gateway.admin.passwords import verify_password
-from gateway.admin.signin import LINK_MS, NewSession
+from gateway.admin import accounts, passwords, signin
+from gateway.admin.passwords import (
+    find_weakness,
+    hash_password,
+    make_nobodys_hash,
+    needs_rehash,
+    verify_password,
+)
+from gateway.admin.signin import LINK_MS, Visitor
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.records import Conflict, LedgerError, NotFound, Refused
+from gateway.ledger.signin_records import OPERATOR_IDLE_MS, OPERATOR_SESSION_MS
 from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import (
     HASH,
     NAME,
@@ -25,15 +38,87 @@ from tests.admin.visits import (
     open_by_password,
     read,
     read_events,
+    set_up_totp,
+    show_totp,
 )
 from tests.support.rows import each_row
 
-pytestmark = pytest.mark.usefixtures("cheap_passwords")
+# ---- passwords and their hashes ------------------------------------------------------------------
+
+PASSWORD = "correct horse battery"
 
 
-# ---- passwords ------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_what_is_stored_is_scrypt_with_its_parameters_and_salt() -> None:
+    """Another implementation of scrypt with the same parameters gives the same 32 bytes."""
+    stored = hash_password(PASSWORD)
+    assert re.fullmatch(r"scrypt\$15\$8\$3\$[\w-]{22}==\$[\w-]{43}=", stored)
+    *_, salt, hashed = (base64.urlsafe_b64decode(one) for one in stored.split("$")[4:])
+    parameters = {"n": 2**15, "r": 8, "p": 3, "maxmem": 2**26, "dklen": 32}
+    assert hashed == hashlib.scrypt(PASSWORD.encode(), salt=salt, **parameters)
 
 
+def test_the_cost_is_a_setting_of_owasp() -> None:
+    assert (passwords.LOG2_N, passwords.R, passwords.P) == (15, 8, 3)
+    assert re.fullmatch(r"scrypt\$15\$8\$3\$[\w-]{22}==\$[\w-]{43}=", make_nobodys_hash())
+
+
+@pytest.mark.usefixtures("cheap_passwords")
+def test_a_password_is_known_again() -> None:
+    stored = hash_password(PASSWORD)
+    assert verify_password(PASSWORD, stored)
+    assert not any(verify_password(one, stored) for one in (PASSWORD + "x", "", stored))
+    assert hash_password(PASSWORD) != stored, "the salt is another one"
+    composed = hash_password("caf\u00e9 au lait")
+    assert verify_password("cafe\u0301 au lait", composed), "letters may be composed otherwise"
+
+
+def test_other_parameters_are_understood_and_renewed() -> None:
+    salt = b"s" * 16
+    weak = hashlib.scrypt(PASSWORD.encode(), salt=salt, n=2**4, r=8, p=1, dklen=32)
+    texts = [base64.urlsafe_b64encode(one).decode() for one in (salt, weak)]
+    stored = "$".join(("scrypt", "4", "8", "1", *texts))
+    assert verify_password(PASSWORD, stored)
+    assert needs_rehash(stored)
+    assert not needs_rehash(make_nobodys_hash())
+    assert make_nobodys_hash() != make_nobodys_hash()
+
+
+@each_row("stored", ["", "x", "bcrypt$15$8$3$AAAA$AAAA", "scrypt$15$8$AAAA$AAAA"])
+def test_another_form_is_an_error_that_tells_nothing(stored: str) -> None:
+    with pytest.raises(ValueError, match="no known form"):
+        verify_password(PASSWORD, stored)
+
+
+WEAK = {
+    "pattern": (
+        *("x" * 12, "\u20ac" * 341, "abcabcabcabc", "abcabcabcab", "abcdefghijkl", "zyxwvutsrqpo"),
+        *("123456789012", "987654321098", "aabbccddeeff", "1a2b3c4d5e6f", "010203040506"),
+        *("aaaaaabbbbbb", "abcdef123456", "QwertyUiopAs", "summer2024summer2025"),
+        "passwordpassword",
+    ),
+    "common": ("password1234", "P@$$w0rd!!!!!", "123-Monkey-9", "JustinBieber", "administrator"),
+    "name": ("alice@example.com", "Alice-2024-!", "moc.elpmaxe@ecila", "x alicealice"),
+}
+STRONG = (
+    *(PASSWORD, "correct horse", "another horse", "hbgrthxkqaop", "Tr0ub4dor&3xyz"),
+    *("malice aforethought", "the password is on the wall", "пароль из четырёх слов"),
+    *("ab12cd34zz81", (PASSWORD * 60)[:1020]),
+)
+
+
+@each_row(("password", "weakness"), [(one, word) for word, found in WEAK.items() for one in found])
+def test_what_is_easy_to_guess_is_found(password: str, weakness: str) -> None:
+    assert weakness in (find_weakness(password, "alice@example.com") or "")
+
+
+@each_row("password", STRONG)
+def test_what_is_not_is_let_through(password: str) -> None:
+    assert find_weakness(password, "alice@example.com") is None
+    assert find_weakness(password, "") is None
+
+
+@pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
     assert signin.set_password(books, NAME, "correct horse") == 0
     stored = books.signins.find_password_hash(NAME)
@@ -42,23 +127,25 @@ def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
     assert books.signins.find_password_hash(OPERATOR) is None
     assert books.signins.find_password_hash("nobody") is None
     assert read_events(path) == [("cli", "account.password", NAME, "ended 0 sessions")]
+    with pytest.raises(NotFound):
+        signin.set_password(books, "nobody", "correct horse")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("password", "text"),
     [
         ("", "at least 12"),
         ("correct hor", "at least 12"),
         ("x" * 1025, "at most 1024"),
         ("\u20ac" * 342, "at most 1024"),
-        ("x" * 2**20, "at most 1024"),
         ("correct horse\0", "NUL"),
         ("correct horse\udc80", "UTF-8"),
+        ("abcabcabcabc", "take some words at random"),
     ],
 )
-def test_what_no_password_can_be(books: Books, password: str, text: str) -> None:
+def test_what_no_password_can_be(password: str, text: str) -> None:
     with pytest.raises(Refused, match=text) as caught:
-        signin.set_password(books, NAME, password)
+        signin.require_new_password(password, NAME)
     assert caught.value.field == "new_password"
     assert password == "" or password not in str(caught.value)
 
@@ -71,20 +158,6 @@ def test_what_a_password_can_be(password: str) -> None:
     signin.require_new_password(password, NAME)
 
 
-def test_nobody_gets_no_password(books: Books) -> None:
-    with pytest.raises(NotFound):
-        signin.set_password(books, "nobody", "correct horse")
-
-
-def test_a_new_password_ends_all_sessions_and_links(books: Books) -> None:
-    first, second = open_by_link(books), open_by_link(books)
-    other = open_by_link(books, OPERATOR)
-    link = signin.make_signin_link(books, NAME)
-    assert books.signins.set_password(NAME, HASH) == 2
-    assert [is_open(books, one) for one in (first, second, other)] == [False, False, True]
-    assert signin.open_session_by_link(books, link.token, VISITOR) is None
-
-
 def test_a_password_that_was_changed_while_it_was_checked_opens_nothing(books: Books) -> None:
     books.signins.set_password(NAME, HASH)
     books.signins.set_password(NAME, "another hash")
@@ -92,19 +165,11 @@ def test_a_password_that_was_changed_while_it_was_checked_opens_nothing(books: B
     assert books.signins.read_sessions(books.accounts.read(NAME).id) == []
 
 
-def test_a_renewed_hash_takes_the_place_of_the_old_one(books: Books) -> None:
-    books.signins.set_password(NAME, HASH)
-    made = signin.open_session_by_password(books, NAME, HASH, "renewed", VISITOR)
-    assert made is not None
-    assert books.signins.find_password_hash(NAME) == "renewed"
-
-
-def test_changing_it_goes_on_under_a_new_id(books: Books, path: Path) -> None:
+def test_a_change_of_the_password_goes_on_under_a_new_id(books: Books, path: Path) -> None:
     books.signins.set_password(NAME, HASH)
     own, other = open_by_password(books), open_by_link(books)
     assert own is not None
-    visitor = replace(VISITOR, session=own.view)
-    made = signin.change_password(books, visitor, HASH, "new hash")
+    made = signin.change_password(books, replace(VISITOR, session=own.view), HASH, "new hash")
     assert [is_open(books, one) for one in (own, other, made)] == [False, False, True]
     assert made.token != own.token
     assert made.view.id != own.view.id
@@ -131,15 +196,15 @@ def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
     assert books.signins.find_password_hash(NAME) == HASH
 
 
-# ---- links ----------------------------------------------------------------------------------------
+# ---- links ---------------------------------------------------------------------------------------
 
 
 def test_a_link_works_once(books: Books, path: Path) -> None:
     link = signin.make_signin_link(books, NAME)
+    assert link.url("https://x") == f"https://x/console/signin#token={link.token}"
     made = signin.open_session_by_link(books, link.token, VISITOR)
     assert made is not None
-    assert made.view.account.name == NAME
-    assert made.view.opened_by == "link"
+    assert (made.view.account.name, made.view.opened_by) == (NAME, "link")
     assert signin.open_session_by_link(books, link.token, VISITOR) is None
     assert read(path, "SELECT * FROM signin_links") == []
     assert read_events(path) == [
@@ -166,7 +231,7 @@ def test_a_new_link_ends_the_earlier_one_of_that_account(books: Books) -> None:
     assert signin.open_session_by_link(books, others.token, VISITOR) is not None
 
 
-@pytest.mark.parametrize("token", ["", "gwl_", "gwl_" + "A" * 43, "x" * 10_000, "\udc80", "'--"])
+@each_row("token", ["", "gwl_", "gwl_" + "A" * 43, "x" * 10_000, "\udc80", "'--"])
 def test_no_other_token_opens_anything(books: Books, token: str) -> None:
     signin.make_signin_link(books, NAME)
     assert signin.open_session_by_link(books, token, VISITOR) is None
@@ -180,32 +245,223 @@ def test_a_link_is_no_session_and_a_session_no_link(books: Books) -> None:
     assert signin.open_session_by_link(books, made.token, VISITOR) is None
 
 
-def test_a_link_that_many_race_for_opens_one_session(books: Books, path: Path) -> None:
-    link = signin.make_signin_link(books, NAME)
-    gate, opened = threading.Barrier(4), list[NewSession | None]()
-
-    def race() -> None:
-        with open_books(path, clock=books.clock) as own:
-            gate.wait(10)
-            opened.append(signin.open_session_by_link(own, link.token, VISITOR))
-
-    racers = [threading.Thread(target=race) for _ in range(4)]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join()
-    assert len(opened) == 4
-    assert sum(one is not None for one in opened) == 1
-    assert len(books.signins.read_sessions(books.accounts.read(NAME).id)) == 1
-
-
-def test_the_url_has_its_token_where_no_server_sees_it(books: Books) -> None:
-    link = signin.make_signin_link(books, NAME)
-    assert link.url("https://x") == f"https://x/console/signin#token={link.token}"
-
-
 def test_no_token_is_kept_or_shown(books: Books, path: Path) -> None:
     link, made = signin.make_signin_link(books, NAME), open_by_link(books, OPERATOR)
     for token in (link.token, made.token):
         assert token not in repr((link, made))
         assert all(token.encode() not in one.read_bytes() for one in path.parent.iterdir())
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
+
+def test_an_operators_session_ends_after_half_an_hour_or_twelve(
+    books: SqliteBooks, clock: Clock
+) -> None:
+    assert (OPERATOR_IDLE_MS, OPERATOR_SESSION_MS) == (30 * 60_000, 12 * 3_600_000)
+    made = open_by_link(books, OPERATOR)
+    assert made.view.expires_ms == clock.now_ms + OPERATOR_SESSION_MS
+    clock.now_ms += OPERATOR_IDLE_MS - 1
+    assert is_open(books, made)
+    clock.now_ms += OPERATOR_IDLE_MS
+    assert not is_open(books, made)
+    made = open_by_link(books, OPERATOR)
+    while clock.now_ms < made.view.expires_ms - OPERATOR_IDLE_MS + 1:
+        clock.now_ms += OPERATOR_IDLE_MS - 60_000
+        assert is_open(books, made)
+    clock.now_ms = made.view.expires_ms
+    assert not is_open(books, made), "however much it is used"
+
+
+def test_a_session_is_fresh_for_ten_minutes(books: SqliteBooks, clock: Clock) -> None:
+    made = open_by_link(books, OPERATOR)
+    assert signin.is_fresh(made.view, clock.now_ms + 600_000)
+    assert not signin.is_fresh(made.view, clock.now_ms + 600_001)
+    proxied = replace(made.view, opened_by="identity header")
+    assert signin.is_fresh(proxied, clock.now_ms + 600_001), "the proxy knows when they signed in"
+
+
+def test_a_ledger_that_cannot_be_written_ends_no_session(books: SqliteBooks, path: Path) -> None:
+    made = open_by_link(books)
+    books.connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(LedgerError):
+        books.signins.end_session(made.view.account, made.view.id)
+    assert len(read(path, "SELECT id FROM sessions")) == 1
+
+
+def test_ended_sessions_are_swept_out_when_one_is_opened(
+    books: SqliteBooks, clock: Clock, path: Path
+) -> None:
+    made = open_by_link(books), open_by_link(books, OPERATOR)
+    clock.now_ms += OPERATOR_IDLE_MS
+    last = open_by_link(books)
+    kept = {row[0] for row in read(path, "SELECT id FROM sessions")}
+    assert kept == {made[0].view.id, last.view.id}
+
+
+def test_a_browser_that_signs_in_again_loses_its_earlier_session(books: SqliteBooks) -> None:
+    first = open_by_link(books)
+    second = open_by_link(books, OPERATOR, replace(VISITOR, session=first.view))
+    assert [is_open(books, one) for one in (first, second)] == [False, True]
+
+
+def test_the_role_is_read_anew_each_time(books: SqliteBooks, path: Path, clock: Clock) -> None:
+    made = open_by_link(books, OPERATOR)
+    read(path, "UPDATE accounts SET operator = 0, suspended = 1 WHERE name = 'root'")
+    clock.now_ms += OPERATOR_IDLE_MS
+    found = signin.find_session(books, made.token)
+    assert found is not None
+    assert (found.account.operator, found.account.suspended) == (False, True)
+
+
+def test_a_suspended_account_signs_in(books: SqliteBooks) -> None:
+    """Its holder sees the reason and the charges."""
+    accounts.suspend(books, NAME)
+    assert open_by_link(books).view.account.suspended
+    books.signins.set_password(NAME, HASH)
+    assert open_by_password(books) is not None
+
+
+def test_sessions_are_listed_the_last_used_first(books: SqliteBooks, clock: Clock) -> None:
+    first = open_by_link(books)
+    clock.now_ms += 1
+    second = open_by_link(books, NAME, Visitor("curl", "::1"))
+    open_by_link(books, OPERATOR)
+    listed = books.signins.read_sessions(books.accounts.read(NAME).id)
+    assert listed == [second.view, first.view]
+    assert [one.device for one in listed] == ["curl", "Firefox on Linux"]
+
+
+def test_sessions_are_ended_one_by_one_or_all_but_one(books: SqliteBooks, path: Path) -> None:
+    mine, *others = [open_by_link(books) for _ in range(3)]
+    operators = open_by_link(books, OPERATOR)
+    for session_id in (operators.view.id, "ses_nonsense"):
+        with pytest.raises(NotFound, match="there is no such session"):
+            books.signins.end_session(mine.view.account, session_id)
+    assert books.signins.end_other_sessions(mine.view) == 2
+    assert [is_open(books, one) for one in (mine, *others, operators)] == [True, False, False, True]
+    assert read_events(path)[-1][1:] == ("session.end", NAME, "2 sessions")
+    assert books.signins.end_other_sessions(mine.view) == 0
+    books.signins.end_session(mine.view.account, mine.view.id)
+    assert [is_open(books, one) for one in (mine, operators)] == [False, True]
+    assert read_events(path)[-1][1:] == ("session.end", NAME, "")
+    with pytest.raises(NotFound, match="there is no such session"):
+        books.signins.end_session(mine.view.account, mine.view.id)
+
+
+# ---- one-time codes ------------------------------------------------------------------------------
+
+STEP_MS = signin.STEP_MS
+
+
+def check(books: Books, code: str | None, name: str = OPERATOR) -> str:
+    return signin.check(books, books.accounts.read(name), code)
+
+
+@each_row(
+    ("seconds", "code"),
+    [
+        (59, "287082"),
+        (1_111_111_109, "081804"),
+        (1_111_111_111, "050471"),
+        (1_234_567_890, "005924"),
+        (2_000_000_000, "279037"),
+        (20_000_000_000, "353130"),
+    ],
+)
+def test_the_codes_are_those_of_rfc_6238(seconds: int, code: str) -> None:
+    """Appendix B has eight digits; the last six are those of six."""
+    assert signin.compute_code(b"12345678901234567890", seconds // 30) == code
+
+
+def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:
+    books.accounts.create("ann & co@x.com", credit_nano=0, operator=False)
+    made = signin.begin(books, books.accounts.read("ann & co@x.com"), "llm.example.com")
+    assert len(base64.b32decode(made.secret)) == 20
+    url = urlsplit(made.url)
+    assert (url.scheme, url.netloc) == ("otpauth", "totp")
+    assert unquote(url.path) == "/llm.example.com:ann & co@x.com"
+    assert parse_qs(url.query) == {"secret": [made.secret], "issuer": ["llm.example.com"]}
+    assert made.secret not in repr(made)
+
+
+def test_nothing_is_asked_for_until_a_code_was_shown(books: Books, path: Path) -> None:
+    account = books.accounts.read(OPERATOR)
+    first = base64.b32decode(signin.begin(books, account, "x").secret)
+    key = base64.b32decode(signin.begin(books, account, "x").secret)
+    assert check(books, None) == "right"
+    wrong = (show_totp(books, first), show_totp(books, key, 2), "", "x", "٣" * 6, "é" * 6, "\udc80")
+    assert {signin.finish(books, account, one) for one in wrong} == {None}
+    codes = signin.finish(books, account, f" {show_totp(books, key)} ")
+    assert codes is not None
+    assert len(set(codes)) == 10
+    assert check(books, None) == check(books, " ") == "missing"
+    assert check(books, None, NAME) == "right", "of another account none is asked"
+    with pytest.raises(Conflict):
+        signin.begin(books, account, "x")
+    with pytest.raises(Conflict):
+        signin.finish(books, account, show_totp(books, key, 1))
+    assert read_events(path) == [("cli", "account.totp", OPERATOR, "set up")]
+
+
+def test_a_code_works_once_and_a_step_before_and_after(books: Books, clock: Clock) -> None:
+    key, _ = set_up_totp(books, OPERATOR)
+    assert check(books, show_totp(books, key)) == "wrong", "it finished the set-up"
+    assert check(books, show_totp(books, key, 1)) == "right", "the app's clock is fast"
+    assert {check(books, show_totp(books, key, steps)) for steps in (-1, 0, 1, 2)} == {"wrong"}
+    clock.now_ms += 3 * STEP_MS
+    late = show_totp(books, key, -1)
+    assert check(books, f"{late[:3]} {late[3:]}") == "right", "the app's clock is slow"
+    assert check(books, late) == "wrong"
+    assert check(books, show_totp(books, key)) == "right"
+    clock.now_ms += STEP_MS
+    assert check(books, show_totp(books, key, -2)) == "wrong"
+
+
+def test_a_recovery_code_works_once_however_it_is_typed(books: Books, path: Path) -> None:
+    _, recovery = set_up_totp(books, OPERATOR)
+    _, others = set_up_totp(books, NAME)
+    assert check(books, recovery[3].lower().replace("-", " ")) == "right"
+    assert check(books, recovery[3]) == "wrong"
+    assert check(books, others[0]) == "wrong", "another account's"
+    found = books.totp.read(books.accounts.read(OPERATOR).id)
+    assert found is not None
+    assert found.recovery_codes == 9
+    assert read_events(path)[-1] == ("cli", "account.recovery_code", OPERATOR, "")
+    stored = b"".join(one.read_bytes() for one in path.parent.iterdir())
+    for code in recovery:
+        assert code.encode() not in stored
+        assert code.replace("-", "").encode() not in stored
+
+
+def test_a_removal_asks_no_more_and_voids_recovery_codes(books: Books) -> None:
+    _, recovery = set_up_totp(books, OPERATOR)
+    books.totp.remove(OPERATOR)
+    assert check(books, None) == "right"
+    for name in (OPERATOR, "nobody"):
+        with pytest.raises(NotFound):
+            books.totp.remove(name)
+    set_up_totp(books, OPERATOR)
+    assert check(books, recovery[0]) == "wrong"
+
+
+@pytest.mark.slow
+@each_row("what", ["link", "code", "recovery code"])
+def test_one_of_many_that_race_gets_in(books: Books, path: Path, clock: Clock, what: str) -> None:
+    name = f"racer of a {what}"
+    accounts.add_account(books, name)
+    link = signin.make_signin_link(books, name)
+    key, recovery = set_up_totp(books, name)
+    clock.now_ms += STEP_MS
+    code = recovery[0] if what == "recovery code" else show_totp(books, key)
+    gate = threading.Barrier(4)
+
+    def race(_: int) -> bool:
+        with open_books(path, clock=clock) as own:
+            gate.wait(10)
+            if what == "link":
+                return signin.open_session_by_link(own, link.token, VISITOR) is not None
+            return check(own, code, name) == "right"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(race, range(4))) == [False, False, False, True]

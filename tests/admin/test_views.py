@@ -1,15 +1,42 @@
-"""Records as JSON: units by their suffix, amounts twice, and never a secret."""
+"""What operators are shown: records as JSON, CSV, how providers answer; and questions to a process."""
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import re
+import signal
+import socket
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Final
 
-from gateway.admin import views
-from gateway.admin.fields import describe
+import pytest
+
+from gateway.admin import checks, observations, reload, views
+from gateway.admin.checks import name_process
+from gateway.admin.fields import Figure, csv_lines, describe
+from gateway.admin.observations import Pause, State, judge
+from gateway.config.records import Reload
+from gateway.ledger.alert_records import CallSums, Hook, UpstreamView
 from gateway.ledger.call_records import CallView, Usage
 from gateway.ledger.key_records import KeyTerms, KeyView
+from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.opening import open_books
+from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import Tokens
+from gateway.times import unix_ms
+from tests.ledger.contract.test_observations import make_failure
+from tests.ledger.kit import make_place
+from tests.support.rows import each_row
+from tests.support.settings import load
+
+# ---- records as JSON ----------------------------------------------------------------------------
 
 CALL = CallView(
     "req_1", "alice", 1000, 3500, "m", "demo", "key_1", "laptop", "sk-ru-…a1b2", "posted", "complete", 200,
@@ -65,3 +92,211 @@ def test_a_call_is_shown_with_its_tokens_and_times() -> None:
     assert (shown["account"], shown["outcome_label"]) == ("alice", "done")
     pending = views.CALL.describe(replace(CALL, ended_ms=None, state="pending", status=None))
     assert (pending["ended"], pending["total_ms"], pending["status"]) == (None, None, None)
+
+
+# ---- CSV that is safe in a spreadsheet ----------------------------------------------------------
+
+STARTS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u3000=1"]
+WIDE = ["\uff1d1", "\uff0b1", "\uff0d1", "\uff20A", "\ufe661", "\u207a1", "\u22121"]
+
+
+@each_row("cell", [*STARTS, *WIDE])
+def test_no_text_cell_of_a_csv_is_a_formula(cell: str) -> None:
+    rendered = csv_lines([("name", "cost"), (cell, -5)])
+    assert list(csv.reader(io.StringIO(rendered, newline=""))) == [
+        ["name", "cost"],
+        ["'" + re.sub(r"[\t\r\n\u3000]", "\ufffd", cell), "-5"],
+    ]
+
+
+def test_a_csv_keeps_commas_and_quotes() -> None:
+    rendered = csv_lines([("name",), ('a "b", c',)])
+    assert list(csv.reader(io.StringIO(rendered))) == [["name"], ['a "b", c']]
+
+
+@each_row("cell", ["a;=1+1", 'a;"=1', 'a";"=1', "a; @A", "a|-1", ";=1", "a;b;\uff1d1"])
+@each_row("delimiter", [",", ";", "|"])
+def test_no_cell_is_a_formula_where_others_separate(cell: str, delimiter: str) -> None:
+    """Spreadsheets of many countries split the lines at semicolons."""
+    rendered = csv_lines([("name", "cost"), ("x", cell), (cell, "x")])
+    for row in csv.reader(io.StringIO(rendered), delimiter=delimiter):
+        assert not [one for one in row if one.strip(' "')[:1] in {"=", "@", "-", "\uff1d"}]
+
+
+@each_row("cell", [Figure("-0.25"), "2026-11-23", "12:30", "a-b", "a; b=1", 7, -5])
+def test_figures_dates_and_plain_texts_stay(cell: str | int) -> None:
+    assert csv_lines([(cell,)]) == f"{cell}\n"
+
+
+# ---- how a provider is judged -------------------------------------------------------------------
+
+NONE: Final = CallSums()
+
+
+def see(
+    hour: CallSums,
+    latest: CallSums | None = None,
+    *,
+    model: str = "m",
+    failed_ms: int | None = None,
+) -> UpstreamView:
+    failure = None if failed_ms is None else make_failure(failed_ms)
+    return UpstreamView("p", model, hour, hour, latest or hour, failure)
+
+
+JUDGED: Final[tuple[tuple[UpstreamView, Pause | None, State, str], ...]] = (
+    (see(NONE), None, "not_asked", "not asked yet"),
+    (see(CallSums(9)), None, "working", "working"),
+    (see(CallSums(9, 4)), None, "working", "working"),
+    (see(CallSums(9, 9)), None, "failing", "failing (9 of 9 in the last hour)"),
+    (see(CallSums(8, 4)), None, "failing", "failing (4 of 8 in the last hour)"),
+    (see(CallSums(90, 60), CallSums(9, 1)), None, "working", "working"),
+    (see(CallSums(90, 9), CallSums(9, 9)), None, "failing", "failing (9 of 90 in the last hour)"),
+    (see(NONE, CallSums(3, 3)), None, "failing", "failing (3 of 3 when last asked)"),
+    (see(NONE, CallSums(3)), None, "working", "working"),
+    (see(CallSums(9, 9)), Pause("resting", 12), "resting", "resting for 12 s"),
+    (see(CallSums(9, 9)), Pause("probing"), "probing", "being tried"),
+)
+
+
+@each_row(("seen", "pause", "state", "words"), JUDGED)
+def test_a_provider_is_judged_by_its_latest_calls(
+    seen: UpstreamView, pause: Pause | None, state: State, words: str
+) -> None:
+    judged = judge([seen], pause)
+    assert (judged.state, judged.words) == (state, words)
+
+
+def test_a_provider_that_is_off_is_nothing_else() -> None:
+    assert judge([see(CallSums(9, 9))], Pause("probing"), is_off=True).state == "off"
+
+
+def test_what_works_does_not_hide_what_does_not() -> None:
+    rows = [see(CallSums(90)), see(CallSums(9, 9), model="n", failed_ms=5)]
+    judged = judge([*rows, see(NONE, model="o", failed_ms=7)])
+    assert (judged.state, judged.words) == ("failing", "failing for 1 of 3 models")
+    assert judged.hour == CallSums(99, 9)
+    assert judged.failure == make_failure(7)
+
+
+def test_a_provider_without_models_was_not_asked() -> None:
+    assert judge([]).state == "not_asked"
+
+
+# ---- alerts -------------------------------------------------------------------------------------
+
+CONFIG = '[alerts]\ncommand = ["page"]\n'
+
+
+def test_a_mismatch_is_told_and_success_is_not(tmp_path: Path) -> None:
+    config = load(tmp_path, CONFIG)
+    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
+        books.accounts.create("a", credit_nano=5, operator=False)
+        assert observations.run_audit(books, config).ok
+        assert books.alerts.read_latest(9) == []
+        with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
+            connection.execute("UPDATE accounts SET balance_nano = 6")
+        assert not observations.run_audit(books, config).ok
+        (told,) = books.alerts.read_latest(9)
+    assert (told.kind, told.channel) == ("audit_mismatch", "command")
+    assert views.ALERT.describe(told)["text"] == told.text
+
+
+def test_an_account_has_a_threshold_of_its_own_or_that_of_the_configuration(tmp_path: Path) -> None:
+    billing = load(tmp_path, "[billing]\nlow_balance = 2\n").billing
+    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
+        account_id = books.accounts.create("a", credit_nano=5, operator=False).id
+        assert observations.find_low_balance_nano(books, account_id, billing) == 2 * 10**9
+        books.alerts.set_hook(account_id, Hook(None, None, 0))
+        assert observations.find_low_balance_nano(books, account_id, billing) == 0
+
+
+# ---- processes and their names ------------------------------------------------------------------
+
+
+def test_a_process_is_named_by_its_number_and_host() -> None:
+    assert checks.name_process(7, "host-a") == "process 7 on host-a"
+    assert checks.name_process(7) == f"process 7 on {socket.gethostname()}"
+
+
+def test_this_process_is_a_node_on_postgresql_alone() -> None:
+    assert checks.name_node(Path("gateway.db")) is None
+    assert checks.name_node(DatabaseUrl("postgresql:///g")) == checks.name_process(os.getpid())
+
+
+# ---- the reload that a process is asked for -----------------------------------------------------
+
+PID: Final = 7
+
+
+def answer(
+    books: Books, at_ms: int, *, ok: bool = True, words: str = "done", pid: int = PID
+) -> None:
+    restart_for = ("server.port",) if ok else ()
+    reload.note(books, Reload(at_ms, ok, words, restart_for), "gateway.toml", pid)
+
+
+def ask(path: Path, *at_ms: int, ok: bool = True, words: str = "done") -> reload.Answer | None:
+    """Ask a process that answers with these times, the latest last."""
+    asked: list[tuple[int, int]] = []
+    with open_books(path) as books:
+
+        def send(pid: int, number: int) -> None:
+            asked.append((pid, number))
+            for one in at_ms:
+                answer(books, one, ok=ok, words=words)
+
+        found = reload.ask(books, PID, send=send, wait_seconds=0.1)
+    assert asked == [(PID, signal.SIGHUP)]
+    return found
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return make_place(tmp_path).path
+
+
+def test_the_answer_says_what_changed_and_what_waits(path: Path) -> None:
+    now_ms = unix_ms() + 1000
+    words = "done; a restart is needed for: server.port"
+    assert ask(path, now_ms) == reload.Answer(now_ms, True, words)
+
+
+def test_a_refusal_says_why(path: Path) -> None:
+    now_ms = unix_ms() + 1000
+    assert ask(path, now_ms, ok=False, words="a typo") == reload.Answer(now_ms, False, "a typo")
+
+
+def test_a_reload_that_began_before_is_no_answer(path: Path) -> None:
+    """It may have read the file as it was."""
+    before_ms = unix_ms() - 1
+    with open_books(path) as books:
+        answer(books, before_ms)
+    assert ask(path, before_ms) is None
+    assert ask(path) is None
+
+
+def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:
+    """Another one that serves from the same ledger answers, too, and later."""
+    now_ms = unix_ms() + 1000
+    with open_books(path) as books:
+
+        def send(pid: int, number: int) -> None:
+            del number
+            answer(books, now_ms, words="mine", pid=pid)
+            answer(books, now_ms + 1, words="another's", pid=pid + 1)
+
+        found = reload.ask(books, PID, send=send, wait_seconds=0)
+        assert found is not None
+        assert found.words.startswith("mine")
+        last = books.events.find_last(reload.ACTION)
+        assert last is not None
+        assert (last.actor, last.address) == ("system", name_process(PID + 1))
+
+
+def test_a_process_that_ended_does_not_answer(path: Path) -> None:
+    def send(pid: int, number: int) -> None:
+        raise ProcessLookupError(pid, number)
+
+    with open_books(path) as books:
+        assert reload.ask(books, os.getpid(), send=send, wait_seconds=0) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,11 +43,24 @@ def is_open(books: Books, made: NewSession) -> bool:
     return found is not None
 
 
+def set_up_totp(books: Books, name: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return the key of the app and the recovery codes; the present code is used up."""
+    account = books.accounts.read(name)
+    key = base64.b32decode(signin.begin(books, account, "llm.example.com").secret)
+    codes = signin.finish(books, account, show_totp(books, key))
+    assert codes is not None
+    return key, codes
+
+
+def show_totp(books: Books, key: bytes, steps: int = 0) -> str:
+    """Return what the app shows, so many steps from now."""
+    return signin.compute_code(key, books.clock() // signin.STEP_MS + steps)
+
+
 def read(path: Path, query: str) -> list[tuple[object, ...]]:
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute(query).fetchall()
-    connection.close()
-    return rows
+    """Run a statement on the database itself."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        return connection.execute(query).fetchall()
 
 
 def read_events(path: Path) -> list[tuple[object, ...]]:

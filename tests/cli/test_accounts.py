@@ -13,7 +13,7 @@ from gateway.admin import accounts, signin
 from gateway.admin.passwords import verify_password
 from gateway.admin.signin import Visitor
 from gateway.ledger.signin_records import SessionView
-from tests.admin.test_totp import set_up as set_up_totp
+from tests.admin.visits import set_up_totp
 from tests.support.cli import Cli, make_cli
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
