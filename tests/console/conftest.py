@@ -1,10 +1,21 @@
-"""Hash the passwords of the console's tests at little cost; test_password_hashing.py has the real one."""
+"""A served gateway for each test; passwords are hashed at little cost, but where the real one is tested."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
+
+from tests.console.kit import Console, open_console
 
 
 @pytest.fixture(autouse=True)
 def password_cost(cheap_passwords: None) -> None:
     """Override this where the real cost is wanted."""
+
+
+@pytest.fixture
+async def console(tmp_path: Path) -> AsyncIterator[Console]:
+    async with open_console(tmp_path) as console:
+        yield console

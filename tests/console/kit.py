@@ -15,6 +15,7 @@ import contextlib
 import functools
 import json
 import socket
+import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -123,37 +124,22 @@ class Console:
         with self.open_books() as books:
             return books.accounts.read(name).id
 
-    async def get(
-        self, path: str, *, as_: str | None = HOLDER, headers: Mapping[str, str] | None = None
-    ) -> Reply:
-        return await self.ask("GET", path, as_=as_, headers=headers)
+    async def get(self, path: str, *, as_: str | None = HOLDER, **more: Any) -> Reply:
+        return await self.ask("GET", path, as_=as_, **more)
 
     async def post(
-        self,
-        path: str,
-        body: object = None,
-        *,
-        as_: str | None = HOLDER,
-        key: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, path: str, body: object = None, *, as_: str | None = HOLDER, **more: Any
     ) -> Reply:
         """Send a POST; `key` is the Idempotency-Key."""
-        return await self.ask("POST", path, body, as_=as_, key=key, headers=headers)
+        return await self.ask("POST", path, body, as_=as_, **more)
 
     async def patch(
-        self,
-        path: str,
-        body: object,
-        *,
-        as_: str | None = HOLDER,
-        headers: Mapping[str, str] | None = None,
+        self, path: str, body: object, *, as_: str | None = HOLDER, **more: Any
     ) -> Reply:
-        return await self.ask("PATCH", path, body, as_=as_, headers=headers)
+        return await self.ask("PATCH", path, body, as_=as_, **more)
 
-    async def delete(
-        self, path: str, *, as_: str | None = HOLDER, headers: Mapping[str, str] | None = None
-    ) -> Reply:
-        return await self.ask("DELETE", path, as_=as_, headers=headers)
+    async def delete(self, path: str, *, as_: str | None = HOLDER, **more: Any) -> Reply:
+        return await self.ask("DELETE", path, as_=as_, **more)
 
     async def ask(
         self,
@@ -218,25 +204,38 @@ def read_cookie(reply: Reply) -> str:
     return reply.headers["Set-Cookie"].partition(";")[0]
 
 
+async def read_pages(console: Console, path: str, name: str, **more: Any) -> list[Any]:
+    """Read all pages of a list, by its links."""
+    rows: list[Any] = []
+    target = path
+    while True:
+        reply = await console.get(target, **more)
+        rows += reply.json[name]
+        link = reply.headers.get("Link")
+        assert (link is None) == (reply.json["next_cursor"] is None)
+        if link is None:
+            assert len(rows) == reply.json["count"]
+            return rows
+        target = link.removeprefix("<").removesuffix('>; rel="next"')
+
+
+def execute(console: Console, statement: str, *values: object) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(console.database)) as connection, connection:
+        return connection.execute(statement, values).fetchall()
+
+
 @contextlib.asynccontextmanager
-async def open_console(
-    folder: Path,
-    *,
-    server: str = "",
-    billing: str = "",
-    more: str = "",
-    seed: Callable[[SqliteBooks], object] | None = None,
-) -> AsyncIterator[Console]:
+async def open_console(folder: Path, **prepared: Any) -> AsyncIterator[Console]:
     """Open a gateway in this process; at the end, check that its books add up.
 
-    `server`, `billing` and `more` are lines for gateway.toml; `seed` runs before the start.
+    `prepared` is for `prepare`.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
-        prepare(folder, port, server=server, billing=billing, more=more, seed=seed)
+        prepare(folder, port, **prepared)
         config = load_config(folder / "gateway.toml", {})
         async with contextlib.AsyncExitStack() as stack:
-            ledger = await stack.enter_async_context(open_ledger(config.storage.path))
+            ledger = await stack.enter_async_context(open_ledger(config.storage.location))
             gateway = make_gateway(config, ledger, lambda _call, _status: None)
             stack.callback(_close, gateway)
             runner = web.AppRunner(make_app(gateway), access_log=None, auto_decompress=False)
@@ -249,20 +248,13 @@ async def open_console(
 
 
 @contextlib.asynccontextmanager
-async def start_console(
-    folder: Path,
-    *,
-    server: str = "",
-    billing: str = "",
-    more: str = "",
-    seed: Callable[[SqliteBooks], object] | None = None,
-) -> AsyncIterator[Console]:
+async def start_console(folder: Path, **prepared: Any) -> AsyncIterator[Console]:
     """Start a gateway in its own process; at the end, check exit code, log and files.
 
     Add secrets that must appear nowhere to `console.process.canaries`.
     """
     process = GatewayProcess(folder, free_port())
-    prepare(folder, process.port, server=server, billing=billing, more=more, seed=seed)
+    prepare(folder, process.port, **prepared)
     process.start()
     try:
         async with _make_client() as session:
@@ -284,7 +276,10 @@ def prepare(
     more: str = "",
     seed: Callable[[SqliteBooks], object] | None = None,
 ) -> None:
-    """Write gateway.toml and a database with the three accounts."""
+    """Write gateway.toml and a database with the three accounts.
+
+    `server`, `billing` and `more` are lines for gateway.toml; `seed` runs before the start.
+    """
     text = CONFIG.format(port=port, server=server, billing=billing, more=more)
     (folder / "gateway.toml").write_text(text, encoding="utf-8")
     path = make_database(folder)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import sqlite3
-from contextlib import closing
+from collections.abc import AsyncIterator
 from http.cookies import Morsel, SimpleCookie
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
+
+import pytest
 
 from gateway.ledger.sql.books.books import Books
-from tests.console.kit import API, HOLDER, OPERATOR, Console, Reply
+from tests.console.kit import API, HOLDER, OPERATOR, Console, Reply, execute, open_console
 
 PASSWORD: Final = "correct horse battery"
 LOG2_N: Final = 5
@@ -68,12 +70,14 @@ async def is_in(console: Console, reply: Reply) -> bool:
     return asked.status == 200
 
 
-def execute(console: Console, statement: str, *values: object) -> list[Any]:
-    with closing(sqlite3.connect(console.database)) as connection, connection:
-        return connection.execute(statement, values).fetchall()
-
-
 def read_events(console: Console) -> list[tuple[str, str, str | None]]:
     return execute(
         console, "SELECT actor, action, account FROM events WHERE action LIKE 'session%'"
     )
+
+
+@pytest.fixture(name="console")
+async def open_with_passwords(tmp_path: Path) -> AsyncIterator[Console]:
+    """Open a gateway where holder and operator have passwords. A module takes it by its name."""
+    async with open_console(tmp_path, seed=seed_passwords) as console:
+        yield console

@@ -1,21 +1,16 @@
-"""Operators look up accounts by name and id, in pages, with their current figures."""
+"""Operators look up, add, credit, correct and suspend accounts: each change has a reason."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator
+import asyncio
 from pathlib import Path
-from typing import Any, Final
-
-import pytest
+from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sql.books import accounts as account_book
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO
-from gateway.times import DAY_MS
 from tests.admin.kit import ACCOUNT_FIELDS, ACCOUNTS, ENTRY_FIELDS, add_key, get, post, quote, url
 from tests.console.kit import (
     API,
@@ -26,24 +21,15 @@ from tests.console.kit import (
     Console,
     make_database,
     open_console,
+    read_pages,
 )
 from tests.support.rows import each_row
 
-LISTED_FIELDS: Final = ACCOUNT_FIELDS | {
-    "spent_today", "spent_today_nano", "spent_7d", "spent_7d_nano", "spent_30d", "spent_30d_nano", "keys", "last_used", "has_password",
-}  # fmt: skip
+SUMS: Final = ("spent_today", "spent_7d", "spent_30d")
+LISTED_FIELDS: Final = (
+    ACCOUNT_FIELDS | {*SUMS, *(f"{one}_nano" for one in SUMS)} | {"keys", "last_used", "has_password"}
+)  # fmt: skip
 DETAIL_FIELDS: Final = LISTED_FIELDS | {"entries", "key_list", "sessions"}
-
-
-@pytest.fixture
-async def console(tmp_path: Path) -> AsyncIterator[Console]:
-    async with open_console(tmp_path) as console:
-        yield console
-
-
-def names(listed: Any) -> list[str]:
-    return [one["name"] for one in listed["accounts"]]
-
 
 # ---- looking up ----------------------------------------------------------------------------------
 
@@ -51,14 +37,12 @@ def names(listed: Any) -> list[str]:
 async def test_list_shows_how_each_account_stands(console: Console) -> None:
     with console.open_books() as books:
         capped = keys.add_key(books, HOLDER, KeyTerms(cap_nano=1))
-        ended = keys.add_key(books, HOLDER)
-        books.keys.revoke(ended.key.id)
+        books.keys.revoke(keys.add_key(books, HOLDER).key.id)
     used = await add_key(console)
     listed = await get(console, ACCOUNTS)
-    assert (listed["count"], names(listed)) == (3, [HOLDER, OPERATOR, OTHER])
-    assert listed["next_cursor"] is None
     holder = listed["accounts"][0]
-    assert set(holder) == LISTED_FIELDS
+    assert (listed["count"], set(holder)) == (3, LISTED_FIELDS)
+    assert [one["name"] for one in listed["accounts"]] == [HOLDER, OPERATOR, OTHER]
     assert (holder["keys"], holder["last_used"], holder["has_password"]) == (2, None, False)
     assert (holder["balance_nano"], holder["spent_30d_nano"]) == (CREDIT_NANO, 0)
     for secret in (used, capped.secret):
@@ -68,110 +52,76 @@ async def test_list_shows_how_each_account_stands(console: Console) -> None:
     assert (holder["last_used"] is not None, holder["keys"]) == (True, 1), "one has spent its cap"
 
 
-async def test_list_in_pages_shows_each_account_once(console: Console) -> None:
-    wanted = sorted([HOLDER, OPERATOR, OTHER, *(f"acc-{number:02}" for number in range(20))])
-    with console.open_books() as books:
-        for name in wanted[:20]:
-            accounts.add_account(books, name)
-    seen: list[str] = []
-    path: str | None = f"{ACCOUNTS}?limit=7"
-    while path is not None:
-        reply = await console.get(path, as_=OPERATOR)
-        assert reply.json["count"] == len(wanted)
-        seen += names(reply.json)
-        link = re.fullmatch(r'<(.+)>; rel="next"', reply.headers.get("Link", ""))
-        assert (link is None) == (reply.json["next_cursor"] is None)
-        path = None if link is None else link[1]
-    assert seen == wanted
+async def test_accounts_are_sorted_by_what_was_asked_for(console: Console) -> None:
+    """The largest first, equal ones by name; each is on one page."""
+    made = await console.post(f"{API}/keys", {}, as_=OTHER)
+    assert (await console.complete(made.json["secret"])).status == 200
+    plain = (await get(console, ACCOUNTS))["accounts"]
+    for sort in ("name", "balance", "held", *SUMS):
+        wanted = sorted(plain, key=lambda one: (-one.get(f"{sort}_nano", 0), one["name"]))
+        for limit in (1, 2, 50):
+            path = f"{ACCOUNTS}?sort={sort}&limit={limit}"
+            assert await read_pages(console, path, "accounts", as_=OPERATOR) == wanted
+        assert sort not in SUMS or wanted[0]["name"] == OTHER
 
 
-@pytest.mark.parametrize(
-    ("search", "found"),
-    [
-        ("ALICE", ["Alice", "malice"]),
-        ("иван", ["ИВАН Петров"]),
-        ("СТРАССЕ", []),
-        ("strasse", ["Straße 7"]),
-        ("100%", ["100% cotton"]),
-        ("_", ["snake_case"]),
-        ("<script>", ["<script>alert(1)</script>"]),
-        ("nobody", []),
-        ("'; DROP TABLE accounts; --", []),
-    ],
-)
-async def test_search_is_for_a_part_of_the_name_in_any_case(
-    console: Console, search: str, found: list[str]
-) -> None:
-    with console.open_books() as books:
-        for name in (
-            "Alice", "malice", "ИВАН Петров", "Straße 7", "100% cotton", "snake_case",
-            "<script>alert(1)</script>",
-        ):  # fmt: skip
-            accounts.add_account(books, name)
-    reply = await console.ask("GET", f"{ACCOUNTS}?search={quote(search)}", as_=OPERATOR)
-    assert (names(reply.json), reply.json["count"]) == (sorted(found), len(found))
-
-
-@each_row("query", ["cursor=x", "cursor=WzFd", "cursor=W10", "limit=0", "limit=201", "limit=x"])
-async def test_pages_that_cannot_be_are_refused(console: Console, query: str) -> None:
-    reply = await console.get(f"{ACCOUNTS}?{query}", as_=OPERATOR)
-    assert reply.refusal == (400, "invalid_field", query.partition("=")[0])
-
-
-async def test_texts_that_are_none_break_nothing(console: Console) -> None:
+async def test_search_is_for_a_part_of_the_name_in_any_case(console: Console) -> None:
+    """Names and searches that look like markup, a path or SQL are texts and nothing else."""
+    odd = ("<script>alert('x')</script>", "Ünïcode Ωмега 名前", "a/b?c#d%2F", "x" * 100, '"', "\\")
+    plain = ("Alice", "malice", "ИВАН Петров", "Straße 7", "100% cotton", "snake_case")
+    for key, name in enumerate((*odd, *plain)):
+        assert (await post(console, ACCOUNTS, {"name": name}, key=f"{key}")).status == 201
+        detail = await get(console, f"{ACCOUNTS}/by-name?name={quote(name)}")
+        assert detail["name"] == name
+        reply = await console.get(url(console, name), as_=OPERATOR)
+        assert reply.headers["Content-Type"].startswith("application/json")
+        assert reply.headers["X-Content-Type-Options"] == "nosniff"
+    for search, found in {
+        "ALICE": ["Alice", "malice"], "иван": ["ИВАН Петров"], "СТРАССЕ": [],
+        "strasse": ["Straße 7"], "100%": ["100% cotton"], "_": ["snake_case"],
+        "<script>": [odd[0]], "nobody": [], "'; DROP TABLE accounts; --": [],
+    }.items():  # fmt: skip
+        listed = await get(console, f"{ACCOUNTS}?search={quote(search)}")
+        assert [one["name"] for one in listed["accounts"]] == sorted(found)
+        assert listed["count"] == len(found)
     for search in ("%ED%A0%80", "%FF", "%00", "x" * 2000):
-        reply = await console.get(f"{ACCOUNTS}?search={search}", as_=OPERATOR)
-        assert (reply.status, reply.json["accounts"]) == (200, [])
+        assert (await get(console, f"{ACCOUNTS}?search={search}"))["accounts"] == []
         reply = await console.get(f"{ACCOUNTS}/by-name?name={search}", as_=OPERATOR)
         assert reply.refusal == (404, "not_found", None)
 
 
-async def test_detail_shows_at_most_200_keys(console: Console) -> None:
-    with console.open_books() as books, books.changing():
-        live = keys.add_key(books, HOLDER).key
-        for _ in range(200):
-            books.keys.revoke(keys.add_key(books, HOLDER).key.id)
-    shown = (await get(console, url(console, HOLDER)))["key_list"]
-    assert len(shown) == 200
-    assert shown[0]["id"] == live.id, "keys that work come first, however old"
-
-
 async def test_detail_is_the_same_by_id_and_by_name(console: Console) -> None:
-    with console.open_books() as books:
-        dead = keys.add_key(books, HOLDER, KeyTerms(name="dead")).key
-        books.keys.revoke(dead.id)
+    """It shows at most 200 keys; those that work come first, however old."""
+    with console.open_books() as books, books.changing():
         live = keys.add_key(books, HOLDER, KeyTerms(name="live")).key
-        for number in range(12):
-            accounts.credit(books, HOLDER, NANO, note=f"number {number}")
-        books.keys.revoke(keys.add_key(books, HOLDER, KeyTerms(name="newest")).key.id)
+        for number in range(200):
+            books.keys.revoke(keys.add_key(books, HOLDER).key.id)
+            if number % 20 == 0:
+                accounts.credit(books, HOLDER, NANO, note=f"number {number}")
+        accounts.credit(books, HOLDER, NANO, note="last")
     await console.sign_in(HOLDER)
     detail = await get(console, url(console, HOLDER))
     assert detail == await get(console, f"{ACCOUNTS}/by-name?name={HOLDER}")
     assert set(detail) == DETAIL_FIELDS
-    assert [one["note"] for one in detail["entries"]] == [
-        f"number {number}" for number in range(11, 1, -1)
-    ]
     assert [set(one) for one in detail["entries"]] == [ENTRY_FIELDS] * 10
-    assert [one["id"] for one in detail["key_list"]][:1] == [live.id]
-    assert [one["status"] for one in detail["key_list"]] == ["active", "revoked", "revoked"]
+    assert [one["note"] for one in detail["entries"]][:2] == ["last", "number 180"]
+    shown = detail["key_list"]
+    assert (len(shown), shown[0]["id"]) == (200, live.id)
+    assert [one["status"] for one in shown] == ["active"] + ["revoked"] * 199
     assert (detail["keys"], detail["sessions"]) == (1, 1)
 
 
 @each_row(
-    "segment", ["0", "-1", "999", "abc", "1e3", "9" * 40, "%00", "%C2%B2", "1.0", " 1", "1%2F"]
-)
+    "segment", ["0", "-1", "999", "abc", "1e3", "9" * 40, "%00", "%C2%B2", "1.0", " 1", "1%2F", "01"]
+)  # fmt: skip
 async def test_what_is_no_account_is_not_found(console: Console, segment: str) -> None:
-    """All unknown accounts get the same message, on every route."""
-    for path in (f"{ACCOUNTS}/{segment}", f"{ACCOUNTS}/{segment}/entries"):
-        assert (await console.get(path, as_=OPERATOR)).refusal == (404, "not_found", None)
+    """All unknown accounts get the same message, on every route; each account has one path."""
+    for path in ("", "/entries", "/usage", "/budgets"):
+        reply = await console.get(f"{ACCOUNTS}/{segment}{path}", as_=OPERATOR)
+        assert reply.refusal == (404, "not_found", None)
     move = {"amount": "1", "note": "why"}
-    for verb, body in (
-        ("credit", move),
-        ("correct", move),
-        ("suspend", {}),
-        ("resume", {}),
-        ("signin-link", {}),
-    ):
+    for verb in ("credit", "correct", "suspend", "resume", "signin-link", "keys"):
+        body = move if verb.startswith("c") else {}
         reply = await post(console, f"{ACCOUNTS}/{segment}/{verb}", body, key="k")
         assert reply.refusal == (404, "not_found", None)
 
@@ -180,77 +130,11 @@ async def test_entries_come_in_pages(console: Console) -> None:
     with console.open_books() as books:
         for number in range(5):
             accounts.credit(books, OTHER, NANO, note=f"number {number}")
-    path = url(console, OTHER, "/entries")
-    first = await get(console, f"{path}?limit=4")
-    rest = await get(console, f"{path}?limit=4&cursor={first['next_cursor']}")
-    assert (first["count"], len(first["entries"]), rest["next_cursor"]) == (6, 4, None)
-    entries = first["entries"] + rest["entries"]
+    path = url(console, OTHER, "/entries?limit=4")
+    entries = await read_pages(console, path, "entries", as_=OPERATOR)
     assert [set(one) for one in entries] == [ENTRY_FIELDS] * 6
     assert entries[0]["balance_after_nano"] == CREDIT_NANO + 5 * NANO
     assert {one["account"] for one in entries} == {OTHER}
-
-
-async def test_a_holder_is_told_of_nobody(console: Console) -> None:
-    """Holders cannot look up accounts, not even their own: these routes do not exist for them."""
-    for name in (HOLDER, OTHER):
-        for path in (url(console, name), url(console, name, "/entries"), ACCOUNTS):
-            assert (await console.get(path)).refusal == (404, "not_found", None)
-        assert (await console.get(f"{ACCOUNTS}/by-name?name={name}")).status == 404
-        for verb in ("credit", "correct", "suspend", "resume", "signin-link"):
-            body = {"amount": "1", "note": "mine"} if verb.startswith("c") else {}
-            reply = await console.post(url(console, name, f"/{verb}"), body, key="k")
-            assert reply.refusal == (404, "not_found", None)
-    made = await console.post(ACCOUNTS, {"name": "new", "operator": True}, key="k")
-    assert made.refusal == (404, "not_found", None)
-    assert (await get(console, ACCOUNTS))["count"] == 3
-    assert (await get(console, url(console, HOLDER)))["balance_nano"] == CREDIT_NANO
-
-
-async def read_sorted(console: Console, sort: str, limit: int) -> list[dict[str, Any]]:
-    """Read all pages of the accounts in an order."""
-    found: list[dict[str, Any]] = []
-    cursor = ""
-    while cursor is not None:
-        target = f"{API}/accounts?sort={sort}&limit={limit}&cursor={cursor}"
-        page = (await console.get(target, as_=OPERATOR)).json
-        found += page["accounts"]
-        cursor = page["next_cursor"]
-    return found
-
-
-@each_row("limit", [1, 50])
-async def test_accounts_are_sorted_by_what_was_asked_for(console: Console, limit: int) -> None:
-    """The largest first, equal ones by name; each is on one page."""
-    made = await console.post(f"{API}/keys", {}, as_=OTHER)
-    assert (await console.complete(made.json["secret"])).status == 200
-    plain = await read_sorted(console, "name", limit)
-    assert [one["name"] for one in plain] == sorted(one["name"] for one in plain)
-    for sort in ("balance", "held", "spent_today", "spent_7d", "spent_30d"):
-        wanted = sorted(plain, key=lambda one: (-one[f"{sort}_nano"], one["name"]))
-        found = await read_sorted(console, sort, limit)
-        assert [one["name"] for one in found] == [one["name"] for one in wanted], sort
-        assert sort[:5] != "spent" or found[0]["name"] == OTHER
-    odd = await console.get(f"{API}/accounts?sort=size", as_=OPERATOR)
-    assert odd.refusal == (400, "invalid_field", "sort")
-
-
-# ---- the books -----------------------------------------------------------------------------------
-
-
-def test_spent_is_of_the_days_asked_for(tmp_path: Path) -> None:
-    with SqliteBooks(make_database(tmp_path)) as books:
-        key = keys.add_key(books, HOLDER).key
-        account_id, today = books.accounts.find_id(HOLDER), books.clock() // DAY_MS
-        with books.changing() as connection:
-            connection.executemany(
-                "INSERT INTO daily VALUES (?, ?, 'm', ?, 1, 0, 0, 0, 0, 0, ?)",
-                [
-                    (account_id, today - age, key.id, cost)
-                    for age, cost in ((0, 1), (29, 20), (30, 300))
-                ],
-            )
-        assert books.accounts.read_standing(account_id, today=today).spent == Spent(1, 1, 21)
-        assert books.accounts.rank("spent_30d", today=today)[account_id] == 21
 
 
 def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
@@ -263,3 +147,175 @@ def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
     steps = [row[3] for row in plan]
     assert any("SEARCH daily" in step for step in steps)
     assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []
+
+
+# ---- adding, moving money ------------------------------------------------------------------------
+
+
+async def test_add_account(console: Console) -> None:
+    body = {"name": "new one", "operator": True, "credit": "2.5", "note": "to begin with"}
+    await console.sign_in(OPERATOR)
+    replies = await asyncio.gather(*(post(console, ACCOUNTS, body, key="add") for _ in range(10)))
+    assert {(one.status, one.body) for one in replies} == {(201, replies[0].body)}
+    assert sum("Idempotent-Replay" in one.headers for one in replies) == 9
+    made = replies[0].json
+    assert (made["name"], made["operator"], made["balance"]) == ("new one", True, "2.50")
+    assert ([one["note"] for one in made["entries"]], made["sessions"]) == (["to begin with"], 0)
+    plain = (await post(console, ACCOUNTS, {"name": "plain"}, key="plain")).json
+    assert (plain["operator"], plain["balance_nano"], plain["entries"]) == (False, 0, [])
+    taken = await post(console, ACCOUNTS, {"name": HOLDER}, key="again")
+    assert taken.refusal == (409, "name_taken", "name")
+
+
+@each_row("verb", ["credit", "correct"])
+async def test_a_double_click_moves_money_once(console: Console, verb: str) -> None:
+    path, body = url(console, OTHER, f"/{verb}"), {"amount": "5", "note": "invoice 7"}
+    await console.sign_in(OPERATOR)
+    before = await get(console, url(console, OTHER))
+    replies = await asyncio.gather(*(post(console, path, body, key="k") for _ in range(20)))
+    assert {(one.status, one.body) for one in replies} == {(200, replies[0].body)}
+    assert sum("Idempotent-Replay" in one.headers for one in replies) == 19
+    first = replies[0].json
+    assert (set(first), set(first["entry"])) == ({"entry", "account"}, ENTRY_FIELDS)
+    detail = await get(console, url(console, OTHER))
+    assert first["account"]["balance_nano"] == detail["balance_nano"]
+    assert detail["balance_nano"] == before["balance_nano"] + 5 * NANO
+    assert len(detail["entries"]) == len(before["entries"]) + 1
+    other = await post(console, path, {"amount": "6", "note": "invoice 7"}, key="k")
+    assert other.refusal == (409, "idempotency_conflict", None)
+    assert (await post(console, path, body)).refusal == (400, "idempotency_key_missing", None)
+
+
+async def test_correct_with_a_sign_and_with_a_request(console: Console) -> None:
+    """A move is in force when its reply is here; another's request is as unknown as none."""
+    secret = await add_key(console)
+    request_id = (await console.complete(secret)).headers["x-request-id"]
+    path = url(console, HOLDER, "/correct")
+    taken = await post(console, path, {"amount": "-200", "note": "charged back"}, key="1")
+    assert (taken.json["entry"]["amount"], taken.json["entry"]["kind"]) == ("-200.00", "correction")
+    assert (await console.complete(secret)).status == 402
+    body = {"amount": "0", "note": "stays as it is", "request_id": f" {request_id} "}
+    settled = await post(console, path, body, key="2")
+    assert settled.json["entry"]["request_id"] == request_id
+    shown = await console.get(f"{API}/billing?kind=correction")
+    assert [one["note"] for one in shown.json["entries"]] == ["stays as it is", "charged back"]
+    texts = set()
+    for wrong in (request_id, "req_none"):
+        body = {"amount": "1", "note": "another's", "request_id": wrong}
+        refused = await post(console, url(console, OTHER, "/correct"), body, key=wrong)
+        assert refused.refusal == (400, "invalid_field", "request_id")
+        texts.add(refused.error["message"].replace(request_id, "req_none"))
+    assert len(texts) == 1
+
+
+# ---- suspending, roles, signing in ---------------------------------------------------------------
+
+
+async def test_suspend_and_resume_count_at_once(console: Console) -> None:
+    """Also for an operator, who becomes a holder and cannot undo it."""
+    secret = await add_key(console)
+    path = url(console, HOLDER)
+    for _ in range(2):
+        reply = await post(console, f"{path}/suspend", {"reason": "chargeback"})
+        assert (reply.status, set(reply.json)) == (200, ACCOUNT_FIELDS)
+        assert reply.json["suspended"]
+    assert (await console.complete(secret)).status == 403
+    assert not (await post(console, f"{path}/resume")).json["suspended"]
+    assert (await console.complete(secret)).status == 200
+    key = (await console.post(f"{API}/keys", {})).json["key"]["id"]
+    own = url(console, OPERATOR)
+    assert (await console.get(own, as_=OPERATOR)).status == 200
+    with console.open_books() as books:
+        accounts.suspend(books, OPERATOR)
+    for target in (f"{own}/resume", f"{own}/credit", f"{API}/keys/{key}/revoke"):
+        reply = await post(console, target, None, key="k")
+        assert reply.refusal == (404, "not_found", None)
+    account = (await console.get(f"{API}/session", as_=OPERATOR)).json["account"]
+    assert (account["suspended"], account["operator"]) == (True, False)
+    with console.open_books() as books:
+        books.accounts.resume(OPERATOR)
+    assert (await get(console, own))["operator"] is True
+
+
+async def test_limits_are_in_force_at_once(console: Console) -> None:
+    path, secret = url(console, HOLDER), await add_key(console)
+    body = {"models": ["vendor/large"], "requests_per_minute": 2}
+    edited = (await console.patch(path, body, as_=OPERATOR)).json
+    assert (edited["models"], edited["requests_per_minute"]) == (["vendor/large"], 2)
+    assert (await console.complete(secret)).status == 403
+    await console.patch(path, {"models": None}, as_=OPERATOR)
+    assert (await console.complete(await add_key(console))).status == 200
+    refused = await console.complete(secret)
+    assert refused.status == 429
+    assert refused.error["message"].startswith("This account may make 2 requests per minute.")
+    assert (await console.patch(path, {}, as_=OPERATOR)).json["requests_per_minute"] == 2
+
+
+async def test_an_operator_is_demoted_but_not_by_themselves(console: Console) -> None:
+    """So there is always one who can sign in and act."""
+    own, holder = url(console, OPERATOR), url(console, HOLDER)
+    for refused in (
+        await console.patch(own, {"operator": False}, as_=OPERATOR),
+        await console.patch(own, {"operator": False, "concurrency": 1}, as_=OPERATOR),
+        await post(console, f"{own}/suspend", {"reason": "a slip"}),
+        await post(console, f"{own}/end-sessions"),
+    ):
+        assert refused.refusal == (409, "own_account", None)
+    assert (await console.patch(own, {"operator": True}, as_=OPERATOR)).status == 200
+    await console.sign_in(HOLDER)
+    assert (await console.patch(holder, {"operator": True}, as_=OPERATOR)).json["operator"]
+    assert (await console.get(f"{API}/session", as_=HOLDER)).status == 401
+    await console.sign_in(HOLDER)
+    assert (await console.get(own, as_=HOLDER)).status == 200
+    demoted = await console.patch(holder, {"operator": False}, as_=OPERATOR)
+    assert (demoted.json["operator"], demoted.json["sessions"]) == (False, 0)
+    assert (await console.get(f"{API}/session", as_=HOLDER)).status == 401
+    await console.sign_in(HOLDER)
+    for ended in (1, 0):
+        reply = await post(console, f"{holder}/end-sessions")
+        assert (reply.status, reply.json) == (200, {"ended": ended})
+    assert (await console.get(f"{API}/session", as_=HOLDER)).status == 401
+
+
+async def test_signin_link_works_once_and_replaces_the_one_before(console: Console) -> None:
+    path = url(console, HOLDER, "/signin-link")
+    links = [await post(console, path) for _ in range(2)]
+    assert [(one.status, set(one.json)) for one in links] == [(201, {"url", "expires"})] * 2
+    parts = [one.json["url"].partition("/console/signin#token=") for one in links]
+    assert {base for base, _, _ in parts} == {console.root_url}
+    tokens = [token for _, _, token in parts]
+    used = [
+        (await console.post(f"{API}/session/link", {"token": token}, as_=None)).status
+        for token in (*tokens, tokens[1])
+    ]
+    assert used == [401, 200, 401]
+    log = (await console.get(f"{API}/audit/log", as_=OPERATOR)).body.decode()
+    assert not any(token in log for token in tokens)
+
+
+async def test_signin_link_leads_to_the_public_address(tmp_path: Path) -> None:
+    async with open_console(tmp_path, server='public_url = "https://llm.example.com"') as console:
+        headers = {"Origin": "https://llm.example.com"}
+        path = url(console, HOLDER, "/signin-link")
+        reply = await console.post(path, as_=OPERATOR, headers=headers)
+        assert reply.json["url"].startswith("https://llm.example.com/console/signin#token=")
+
+
+async def test_all_that_is_done_is_noted_with_its_reason(console: Console) -> None:
+    path = url(console, HOLDER)
+    await post(console, ACCOUNTS, {"name": "new", "credit": "1", "note": "n1"}, key="1")
+    for _ in range(2):
+        await post(console, f"{path}/credit", {"amount": "2", "note": "n2"}, key="2")
+    await post(console, f"{path}/correct", {"amount": "-3", "note": "n3"}, key="3")
+    await post(console, f"{path}/suspend", {"reason": "n4"})
+    await post(console, f"{path}/resume")
+    await post(console, f"{path}/signin-link")
+    log = await get(console, f"{API}/audit/log?search=account.")
+    latest = log["events"][5::-1]
+    assert {(one["actor"], one["address"]) for one in latest} == {(OPERATOR, "127.0.0.1")}
+    wanted = {"add": "1.00", "credit": "2.00: n2", "correct": "-3.00: n3", "suspend": "n4",
+              "resume": "", "signin_link": ""}  # fmt: skip
+    assert [one["action"] for one in latest] == [f"account.{verb}" for verb in wanted]
+    for one, words in zip(latest, wanted.values(), strict=True):
+        assert words in (one["detail"] or "")
+        assert one["account"] == ("new" if words == "1.00" else HOLDER)

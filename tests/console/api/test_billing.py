@@ -1,58 +1,281 @@
-"""A holder's entries: the balance with what is held, and the days of a download."""
+"""The balance and its entries; top-up codes: operators make them, each is redeemed once."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from gateway.admin import codes
 from gateway.console.lists import CHUNK_ROWS
+from gateway.money import NANO
 from tests.console.calls import NOON_MS, Past, add_calls, end_call
 from tests.console.history import open_history, read_csv
-from tests.console.kit import API, HOLDER, Console
+from tests.console.kit import (
+    API,
+    CREDIT_NANO,
+    HOLDER,
+    OPERATOR,
+    OTHER,
+    Console,
+    Reply,
+    execute,
+    find_bytes,
+    open_console,
+    read_pages,
+    start_console,
+)
+
+CODES: Final = f"{API}/codes"
+REDEEM: Final = f"{API}/billing/redeem"
+UNKNOWN: Final = "2222-2222-2222-2222"
+INVALID: Final = (400, "code_invalid", "code")
+TRIES: Final = 10
+
+_keys = itertools.count()
 
 
-@pytest.fixture
-async def console(tmp_path: Path) -> AsyncIterator[Console]:
+# ---- entries -------------------------------------------------------------------------------------
+
+
+async def test_billing_shows_the_balance_and_what_is_held(tmp_path: Path) -> None:
+    """And the days of a download are those on which the entries were made."""
     async with open_history(tmp_path) as console:
-        yield console
-
-
-async def test_days_of_entries_are_those_they_were_made_on(console: Console) -> None:
-    day = "2024-10-04"
-    inside = read_csv(await console.get(f"{API}/billing.csv?from={day}&to={day}"))
-    outside = read_csv(await console.get(f"{API}/billing.csv?from=2024-10-05"))
-    everything = read_csv(await console.get(f"{API}/billing.csv"))
+        with console.open_books() as books:
+            key = books.keys.read_all(HOLDER)[0].id
+        pending = Past(key, NOON_MS, None)
+        account_id = console.account_id(HOLDER)
+        (request_id,) = add_calls(console.database, account_id, [pending])
+        body = (await console.get(f"{API}/billing?limit=1")).json
+        (entry,) = body["entries"]
+        assert body["balance_nano"] == entry["balance_after_nano"]
+        assert (body["held_nano"], body["available_nano"]) == (1000, body["balance_nano"] - 1000)
+        (call,) = (await console.get(f"{API}/activity?request_id=+{request_id}+")).json["calls"]
+        shown = (call["state"], call["ended"], call["status"], call["total_ms"])
+        assert shown == ("pending", None, None, None)
+        rows = read_csv(await console.get(f"{API}/activity.csv?request_id={request_id}"))
+        assert [(row["request_id"], row["ended"]) for row in rows] == [(request_id, "")]
+        end_call(console.database, account_id, request_id, replace(pending, ended_ms=NOON_MS))
+        inside, outside, before, everything = [
+            read_csv(await console.get(f"{API}/billing.csv?{days}"))
+            for days in ("from=2024-10-04&to=2024-10-04", "from=2024-10-05", "to=2024-10-03", "")
+        ]
     assert len(inside) > 2 * CHUNK_ROWS
-    assert {row["created"][:10] for row in inside} == {day}
-    assert len(outside) == 1  # what the account began with
-    assert sorted(int(row["id"]) for row in outside + inside) == sorted(
-        int(row["id"]) for row in everything
-    )
-    assert read_csv(await console.get(f"{API}/billing.csv?to=2024-10-03")) == []
+    assert {row["created"][:10] for row in inside} == {"2024-10-04"}
+    assert (len(outside), before) == (1, []), "what the account began with"
+    assert inside + outside == everything
 
 
-async def test_billing_shows_the_balance_and_what_is_held(console: Console) -> None:
+# ---- making codes --------------------------------------------------------------------------------
+
+
+async def make(console: Console, count: int = 1, **terms: Any) -> dict[str, Any]:
+    body = {"amount": "5", "count": count, **terms}
+    reply = await console.post(CODES, body, as_=OPERATOR, key=f"make-{next(_keys)}")
+    assert reply.status == 201, reply.body
+    made: dict[str, Any] = reply.json
+    return made
+
+
+async def redeem(
+    console: Console, code: object, *, as_: str = HOLDER, key: str | None = None
+) -> Reply:
+    return await console.post(REDEEM, {"code": code}, as_=as_, key=key or f"redeem-{next(_keys)}")
+
+
+async def list_codes(console: Console, query: str = "") -> list[dict[str, Any]]:
+    return await read_pages(console, f"{CODES}{query}", "codes", as_=OPERATOR)
+
+
+async def find_ids(console: Console) -> dict[str, str]:
+    """Return the ids of all codes by their last symbols."""
+    return {one["display"][-4:]: one["id"] for one in await list_codes(console)}
+
+
+def read_balance(console: Console, account: str = HOLDER) -> int:
     with console.open_books() as books:
-        key = books.keys.read_all(HOLDER)[0].id
-    pending = Past(key, NOON_MS, None)
-    (request_id,) = add_calls(console.database, console.account_id(HOLDER), [pending])
-    body = (await console.get(f"{API}/billing?limit=1")).json
-    (entry,) = body["entries"]
-    assert body["balance_nano"] == entry["balance_after_nano"]
-    assert body["held_nano"] == 1000
-    assert body["available_nano"] == body["balance_nano"] - 1000
-    (call,) = (await console.get(f"{API}/activity?request_id=+{request_id}+")).json["calls"]
-    assert (call["state"], call["ended"], call["status"], call["total_ms"]) == (
-        "pending",
-        None,
-        None,
-        None,
+        return books.accounts.read(account).balance_nano
+
+
+async def test_codes_are_made_and_shown_once(console: Console) -> None:
+    made = await make(console, 3, expires="2999-01-01", note="spring")
+    far, shown = "2999-01-01T00:00:00.000Z", made["codes"]
+    assert made == {
+        "batch": made["batch"], "codes": shown, "amount": "5.00", "amount_nano": 5 * NANO,
+        "expires": far, "created": made["created"],
+    }  # fmt: skip
+    assert len(set(shown)) == 3
+    listed = await list_codes(console)
+    assert {one["display"] for one in listed} == {f"····-{code[-4:]}" for code in shown}
+    assert listed[0] == {
+        "id": listed[0]["id"], "batch": made["batch"], "display": f"····-{shown[-1][-4:]}",
+        "amount": "5.00", "amount_nano": 5 * NANO, "status": "open", "note": "spring",
+        "created": made["created"], "created_by": OPERATOR, "expires": far, "redeemed": None,
+        "redeemed_by": None, "voided": None,
+    }  # fmt: skip
+    for text in (*shown, *(code.replace("-", "") for code in shown)):
+        assert text not in str(listed)
+        assert find_bytes(console.folder, text) == []
+
+
+async def test_a_repeated_request_makes_none_and_tells_the_batch(console: Console) -> None:
+    """Of 20 that are sent at once, one makes codes."""
+    await console.sign_in(OPERATOR)
+    body = {"amount": "5", "count": 2}
+    replies = await asyncio.gather(
+        *(console.post(CODES, body, as_=OPERATOR, key="form") for _ in range(20))
     )
-    rows = read_csv(await console.get(f"{API}/activity.csv?request_id={request_id}"))
-    assert [(row["request_id"], row["ended"]) for row in rows] == [(request_id, "")]
-    end_call(
-        console.database, console.account_id(HOLDER), request_id, replace(pending, ended_ms=NOON_MS)
-    )
+    first, *others = sorted(replies, key=lambda one: one.status)
+    assert first.status == 201
+    for again in others:
+        assert again.refusal == (409, "already_done", None)
+        assert again.error["batch"] == first.json["batch"]
+        assert not any(code.encode() in again.body for code in first.json["codes"])
+    other = await console.post(CODES, {**body, "amount": "6"}, as_=OPERATOR, key="form")
+    assert other.refusal == (409, "idempotency_conflict", None)
+    assert len(await list_codes(console)) == 2
+
+
+# ---- redeeming -----------------------------------------------------------------------------------
+
+
+async def test_a_code_is_redeemed_once_and_spent_at_once(console: Console) -> None:
+    (code,) = (await make(console))["codes"]
+    text = f" {code.replace('-', ' ').lower()} "
+    reply, again = [await redeem(console, text, key="form") for _ in range(2)]
+    assert (again.status, again.body) == (200, reply.body)
+    assert ["Idempotent-Replay" in one.headers for one in (reply, again)] == [False, True]
+    entry = reply.json["entry"]
+    assert (entry["kind"], entry["amount"], entry["account"]) == ("code", "5.00", HOLDER)
+    assert entry["note"] == f"code ····{code[-4:]}"
+    assert reply.json["balance_nano"] == entry["balance_after_nano"] == CREDIT_NANO + 5 * NANO
+    key = (await console.post(f"{API}/keys", {})).json["secret"]
+    assert (await console.complete(key)).headers["x-gateway-balance"] == "105.00"
+    (listed,) = await list_codes(console)
+    assert (listed["status"], listed["redeemed_by"]) == ("redeemed", HOLDER)
+    others, own = await redeem(console, code, as_=OTHER), await redeem(console, code)
+    assert others.refusal == own.refusal == INVALID
+    told = r"You redeemed this code on \d{4}-\d\d-\d\d \d\d:\d\d UTC; it works once\."
+    assert re.fullmatch(told, own.error["message"])
+    unknown = await redeem(console, UNKNOWN, as_=OTHER)
+    assert others.error["message"] == unknown.error["message"], "nobody else is told"
+
+
+async def test_of_100_who_race_one_is_credited(tmp_path: Path) -> None:
+    """Ten accounts send ten requests each, all at once and with different keys."""
+    names = [f"racer-{number}" for number in range(10)]
+
+    def seed(books: Any) -> None:
+        for name in names:
+            books.accounts.create(name, credit_nano=0, operator=False)
+
+    async with open_console(tmp_path, seed=seed) as console:
+        (code,) = (await make(console))["codes"]
+        for name in names:
+            await console.sign_in(name)
+        replies = await asyncio.gather(
+            *(redeem(console, code, as_=name) for name in names for _ in range(10))
+        )
+        assert sum(reply.status == 200 for reply in replies) == 1
+        assert sum(read_balance(console, name) for name in names) == 5 * NANO
+        entries = execute(console, "SELECT amount_nano FROM entries WHERE kind = 'code'")
+        assert entries == [(5 * NANO,)]
+
+
+async def test_unknown_used_void_and_expired_are_one_refusal(console: Console) -> None:
+    used, void, expired = (await make(console, 3))["codes"]
+    assert (await redeem(console, used, as_=OTHER)).status == 200
+    ids = await find_ids(console)
+    path = f"{CODES}/{ids[void[-4:]]}/void"
+    voided, again = [await console.post(path, body, as_=OPERATOR) for body in (None, {})]
+    assert (voided.status, voided.json["status"], again.body) == (200, "void", voided.body)
+    refused = await console.post(f"{CODES}/{ids[used[-4:]]}/void", as_=OPERATOR)
+    assert refused.refusal == (409, "code_redeemed", None)
+    unknown = await console.post(f"{CODES}/code_x/void", as_=OPERATOR)
+    assert unknown.refusal == (404, "not_found", None)
+    with console.open_books() as books, books.changing() as connection:
+        connection.execute("UPDATE codes SET expires_ms = 5 WHERE id = ?", (ids[expired[-4:]],))
+    replies = [await redeem(console, code) for code in (used, void, expired, UNKNOWN, "x", "é")]
+    assert {reply.refusal for reply in replies} == {INVALID}
+    assert len({reply.error["message"] for reply in replies}) == 1
+    assert read_balance(console) == CREDIT_NANO
+
+
+async def test_codes_are_tried_ten_times_an_hour(console: Console) -> None:
+    right = (await make(console, 12))["codes"]
+    for code in right[:11]:
+        assert (await redeem(console, code)).status == 200, "what is right is no guess"
+    for _ in range(TRIES):
+        assert (await redeem(console, UNKNOWN)).status == 400
+    refused = await redeem(console, right[11])
+    assert refused.refusal == (429, "too_many_tries", None)
+    seconds = refused.error["retry_after_seconds"]
+    assert 3500 < seconds <= 3600
+    assert refused.headers["Retry-After"] == str(seconds)
+    assert (await redeem(console, right[11], as_=OTHER)).status == 200, "others are not kept out"
+
+
+async def test_a_refused_try_is_no_reply_that_is_kept(console: Console) -> None:
+    """A refused try is not stored: the same key and code work later if the code was made since."""
+    assert (await redeem(console, UNKNOWN, key="form")).status == 400
+    with console.open_books() as books, books.changing() as connection:
+        connection.execute(
+            "INSERT INTO codes (id, batch, digest, last4, amount_nano, note, created_by, created_ms)"
+            " VALUES ('code_1', 'batch_1', ?, 'abcd', ?, '', 'operator', 1)",
+            (codes.digest(UNKNOWN), NANO),
+        )
+    assert execute(console, "SELECT count(*) FROM replays") == [(0,)]
+    again = await redeem(console, UNKNOWN, key="form")
+    assert (again.status, "Idempotent-Replay" in again.headers) == (200, False)
+
+
+# ---- listing and voiding -------------------------------------------------------------------------
+
+
+async def test_codes_are_filtered_paged_and_voided_by_batch(console: Console) -> None:
+    first, second = await make(console, 4, note="spring"), await make(console, 3)
+    await redeem(console, first["codes"][0])
+    await redeem(console, UNKNOWN)
+    assert [one["redeemed_by"] for one in await list_codes(console, "?status=redeemed")] == [HOLDER]
+    assert len(await list_codes(console, f"?status=open&batch={first['batch']}")) == 3
+    assert await list_codes(console, "?batch=batch_x") == []
+    everything = await list_codes(console)
+    assert await list_codes(console, "?limit=3") == everything
+    assert [one["batch"] for one in everything] == [second["batch"]] * 3 + [first["batch"]] * 4
+    for count in (3, 0):
+        body = {"batch": first["batch"]}
+        reply = await console.post(f"{CODES}/void-batch", body, as_=OPERATOR)
+        assert (reply.status, reply.json) == (200, {"voided": count})
+    left = await list_codes(console, "?status=open")
+    assert {one["batch"] for one in left} == {second["batch"]}
+    unknown = await console.post(f"{CODES}/void-batch", {"batch": "batch_x"}, as_=OPERATOR)
+    assert unknown.refusal == (404, "not_found", None)
+    last4 = first["codes"][0][-4:]
+    code_id = (await find_ids(console))[last4]
+    columns = "actor, action, account, target, detail, address"
+    assert execute(
+        console, f"SELECT {columns} FROM events WHERE action LIKE 'code.%' ORDER BY id"
+    ) == [
+        (OPERATOR, "code.make", None, first["batch"], "4 of 5.00: spring", "127.0.0.1"),
+        (OPERATOR, "code.make", None, second["batch"], "3 of 5.00", "127.0.0.1"),
+        (HOLDER, "code.redeem", HOLDER, code_id, f"5.00: code ····{last4}", "127.0.0.1"),
+        *((OPERATOR, "code.void", None, first["batch"], f"{n} open", "127.0.0.1") for n in (3, 0)),
+    ]
+
+
+@pytest.mark.slow
+async def test_a_code_stands_in_no_file_of_a_serving_process(tmp_path: Path) -> None:
+    """`process.stop` searches logs, database and write-ahead log for the code."""
+    async with start_console(tmp_path) as console:
+        assert console.process is not None
+        made = await make(console, 3)
+        for code in made["codes"]:
+            console.process.canaries += [code.encode(), code.replace("-", "").encode()]
+        assert (await redeem(console, made["codes"][0])).status == 200
+        assert (await redeem(console, made["codes"][0])).status == 400
+        assert console.process.find_canaries() == []

@@ -1,20 +1,48 @@
-"""Providers and health for operators; none of it contains a secret."""
+"""Health, providers, refusals, audit and the log of events for operators; no secret is in them."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import aiohttp
 import pytest
+from aiohttp import web
 
-from gateway.admin import accounts
-from gateway.apikeys import digest
+from gateway.admin import accounts, signin
+from gateway.admin.checks import name_process
+from gateway.app import make_app, make_gateway
+from gateway.config.load import load_config
 from gateway.config.records import Reload
-from gateway.ledger.sql.connection import Connection
+from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.opening import open_books, open_ledger
+from gateway.ledger.records import Actor, LedgerError
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.version import find_version
 from tests.admin.kit import add_key, get
-from tests.console.kit import API, HOLDER, MODEL, OPERATOR, Console, open_console
-from tests.ledger.kit import PRICE
+from tests.console.calls import Past, add_calls, end_call
+from tests.console.kit import (
+    API,
+    CONFIG,
+    HOLDER,
+    MODEL,
+    OPERATOR,
+    OTHER,
+    Console,
+    Reply,
+    execute,
+    make_database,
+    open_console,
+    read_cookie,
+    read_pages,
+)
+from tests.support.waiting import until
 
 LONG_KEY: Final = "upstream-secret-0123456789-wxyz"
 SHORT_KEY: Final = "elevenchars"
@@ -34,18 +62,26 @@ routes = ["literal/broken"]
 price = "free"
 """
 STATE_FIELDS: Final = {"state", "state_text", "hour", "today", "last_failure"}
-PROVIDER_FIELDS: Final = STATE_FIELDS | {"keys",
-    "upstream_models", "name", "dialect", "origin", "key_last4", "on", "off_reason", "breaker", "breaker_seconds",
-    "in_flight", "max_concurrency", "models",
-}  # fmt: skip
-LANE_FIELDS: Final = STATE_FIELDS | {
+LOAD_FIELDS: Final = STATE_FIELDS | {
     "name", "on", "breaker", "breaker_seconds", "in_flight", "keys",
 }  # fmt: skip
-HEALTH_FIELDS: Final = {
-    "node", "nodes", "version", "started", "uptime_seconds", "draining", "in_flight", "max_in_flight", "loop_lag_ms",
-    "ledger_writable", "open_holds", "held", "held_nano", "database_bytes", "wal_bytes", "backup",
-    "startup_check", "full_audit", "providers", "missing_usage", "errors", "reload",
+PROVIDER_FIELDS: Final = LOAD_FIELDS | {
+    "upstream_models", "dialect", "origin", "key_last4", "off_reason", "max_concurrency", "models",
 }  # fmt: skip
+HEALTH_FIELDS: Final = {
+    "node", "nodes", "version", "started", "uptime_seconds", "draining", "in_flight",
+    "max_in_flight", "loop_lag_ms", "ledger_writable", "open_holds", "held", "held_nano",
+    "database_bytes", "wal_bytes", "backup", "startup_check", "full_audit", "providers",
+    "missing_usage", "errors", "reload",
+}  # fmt: skip
+AUDIT_FIELDS: Final = {
+    "at", "ok", "accounts", "entries", "pending", "interrupted", "unsettled", "to_settle",
+    "problems",
+}  # fmt: skip
+EVENT_FIELDS: Final = {
+    "id", "at", "actor", "action", "account", "target", "detail", "address",
+}  # fmt: skip
+UNBALANCED: Final = "UPDATE accounts SET balance_nano = balance_nano {} 1 WHERE name = 'holder'"
 
 
 @pytest.fixture
@@ -61,47 +97,107 @@ async def fail(console: Console, secret: str) -> str:
     return reply.headers["x-request-id"]
 
 
-# ---- providers -----------------------------------------------------------------------------------
+async def wait_counted(console: Console, *, calls: int = 0, refusals: int = 0) -> None:
+    """Wait until so many calls to providers and refusals are written."""
+
+    def are_counted() -> bool:
+        with console.open_books() as books:
+            seen = books.observations.read_upstream()
+            refused = books.observations.read_refusals(None, 0)
+        counted = (sum(one.today.calls for one in seen), sum(one.count for one in refused))
+        return counted == (calls, refusals)
+
+    await until(are_counted, "the counts")
+
+
+# ---- providers and refusals ----------------------------------------------------------------------
+
+
+async def read_providers(console: Console) -> dict[str, Any]:
+    listed = await get(console, f"{API}/providers")
+    assert listed["count"] == len(listed["providers"])
+    return {one["name"]: one for one in listed["providers"]}
 
 
 async def test_providers_are_shown_without_their_secrets(console: Console) -> None:
-    listed = await get(console, f"{API}/providers")
-    providers = {one["name"]: one for one in listed["providers"]}
-    assert (listed["count"], list(providers)) == (4, ["demo", "vendor", "literal", "short"])
+    providers = await read_providers(console)
     assert [set(one) for one in providers.values()] == [PROVIDER_FIELDS] * 4
     told = {
-        name: (one["dialect"], one["origin"], one["key_last4"], one["on"], one["off_reason"])
+        name: (one["dialect"], one["origin"], one["key_last4"], one["state"], one["off_reason"])
         for name, one in providers.items()
     }
     unset = "the environment variable NO_SUCH_API_KEY is not set"
     assert told == {
-        "demo": ("demo", None, [], True, None),
-        "vendor": ("chat", "https://api.example.com", [], False, unset),
-        "literal": ("chat", "http://127.0.0.1:1", ["wxyz"], True, None),
-        "short": ("messages", "https://short.example.com:8443", [None], True, None),
+        "demo": ("demo", None, [], "not_asked", None),
+        "vendor": ("chat", "https://api.example.com", [], "off", unset),
+        "literal": ("chat", "http://127.0.0.1:1", ["wxyz"], "not_asked", None),
+        "short": ("messages", "https://short.example.com:8443", [None], "not_asked", None),
     }
+    assert [one["on"] for one in providers.values()] == [True, False, True, True]
     assert providers["demo"]["models"] == ["demo/echo", "vendor/large"]
     assert (providers["literal"]["max_concurrency"], providers["short"]["models"]) == (7, [])
 
 
-async def test_breaker_is_shown_as_it_stands(console: Console) -> None:
+async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) -> None:
+    """And rests from the fifth failure on; a probe is told only while it is in flight."""
     secret = await add_key(console)
-    for _ in range(4):
-        await fail(console, secret)
-    assert await read_breakers(console) == [("closed", 0)] * 4
-    await fail(console, secret)
-    breakers = await read_breakers(console)
-    assert breakers[:2] + breakers[3:] == [("closed", 0)] * 3
-    state, seconds = breakers[2]
-    assert (state, 25 <= seconds <= 30) == ("open", True)
+    assert (await console.complete(secret)).status == 200
+    failed = [await fail(console, secret) for _ in range(2)]
+    await wait_counted(console, calls=3)
+    providers = await read_providers(console)
+    demo, literal = providers["demo"], providers["literal"]
+    assert (demo["state"], demo["hour"]) == ("working", {"calls": 1, "failures": 0})
+    assert literal["state_text"] == "failing (2 of 2 in the last hour)"
+    assert (literal["breaker"], literal["breaker_seconds"]) == ("closed", 0)
+    (model,) = literal["upstream_models"]
+    assert (model["model"], model["state"]) == ("broken", "failing")
+    failure = model["last_failure"]
+    assert failure["request_id"] == failed[-1]
+    assert failure["reason"] == "connect: Connection refused"
+    assert failure["url"] == "http://127.0.0.1:1/deep/v1/chat/completions"
+    failed += [await fail(console, secret) for _ in range(3)]
+    literal = (await read_providers(console))["literal"]
+    assert (literal["state"], literal["breaker"]) == ("resting", "open")
+    assert 25 <= literal["breaker_seconds"] <= 30
+    assert literal["upstream_models"][0]["state"] == "resting"
     shown = (await get(console, f"{API}/health"))["providers"]
-    assert [set(one) for one in shown] == [LANE_FIELDS] * 4
-    assert shown[2]["breaker"] == "open"
+    assert [set(one) for one in shown] == [LOAD_FIELDS] * 4
+    assert [one["state"] for one in shown] == ["working", "off", "resting", "not_asked"]
+    assert console.gateway is not None
+    provider = console.gateway.routes.providers["literal"]
+    provider.enter("broken")
+    assert (await read_providers(console))["literal"]["state_text"] == "being tried"
+    provider.leave("broken", None)
+    await wait_counted(console, calls=6)
+    assert (await read_providers(console))["literal"]["state"] == "failing"
+    assert (await console.complete(secret, model="no/such")).status == 400
+    errors = (await get(console, f"{API}/health"))["errors"]
+    assert [one["request_id"] for one in errors] == failed[::-1], "callers' errors are not shown"
+    told = {(one["status"], one["code"], one["provider"]) for one in errors}
+    assert told == {(503, "upstream_unavailable", "literal")}
 
 
-async def read_breakers(console: Console) -> list[tuple[str, int]]:
-    listed = await get(console, f"{API}/providers")
-    return [(one["breaker"], one["breaker_seconds"]) for one in listed["providers"]]
+async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Console) -> None:
+    secret = await add_key(console)
+    _, refused = [await console.complete(secret, model="no/such") for _ in range(2)]
+    await console.complete("sk-ru-" + "x" * 32)
+    await wait_counted(console, refusals=3)
+    listed = await get(console, f"{API}/refusals")
+    assert listed["count"] == 3
+    by_account = {one["account"]: one for one in listed["refusals"]}
+    assert set(by_account) == {HOLDER, None}
+    mine = by_account[HOLDER]
+    assert (mine["code"], mine["model"], mine["count"]) == ("model_not_found", "", 2)
+    assert mine["last_request_id"] == refused.headers["x-request-id"]
+    chosen = await get(console, f"{API}/refusals?account={HOLDER}&period=today")
+    assert chosen["refusals"] == [mine]
+    nobody = await console.get(f"{API}/refusals?account=nobody", as_=OPERATOR)
+    assert nobody.refusal == (404, "not_found", None)
+    reply = await console.get(f"{API}/overview")
+    assert reply.json["refused_today"] == [
+        {name: mine[name] for name in ("code", "model", "count", "last")}
+    ]
+    assert (await get(console, f"{API}/overview"))["refused_today"] == [], "the operator's own"
 
 
 # ---- health --------------------------------------------------------------------------------------
@@ -115,106 +211,195 @@ async def test_health_of_a_gateway_at_rest(console: Console) -> None:
     assert health["database_bytes"] == console.database.stat().st_size
     assert isinstance(health["wal_bytes"], int)
     assert (health["backup"], health["errors"], health["max_in_flight"]) == (None, [], 1000)
+    assert (health["reload"], health["missing_usage"]) == (None, [])
     assert health["startup_check"] == {"ok": True, "at": health["started"]}
     assert 0 <= health["uptime_seconds"] < 60
 
 
-async def test_the_last_reload_is_shown(console: Console) -> None:
-    """With its error, and with what waits for a restart."""
-    assert (await get(console, f"{API}/health"))["reload"] is None
+async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> None:
+    """The last reload and backup, replies without usage, open holds."""
     assert console.gateway is not None
     console.gateway.last_reload = Reload(0, False, "a typo", ("server.port",))
-    assert (await get(console, f"{API}/health"))["reload"] == {
-        "at": "1970-01-01T00:00:00.000Z",
-        "ok": False,
-        "words": "a typo",
-        "restart_for": ["server.port"],
-    }
-
-
-async def test_nothing_is_read_or_changed_while_the_database_is_away(tmp_path: Path) -> None:
-    """It would go into a file that has no name, and be lost."""
-    aside = tmp_path / "aside"
-    async with open_console(tmp_path) as console:
-        path = f"{API}/accounts/{console.account_id(HOLDER)}"
-        body = {"amount": "7", "note": "paid"}
-        before = await get(console, path)
-        console.database.rename(aside)
-        for reply in (
-            await console.post(f"{path}/credit", body, as_=OPERATOR, key="once"),
-            await console.get(path, as_=OPERATOR),
-        ):
-            assert reply.refusal == (503, "unavailable", None)
-            assert "removed or replaced" in reply.error["message"]
-            assert str(tmp_path) not in reply.error["message"]
-        aside.rename(console.database)
-        assert await get(console, path) == before
-        reply = await console.post(f"{path}/credit", body, as_=OPERATOR, key="once")
-        assert reply.json["entry"]["balance_after"] == "107.00"
-
-
-async def test_health_shows_what_failed_lately(console: Console) -> None:
-    """Callers' errors and successful requests are not shown."""
-    secret = await add_key(console)
-    failed = [await fail(console, secret) for _ in range(2)]
-    assert (await console.complete(secret)).status == 200
-    assert (await console.complete(secret, model="no/such")).status == 400
-    errors = (await get(console, f"{API}/health"))["errors"]
-    assert [one["request_id"] for one in errors] == failed[::-1]
-    told = {(one["status"], one["code"], one["provider"]) for one in errors}
-    assert told == {(503, "upstream_unavailable", "literal")}
-
-
-async def test_health_tells_which_providers_report_no_usage(console: Console) -> None:
-    assert console.gateway is not None
     for now_ms in (1, 3_600_000, 7_200_000):
         console.gateway.missing_usages.note("vendor", MODEL, now_ms)
     console.gateway.missing_usages.note("demo", MODEL, 7_200_001)
-    told = (await get(console, f"{API}/health"))["missing_usage"]
-    assert [(one["provider"], one["replies"]) for one in told] == [("demo", 1), ("vendor", 3)]
-    assert told[1]["last"] == "1970-01-01T02:00:00.000Z"
-
-
-async def test_health_shows_open_holds(console: Console) -> None:
-    secret = await add_key(console)
-    assert console.gateway is not None
-    key = console.gateway.ledger.find_key(digest(secret))
-    assert key is not None
-    with console.open_books() as books, books.changing() as connection:
-        insert_pending(connection, key.account.id, key.id)
-    health = await get(console, f"{API}/health")
-    assert (health["open_holds"], health["held_nano"]) == (1, 77)
-    with console.open_books() as books, books.changing() as connection:
-        connection.execute("DROP TRIGGER requests_no_delete")
-        connection.execute("DELETE FROM requests")
-
-
-def insert_pending(connection: Connection, account_id: int, key_id: str) -> None:
-    columns: dict[str, str | int] = {
-        "id": "req_pending", "account_id": account_id, "key_id": key_id, "model": MODEL,
-        "provider": "demo", "stream": 0, "hold_nano": 77, "state": "pending", "input_tokens": 0,
-        "cached_input_tokens": 0, "cache_write_tokens": 0, "cache_write_1h_tokens": 0,
-        "output_tokens": 0, "price_id": PRICE.id, "cost_nano": 0, "estimated": 0,
-        "outcome": "pending", "attempts": 0, "started_ms": 1,
-    }  # fmt: skip
-    marks = ", ".join("?" * len(columns))
-    connection.execute("INSERT INTO prices VALUES (?, ?)", (PRICE.id, PRICE.text))
-    connection.execute(
-        f"INSERT INTO requests ({', '.join(columns)}) VALUES ({marks})", (*columns.values(),)
-    )
-
-
-async def test_health_knows_the_last_backup(console: Console, tmp_path: Path) -> None:
+    await add_key(console)
     with console.open_books() as books:
         accounts.back_up(books, tmp_path / "copy.db")
-    health, log = (
-        await get(console, f"{API}/health"),
-        await get(console, f"{API}/audit/log?search=backup"),
-    )
-    assert health["backup"] == log["events"][0]["at"]
+        key_id = books.keys.read_all(HOLDER)[0].id
+    account_id, pending = console.account_id(HOLDER), Past(key_id, 1, None)
+    (request_id,) = add_calls(console.database, account_id, [pending])
+    health = await get(console, f"{API}/health")
+    assert health["reload"] == {
+        "at": "1970-01-01T00:00:00.000Z", "ok": False, "words": "a typo",
+        "restart_for": ["server.port"],
+    }  # fmt: skip
+    assert health["missing_usage"] == [
+        {"provider": "demo", "model": MODEL, "replies": 1, "last": "1970-01-01T02:00:00.001Z"},
+        {"provider": "vendor", "model": MODEL, "replies": 3, "last": "1970-01-01T02:00:00.000Z"},
+    ]
+    (event,) = (await get(console, f"{API}/audit/log?search=backup"))["events"]
+    assert health["backup"] == event["at"]
+    assert (health["open_holds"], health["held_nano"]) == (1, 1000)
+    end_call(console.database, account_id, request_id, Past(key_id, 1, 2))
 
 
-# ---- secrets -------------------------------------------------------------------------------------
+async def test_nothing_is_read_or_changed_while_the_database_is_away(
+    console: Console, tmp_path: Path
+) -> None:
+    """It would go into a file that has no name, and be lost."""
+    aside = tmp_path / "aside"
+    path = f"{API}/accounts/{console.account_id(HOLDER)}"
+    body = {"amount": "7", "note": "paid"}
+    before = await get(console, path)
+    console.database.rename(aside)
+    for reply in (
+        await console.post(f"{path}/credit", body, as_=OPERATOR, key="once"),
+        await console.get(path, as_=OPERATOR),
+    ):
+        assert reply.refusal == (503, "unavailable", None)
+        assert "removed or replaced" in reply.error["message"]
+        assert str(tmp_path) not in reply.error["message"]
+    aside.rename(console.database)
+    assert await get(console, path) == before
+    reply = await console.post(f"{path}/credit", body, as_=OPERATOR, key="once")
+    assert reply.json["entry"]["balance_after"] == "107.00"
+
+
+@contextlib.asynccontextmanager
+async def open_node(folder: Path, url: str) -> AsyncIterator[Console]:
+    """Serve from the database in this process, and sign the operator in."""
+    location = DatabaseUrl(url)
+    with open_books(location, create=True) as books:
+        accounts.add_account(books, OPERATOR, operator=True)
+        token = signin.make_signin_link(books, OPERATOR).token
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        text = CONFIG.format(port=port, server="", billing="", more=f'[storage]\nurl = "{url}"')
+        (folder / "gateway.toml").write_text(text, encoding="utf-8")
+        config = load_config(folder / "gateway.toml", {})
+        async with open_ledger(location) as ledger, aiohttp.ClientSession() as session:
+            gateway = make_gateway(config, ledger, lambda _call, _status: None)
+            runner = web.AppRunner(make_app(gateway), access_log=None, auto_decompress=False)
+            await runner.setup()
+            await web.SockSite(runner, listener).start()
+            console = Console(folder, port, session, gateway)
+            reply = await console.ask("POST", f"{API}/session/link", {"token": token})
+            console.cookies[OPERATOR] = read_cookie(reply)
+            yield console
+            await runner.cleanup()
+            gateway.ticker.close()
+            gateway.close()
+
+
+@pytest.mark.slow
+async def test_operators_see_the_gateways(tmp_path: Path, postgres_url: str) -> None:
+    from gateway.ledger.postgres.nodes import register
+    from gateway.ledger.postgres.schema import open_session
+
+    mine = name_process(os.getpid())
+    async with open_node(tmp_path, postgres_url) as console:
+        health = await get(console, f"{API}/health")
+        assert health["node"] == mine
+        (node,) = health["nodes"]
+        assert (node["name"], node["version"]) == (mine, find_version())
+        assert node["since"] <= node["seen"]
+        with closing(open_session(postgres_url)) as session:
+            register(session)
+        assert len((await get(console, f"{API}/health"))["nodes"]) == 2
+        assert (await get(console, f"{API}/providers"))["node"] == mine
+
+
+# ---- audit ---------------------------------------------------------------------------------------
+
+
+async def test_audit_proves_everything_and_is_remembered(console: Console) -> None:
+    report = await get(console, f"{API}/audit")
+    assert set(report) == AUDIT_FIELDS
+    assert (report.pop("to_settle"), report.pop("problems")) == ([], [])
+    assert set(report.values()) == {None}, "it was never run"
+    with console.open_books() as books:
+        accounts.credit(books, HOLDER, 1, note="something new to prove")
+        before = await get(console, f"{API}/health")
+        assert before["full_audit"] == {"ok": None, "at": None}, "the start-up check is another"
+        await asyncio.sleep(0.002)
+        books.audit()
+    after = await get(console, f"{API}/health")
+    assert after["full_audit"]["ok"], "one by another process is known by its checkpoint"
+    assert after["full_audit"]["at"] > after["startup_check"]["at"] == before["startup_check"]["at"]
+    ran = await console.post(f"{API}/audit", as_=OPERATOR)
+    assert (ran.status, set(ran.json)) == (200, AUDIT_FIELDS)
+    assert (ran.json["ok"], ran.json["accounts"], ran.json["entries"]) == (True, 3, 4)
+    assert await get(console, f"{API}/audit") == ran.json
+    assert (await get(console, f"{API}/health"))["full_audit"]["ok"]
+    execute(console, UNBALANCED.format("+"))
+    ran = await console.post(f"{API}/audit", as_=OPERATOR)
+    assert (ran.status, ran.json["ok"], len(ran.json["problems"])) == (200, False, 1)
+    told = (await get(console, f"{API}/health"))["full_audit"]
+    assert told == {"ok": False, "at": ran.json["at"]}
+    execute(console, UNBALANCED.format("-"))
+
+
+async def test_audits_run_one_at_a_time_and_beside_all_else(console: Console) -> None:
+    """An audit that waits for the database delays neither the console nor callers."""
+    models = {"Authorization": f"Bearer {await add_key(console)}"}
+    await console.sign_in(OPERATOR)
+    replies: asyncio.Queue[Reply] = asyncio.Queue()
+
+    async def ask() -> None:
+        replies.put_nowait(await console.post(f"{API}/audit", as_=OPERATOR))
+
+    with console.open_books() as books:
+        accounts.credit(books, HOLDER, 1, note="something new to prove")
+        async with asyncio.TaskGroup() as group:
+            with books.changing():  # so that the checkpoint cannot be written
+                for _ in range(3):
+                    group.create_task(ask())
+                refused = [await replies.get() for _ in range(2)]
+                assert {one.refusal for one in refused} == {(409, "audit_running", None)}
+                assert (await console.get(f"{API}/accounts", as_=OPERATOR)).status == 200
+                assert (await console.ask("GET", "/v1/models", headers=models)).status == 200
+            first = await replies.get()
+    assert (first.status, first.json["ok"]) == (200, True)
+    assert (await console.post(f"{API}/audit", as_=OPERATOR)).status == 200
+
+
+def test_a_statement_that_nobody_waits_for_is_given_up(tmp_path: Path) -> None:
+    """A statement of a cancelled request is interrupted; otherwise the process could not end."""
+    endless = """
+        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n
+    """
+    looks = iter([False, False, True])
+    with SqliteBooks(make_database(tmp_path)) as books:
+        books.give_up_when(lambda: next(looks))
+        with pytest.raises(LedgerError), books.reading() as connection:
+            connection.execute(endless).fetchall()
+
+
+# ---- the log -------------------------------------------------------------------------------------
+
+
+async def test_log_is_paged_and_searched_for_what_was_typed(console: Console) -> None:
+    """A search covers actor, action, account and target, not details, and has no wildcards."""
+    with console.open_books() as books:
+        books.actor = Actor("tester", "192.0.2.7")
+        for target in ("50% off", "a_b", "back\\slash", "plain"):
+            books.note("test.done", account=OTHER, target=target, detail=f"detail of {target}")
+        books.actor = Actor("ali")
+        books.note("test.done", account=None, target="t4")
+    path = f"{API}/audit/log?search=TEST.d&limit=3"
+    events = await read_pages(console, path, "events", as_=OPERATOR)
+    assert [set(one) for one in events] == [EVENT_FIELDS] * 5
+    assert [one["target"] for one in events] == ["t4", "plain", "back\\slash", "a_b", "50% off"]
+    told = [events[1][name] for name in ("actor", "account", "detail", "address")]
+    assert told == ["tester", OTHER, "detail of plain", "192.0.2.7"]
+    assert (await get(console, f"{API}/audit/log"))["count"] > 5
+    for search, found in {
+        "50%25": ["50% off"], "5%25off": [], "_": ["a_b"], "%5C": ["back\\slash"], "%00": [],
+        "back": ["back\\slash"], "ALI": ["t4"], "%ED%A0%80": [], "detail": [],
+    }.items():  # fmt: skip
+        log = await get(console, f"{API}/audit/log?search={search}")
+        assert [one["target"] for one in log["events"] if one["action"] == "test.done"] == found
 
 
 async def test_no_reply_tells_a_key_or_a_hash(console: Console) -> None:
@@ -225,24 +410,22 @@ async def test_no_reply_tells_a_key_or_a_hash(console: Console) -> None:
     token = link.json["url"].partition("=")[2]
     await console.post(f"{API}/session/link", {"token": token}, as_=None)
     new = {"new_password": "correct horse battery"}
-    assert (await console.post(f"{API}/settings/password", new, as_=HOLDER)).status == 204
+    assert (await console.post(f"{API}/settings/password", new)).status == 204
     await console.post(f"{API}/audit", as_=OPERATOR)
-    with console.open_books() as books, books.reading() as connection:
-        kept = [
-            *connection.execute("SELECT hash FROM passwords"),
-            *connection.execute("SELECT hex(digest) FROM keys"),
-            *connection.execute("SELECT hex(digest) FROM sessions"),
-        ]
+    kept = [
+        one
+        for columns in ("hash FROM passwords", "hex(digest) FROM keys", "hex(digest) FROM sessions")
+        for (one,) in execute(console, f"SELECT {columns}")
+    ]
     assert len(kept) >= 4
     secrets = [
         LONG_KEY, SHORT_KEY, "extra-secret", secret, token, new["new_password"],
-        console.cookies[OPERATOR].partition("=")[2], *(one for (one,) in kept),
+        console.cookies[OPERATOR].partition("=")[2], *kept,
     ]  # fmt: skip
-    paths = [
+    for path in (
         "accounts", "accounts/1", "accounts/1/entries", "accounts/by-name?name=holder", "models",
         "providers", "health", "audit", "audit/log?limit=200", "session", "sessions", "keys",
         "codes", "activity", "billing", "usage", "overview",
-    ]  # fmt: skip
-    for path in paths:
+    ):  # fmt: skip
         body = (await console.get(f"{API}/{path}", as_=OPERATOR)).body.decode().casefold()
         assert [one for one in secrets if one.casefold() in body] == [], path

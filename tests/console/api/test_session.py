@@ -1,25 +1,38 @@
-"""Sign in and out over HTTP: credentials, cookies and the end of sessions."""
+"""Sign in and out over HTTP: credentials, one-time codes, cookies, other sites, the end of sessions."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import base64
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from gateway.admin import accounts, keys
+from gateway.admin import accounts, keys, signin
 from gateway.ledger.signin_records import HOLDER_IDLE_MS, OPERATOR_IDLE_MS, SESSION_MS
-from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
+from gateway.times import unix_ms
+from tests.console.kit import (
+    API,
+    HOLDER,
+    OPERATOR,
+    OTHER,
+    Console,
+    Reply,
+    execute,
+    open_console,
+    start_console,
+)
 from tests.console.session import (
     LINUX,
     OUTDATED,
+    PASSWORD,
     PUBLIC,
     SESSION,
     SET_HASH,
     STORED,
-    execute,
     is_in,
+    open_with_passwords,
     read_events,
     read_set_cookie,
     seed_passwords,
@@ -29,12 +42,10 @@ from tests.console.session import (
 )
 from tests.support.rows import each_row
 
-
-@pytest.fixture
-async def console(tmp_path: Path) -> AsyncIterator[Console]:
-    async with open_console(tmp_path, seed=seed_passwords) as console:
-        yield console
-
+console = open_with_passwords
+TOTP: Final = f"{API}/settings/totp"
+AGE: Final = "UPDATE sessions SET created_ms = created_ms - 600001"
+"""Make all sessions older than the ten minutes after a sign-in."""
 
 # ---- in -------------------------------------------------------------------------------------------
 
@@ -50,64 +61,50 @@ async def test_a_password_opens_a_session(console: Console) -> None:
             "created": reply.json["account"]["created"], "models": None,
             "requests_per_minute": None, "tokens_per_minute": None, "concurrency": None,
         },
-        "session": session,
-        "by_proxy": False,
-        "has_password": True,
-        "current_password_needed": True,
-        "currency": "USD",
-        "base_url": None,
+        "session": session, "by_proxy": False, "has_password": True,
+        "current_password_needed": True, "currency": "USD", "base_url": None,
         "version": reply.json["version"],
         "key_limits": {"requests_per_minute": 600, "tokens_per_minute": 0, "concurrency": 50},
-        "models": ["demo/echo", "vendor/large"],
-        "embedding_models": [],
-        "top_up_text": None,
-        "low_balance": None,
-        "low_balance_nano": None,
+        "models": ["demo/echo", "vendor/large"], "embedding_models": [], "top_up_text": None,
+        "low_balance": None, "low_balance_nano": None,
     }  # fmt: skip
-    assert (await console.get(SESSION, as_=None, headers=use(reply))).json == reply.json
-    (listed,) = (await console.get(f"{API}/sessions", as_=None, headers=use(reply))).json[
-        "sessions"
-    ]
+    headers = use(reply)
+    assert (await console.get(SESSION, as_=None, headers=headers)).json == reply.json
+    (listed,) = (await console.get(f"{API}/sessions", as_=None, headers=headers)).json["sessions"]
     assert listed == {
-        **session,
-        "current": True,
-        "device": "Firefox on Linux",
-        "address": "127.0.0.1",
+        **session, "current": True, "device": "Firefox on Linux", "address": "127.0.0.1",
         "last_seen": session["created"],
-    }
+    }  # fmt: skip
     assert read_events(console) == [(HOLDER, "session.open", HOLDER)]
+    with console.open_books() as books:
+        accounts.suspend(books, HOLDER)
+    assert (await sign_in(console)).json["account"]["suspended"] is True, "who may look"
 
 
 async def test_a_link_opens_a_session_once(console: Console) -> None:
     token = console.make_link_token(OTHER)
-    first, second = await asyncio.gather(
+    replies = await asyncio.gather(
         *(console.post(f"{SESSION}/link", {"token": token}, as_=None) for _ in range(2))
     )
-    assert sorted((first.status, second.status)) == [200, 401]
-    opened, refused = sorted((first, second), key=lambda one: one.status)
-    assert refused.refusal == (401, "link_invalid", None)
+    opened, refused = sorted(replies, key=lambda one: one.status)
+    assert (opened.status, refused.refusal) == (200, (401, "link_invalid", None))
     assert "Set-Cookie" not in refused.headers
-    assert opened.json["has_password"] is False
-    assert opened.json["current_password_needed"] is False
+    assert (opened.json["has_password"], opened.json["current_password_needed"]) == (False, False)
     assert await is_in(console, opened)
     unknown = await console.post(f"{SESSION}/link", {"token": "x"}, as_=None)
     assert unknown.error["message"] == refused.error["message"]
 
 
 async def test_what_the_page_shows_is_configured(tmp_path: Path) -> None:
+    """With https only its own cookie counts: a neighbour on the domain can set one without prefix."""
     billing = 'low_balance = 1\ntop_up_text = "Ask the office."'
     async with open_console(tmp_path, server=PUBLIC, billing=billing) as console:
-        shown = (await sign_in_by_link(console)).json
+        reply = await sign_in_by_link(console)
+        headers = {"Cookie": f"gateway_session={read_set_cookie(reply).value}"}
+        assert (await console.get(SESSION, as_=None, headers=headers)).status == 401
+    shown = reply.json
+    assert (shown["low_balance"], shown["top_up_text"]) == ("1.00", "Ask the office.")
     assert shown["base_url"] == "https://llm.example.com/v1"
-    assert (shown["low_balance"], shown["low_balance_nano"]) == ("1.00", 10**9)
-    assert shown["top_up_text"] == "Ask the office."
-
-
-async def test_a_suspended_account_may_look(console: Console) -> None:
-    with console.open_books() as books:
-        accounts.suspend(books, HOLDER)
-    reply = await sign_in(console)
-    assert reply.json["account"]["suspended"] is True
 
 
 async def test_an_old_hash_is_renewed(console: Console) -> None:
@@ -135,22 +132,12 @@ async def test_the_cookie_is_out_of_reach(
     async with open_console(tmp_path, server=server) as console:
         reply = await sign_in_by_link(console)
         ended = await console.delete(SESSION, as_=None, headers=use(reply))
-        for one, max_age in ((reply, str(30 * 24 * 3600)), (ended, "0")):
-            cookie = read_set_cookie(one)
-            assert cookie.key == name
-            assert (cookie["path"], cookie["domain"]) == ("/", "")
-            assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
-            assert bool(cookie["secure"]) is secure
-            assert cookie["max-age"] == max_age
-        assert read_set_cookie(ended).value == ""
-
-
-async def test_with_https_only_its_own_cookie_counts(tmp_path: Path) -> None:
-    """A neighbour on the same domain can set the cookie without the prefix, so it is ignored."""
-    async with open_console(tmp_path, server=PUBLIC) as console:
-        token = read_set_cookie(await sign_in_by_link(console)).value
-        headers = {"Cookie": f"gateway_session={token}"}
-        assert (await console.get(SESSION, as_=None, headers=headers)).status == 401
+    for one, max_age in ((reply, str(30 * 24 * 3600)), (ended, "0")):
+        cookie = read_set_cookie(one)
+        assert (cookie.key, cookie["path"], cookie["domain"]) == (name, "/", "")
+        assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+        assert (bool(cookie["secure"]), cookie["max-age"]) == (secure, max_age)
+    assert read_set_cookie(ended).value == ""
 
 
 @each_row(
@@ -181,11 +168,10 @@ async def test_a_key_is_no_session_and_a_session_no_key(console: Console) -> Non
 
 async def test_signing_out_ends_the_session(console: Console) -> None:
     reply = await sign_in_by_link(console)
-    ended = await console.delete(SESSION, as_=None, headers=use(reply))
-    assert (ended.status, ended.body) == (204, b"")
-    assert not await is_in(console, reply)
-    again = await console.delete(SESSION, as_=None, headers=use(reply))
-    assert again.status == 204
+    for _ in range(2):
+        ended = await console.delete(SESSION, as_=None, headers=use(reply))
+        assert (ended.status, ended.body) == (204, b"")
+        assert not await is_in(console, reply)
     assert (await console.delete(SESSION, as_=None)).status == 204
     assert read_events(console)[1:] == [(HOLDER, "session.end", HOLDER)]
 
@@ -203,48 +189,286 @@ async def test_a_session_ends_when_it_is_not_used(
     console: Console, name: str, idle_ms: int
 ) -> None:
     reply = await sign_in_by_link(console, name)
-    back = "UPDATE sessions SET last_seen_ms = last_seen_ms - ?"
-    execute(console, back, idle_ms - 60_000)
-    assert await is_in(console, reply)
-    execute(console, back, idle_ms)
-    assert not await is_in(console, reply)
+    for back_ms, expected in ((idle_ms - 60_000, True), (idle_ms, False)):
+        execute(console, "UPDATE sessions SET last_seen_ms = last_seen_ms - ?", back_ms)
+        assert await is_in(console, reply) is expected
 
 
 async def test_a_session_ends_after_thirty_days(console: Console) -> None:
     reply = await sign_in_by_link(console)
-    execute(console, "UPDATE sessions SET expires_ms = expires_ms - ?", SESSION_MS - 60_000)
-    assert await is_in(console, reply)
-    execute(console, "UPDATE sessions SET expires_ms = expires_ms - 60000")
-    assert not await is_in(console, reply)
+    for back_ms, expected in ((SESSION_MS - 60_000, True), (60_000, False)):
+        execute(console, "UPDATE sessions SET expires_ms = expires_ms - ?", back_ms)
+        assert await is_in(console, reply) is expected
 
 
 async def test_a_session_ended_elsewhere_is_out_at_the_next_request(console: Console) -> None:
+    """Nobody sees or ends the sessions of others, which are as unknown as none."""
     here, there = await sign_in_by_link(console), await sign_in_by_link(console)
-    path = f"{API}/sessions/{there.json['session']['id']}"
-    assert (await console.delete(path, as_=None, headers=use(here))).status == 204
-    assert [await is_in(console, one) for one in (here, there)] == [True, False]
-    assert (await console.delete(path, as_=None, headers=use(here))).status == 404
-    own = f"{API}/sessions/{here.json['session']['id']}"
-    ended = await console.delete(own, as_=None, headers=use(here))
-    assert (ended.status, read_set_cookie(ended).value) == (204, "")
-    assert not await is_in(console, here)
+    theirs = await sign_in_by_link(console, OPERATOR)
 
+    async def end(by: Reply, session_id: str) -> Reply:
+        return await console.delete(f"{API}/sessions/{session_id}", as_=None, headers=use(by))
 
-async def test_nobody_ends_or_sees_the_sessions_of_others(console: Console) -> None:
-    mine, theirs = await sign_in_by_link(console), await sign_in_by_link(console, OPERATOR)
-    for reply, other in ((mine, theirs), (theirs, mine)):
-        path = f"{API}/sessions/{other.json['session']['id']}"
-        refused = await console.delete(path, as_=None, headers=use(reply))
-        unknown = await console.delete(f"{API}/sessions/x", as_=None, headers=use(reply))
+    for by, other in ((here, theirs), (theirs, here)):
+        refused, unknown = await end(by, other.json["session"]["id"]), await end(by, "x")
         assert refused.refusal == unknown.refusal == (404, "not_found", None)
         assert refused.error["message"] == unknown.error["message"]
-        listed = await console.get(f"{API}/sessions", as_=None, headers=use(reply))
-        assert [one["id"] for one in listed.json["sessions"]] == [reply.json["session"]["id"]]
-    assert [await is_in(console, one) for one in (mine, theirs)] == [True, True]
-
-
-async def test_all_others_end_at_once(console: Console) -> None:
+    listed = await console.get(f"{API}/sessions", as_=None, headers=use(theirs))
+    assert [one["id"] for one in listed.json["sessions"]] == [theirs.json["session"]["id"]]
+    assert (await end(here, there.json["session"]["id"])).status == 204
+    assert [await is_in(console, one) for one in (here, there)] == [True, False]
+    assert (await end(here, there.json["session"]["id"])).status == 404
+    ended = await end(here, here.json["session"]["id"])
+    assert (ended.status, read_set_cookie(ended).value) == (204, "")
+    assert [await is_in(console, one) for one in (here, theirs)] == [False, True]
     made = [await sign_in_by_link(console) for _ in range(3)]
     reply = await console.delete(f"{API}/sessions", as_=None, headers=use(made[1]))
     assert reply.json == {"revoked": 2}
     assert [await is_in(console, one) for one in made] == [False, True, False]
+
+
+# ---- one-time codes -------------------------------------------------------------------------------
+
+
+async def set_up(console: Console, session: Reply) -> tuple[bytes, list[str]]:
+    """Return the key of the app and the recovery codes."""
+    made = await console.post(TOTP, as_=None, headers=use(session))
+    assert made.status == 201
+    key = base64.b32decode(made.json["secret"])
+    reply = await send_code(console, session, "confirm", show(key))
+    assert reply.status == 201, reply.body
+    codes: list[str] = reply.json["recovery_codes"]
+    return key, codes
+
+
+async def send_code(console: Console, session: Reply, verb: str, code: str) -> Reply:
+    return await console.post(f"{TOTP}/{verb}", {"code": code}, as_=None, headers=use(session))
+
+
+def show(key: bytes, steps: int = 0) -> str:
+    return signin.compute_code(key, unix_ms() // signin.STEP_MS + steps)
+
+
+async def sign_in_with(console: Console, code: str | None) -> Reply:
+    body = {"name": OPERATOR, "password": PASSWORD, "code": code}
+    return await console.post(SESSION, body, as_=None)
+
+
+async def test_codes_are_asked_for_once_they_are_set_up(console: Console) -> None:
+    here, there = await sign_in(console, OPERATOR), await sign_in(console, OPERATOR)
+    key, recovery = await set_up(console, here)
+    shown = (await console.get(TOTP, as_=None, headers=use(here))).json
+    assert (shown["enabled"], shown["recovery_codes"]) == (True, 10)
+    assert [await is_in(console, one) for one in (here, there)] == [True, False]
+    for _ in range(7):
+        reply = await sign_in(console, OPERATOR)
+        assert reply.refusal == (403, "code_needed", "code"), "which is no failed try"
+        assert "Set-Cookie" not in reply.headers
+    replies = await asyncio.gather(*(sign_in_with(console, show(key, 1)) for _ in range(4)))
+    assert sorted(reply.status for reply in replies) == [200, 401, 401, 401], "sent at once"
+    assert (await sign_in_with(console, recovery[0])).status == 200
+    assert (await sign_in_with(console, recovery[0])).refusal == (401, "wrong_code", "code")
+    wrong = {"name": OPERATOR, "password": "wrong", "code": show(key, 1)}
+    reply = await console.post(SESSION, wrong, as_=None)
+    assert reply.refusal == (401, "wrong_credentials", None), "a code says nothing by itself"
+    assert (await sign_in(console, HOLDER)).status == 200
+    assert (await sign_in_by_link(console, OPERATOR)).status == 200, "a link is a way of its own"
+    noted = "SELECT detail FROM events WHERE action = 'session.fail'"
+    assert execute(console, noted) == [("by code",)] * 4 + [("by password",)]
+
+
+async def test_guessing_at_codes_is_as_slow_as_at_passwords(console: Console) -> None:
+    here = await sign_in(console, OPERATOR)
+    await console.post(TOTP, as_=None, headers=use(here))
+    for expected in [403] * 9:
+        assert (await send_code(console, here, "confirm", "000000")).status == expected
+    key, _ = await set_up(console, here)
+    assert (await send_code(console, here, "remove", "000000")).status == 429, "ten an hour"
+    for expected in [401] * 5 + [429] * 2:
+        assert (await sign_in_with(console, "000000")).status == expected
+    assert (await sign_in(console, OPERATOR)).status == 429
+    assert (await sign_in_with(console, show(key, 1))).status == 429
+
+
+async def test_codes_are_removed_by_one(console: Console) -> None:
+    here = await sign_in(console, OPERATOR)
+    key, recovery = await set_up(console, here)
+    wrong = await send_code(console, here, "remove", "000000")
+    assert wrong.refusal == (403, "wrong_code", "code")
+    assert (await console.post(TOTP, as_=None, headers=use(here))).status == 409
+    assert (await send_code(console, here, "confirm", show(key, 1))).status == 409
+    assert (await send_code(console, here, "remove", recovery[5])).status == 204
+    assert (await send_code(console, here, "remove", recovery[6])).status == 404
+    assert (await sign_in(console, OPERATOR)).status == 200
+
+
+# ---- signing in again, changing the password -------------------------------------------------------
+
+
+async def change(console: Console, session: Reply, **body: str) -> Reply:
+    headers = {**LINUX, **use(session)}
+    return await console.post(f"{API}/settings/password", body, as_=None, headers=headers)
+
+
+async def test_who_lets_others_in_has_just_signed_in(console: Console) -> None:
+    """Or a thief of the session could stay."""
+    account = f"{API}/accounts/{console.account_id(OTHER)}"
+
+    async def ask_all(session: Reply) -> list[int | tuple[int, str, str | None]]:
+        replies = [
+            await console.ask(method, path, body, key="once", headers=use(session))
+            for method, path, body in (
+                ("POST", f"{API}/accounts", {"name": "second", "operator": True}),
+                ("PATCH", account, {"operator": True}),
+                ("POST", f"{account}/signin-link", {}),
+                ("POST", f"{API}/tokens", {"name": "shop", "role": "read"}),
+                ("POST", TOTP, {}),
+            )
+        ]
+        return [one.status if one.status < 400 else one.refusal for one in replies]
+
+    old, by_link = await sign_in(console, OPERATOR), await sign_in_by_link(console, OPERATOR)
+    execute(console, AGE)
+    assert await ask_all(old) == [(403, "sign_in_again", None)] * 5
+    reply = await change(console, by_link, new_password="another horse")
+    assert reply.refusal == (403, "sign_in_again", None), "it asks for no present password"
+    for method, path, body, status in (
+        ("POST", f"{API}/accounts", {"name": "third"}, 201),
+        ("PATCH", account, {"concurrency": 5}, 200),
+        ("PATCH", account, {"operator": False}, 200),
+    ):
+        reply = await console.ask(method, path, body, key="other", headers=use(old))
+        assert reply.status == status, reply.body
+    fresh = await sign_in(console, OPERATOR, Cookie=use(old)["Cookie"])
+    assert not await is_in(console, old), "the new session takes its place"
+    assert await ask_all(fresh) == [201, 200, 201, 201, 201]
+
+
+async def test_a_new_password_ends_all_sessions_but_this(console: Console) -> None:
+    here, there = await sign_in(console), await sign_in(console)
+    reply = await change(console, here, current_password=PASSWORD, new_password="another horse")
+    assert (reply.status, reply.body) == (204, b"")
+    assert [await is_in(console, one) for one in (here, there, reply)] == [False, False, True]
+    assert (await sign_in(console)).status == 401
+    assert (await sign_in(console, HOLDER, "another horse")).status == 200
+
+
+async def test_a_link_sets_a_password_without_the_old_one(console: Console) -> None:
+    """After that, the session has to give the new password to change it again."""
+    by_link = await sign_in_by_link(console)
+    execute(console, AGE)
+    reply = await change(console, by_link, new_password="another horse")
+    assert reply.status == 204
+    shown = await console.get(SESSION, as_=None, headers=use(reply))
+    assert shown.json["current_password_needed"] is True
+    again = await change(console, reply, new_password="a third horse")
+    assert again.refusal == (403, "wrong_password", "current_password")
+
+
+async def test_a_refused_change_changes_nothing_and_is_no_way_to_guess(console: Console) -> None:
+    """Ten tries an hour, for whoever finds a session left open."""
+    session = await sign_in(console)
+    for current, new, field in (
+        (PASSWORD, "too short", "new_password"),
+        (PASSWORD, "0123456789\0", "new_password"),
+        ("x" * 1025, "another horse", "current_password"),
+    ):
+        reply = await change(console, session, current_password=current, new_password=new)
+        assert reply.refusal == (400, "invalid_field", field)
+    for current in ("", STORED, *["wrong"] * 8):
+        reply = await change(
+            console, session, current_password=current, new_password="another horse"
+        )
+        assert reply.refusal == (403, "wrong_password", "current_password")
+    last = await change(console, session, current_password="wrong", new_password="another horse")
+    assert last.status == 429
+    assert 3500 <= last.error["retry_after_seconds"] <= 3600
+    assert await is_in(console, session)
+    assert execute(console, "SELECT hash FROM passwords WHERE account_id = 1") == [(STORED,)]
+
+
+# ---- other sites ----------------------------------------------------------------------------------
+
+FOREIGN: Final = (
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "cross-site", "Origin": "http://127.0.0.1:{port}"},
+    {"Origin": "https://evil.example"},
+    {"Origin": "https://evil.example", "Host": "evil.example"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "null"},
+)
+OWN: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {"Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Site": "none"},
+    {"Origin": "http://127.0.0.1:{port}"},
+    {"Origin": "http://localhost:{port}"},
+)
+
+
+async def ask_from(
+    console: Console, headers: dict[str, str], session: Reply | None, path: str, body: object = None
+) -> int:
+    """Send a change with these headers alone about its origin."""
+    sent = {name: value.format(port=console.port) for name, value in headers.items()}
+    sent |= {} if session is None else use(session)
+    method = "POST" if session is None else "DELETE"
+    async with console.web.request(
+        method, console.root_url + path, json=body, headers=sent
+    ) as response:
+        assert response.status != 403 or (await response.json())["error"]["code"] == "cross_site"
+        assert response.status != 403 or "Set-Cookie" not in response.headers
+        return response.status
+
+
+async def test_other_sites_change_nothing_and_sign_nobody_in(console: Console) -> None:
+    here, there = await sign_in_by_link(console), await sign_in_by_link(console)
+    token = console.make_link_token(HOLDER)
+    for headers in FOREIGN:
+        assert await ask_from(console, headers, here, f"{API}/sessions") == 403
+        by_name = {"name": HOLDER, "password": PASSWORD}
+        assert await ask_from(console, headers, None, SESSION, by_name) == 403
+        assert await ask_from(console, headers, None, f"{SESSION}/link", {"token": token}) == 403
+    assert await is_in(console, there)
+    for headers in OWN:
+        assert await ask_from(console, headers, here, f"{API}/sessions") == 200
+    assert not await is_in(console, there)
+    assert await ask_from(console, {}, None, f"{SESSION}/link", {"token": token}) == 200
+
+
+async def test_the_public_url_is_the_one_origin(tmp_path: Path) -> None:
+    async with open_console(tmp_path, server=PUBLIC) as console:
+        session = await sign_in_by_link(console)
+        for origin, status in (("https://llm.example.com", 200), ("http://127.0.0.1:{port}", 403)):
+            found = await ask_from(console, {"Origin": origin}, session, f"{API}/sessions")
+            assert found == status
+
+
+@each_row(
+    ("server", "expected"), [("", "127.0.0.1"), ('trusted_proxies = ["127.0.0.1"]', "203.0.113.5")]
+)
+async def test_forwarded_addresses_count_from_trusted_proxies(
+    tmp_path: Path, server: str, expected: str
+) -> None:
+    async with open_console(tmp_path, server=server) as console:
+        await sign_in_by_link(console, **{"X-Forwarded-For": "1.1.1.1, 203.0.113.5"})
+        assert execute(console, "SELECT address FROM sessions") == [(expected,)]
+
+
+@pytest.mark.slow
+async def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
+    """`process.stop` searches log and folder for password, link and session."""
+    async with start_console(tmp_path, seed=seed_passwords) as console:
+        assert console.process is not None
+        token = console.make_link_token(OTHER)
+        session = await console.post(f"{SESSION}/link", {"token": token}, as_=None)
+        await change(console, session, new_password=PASSWORD)
+        by_password = await sign_in(console, OTHER)
+        await sign_in(console, PASSWORD, PASSWORD + "?")
+        secrets = [PASSWORD, token, *(read_set_cookie(one).value for one in (session, by_password))]
+        console.process.canaries += [one.encode() for one in secrets]
+        for path in (SESSION, f"{API}/sessions"):
+            reply = await console.get(path, as_=None, headers=use(by_password))
+            shown = reply.body + by_password.body
+            assert not [one for one in (*secrets, "scrypt", "digest") if one.encode() in shown]
