@@ -16,9 +16,9 @@ from gateway.admin import accounts, keys
 from gateway.console.routes import Route
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.ledger.signin_records import TokenRole, TokenTerms
-from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
+from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
 from tests.console.session import PASSWORD, PUBLIC, execute, seed_passwords, sign_in
-from tests.console.test_dispatch import every_route, fill, on_one_loop
+from tests.console.test_dispatch import call, every_route, on_one_loop
 from tests.support.rows import each_row
 
 HEADER: Final = "Remote-User"
@@ -31,7 +31,7 @@ ROLES: Final[tuple[TokenRole, ...]] = ("operator", "accounts", "read")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
     """A gateway that trusts a proxy, with a token of each role that has the role's name."""
     async with open_console(
         tmp_path_factory.mktemp("console"), server=SETTINGS, seed=seed_passwords
@@ -40,8 +40,8 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 
 
 @pytest.fixture(scope="module")
-def secrets(console: Console) -> dict[TokenRole, str]:
-    with console.open_books() as books:
+def secrets(shared: Console) -> dict[TokenRole, str]:
+    with shared.open_books() as books:
         return {role: keys.add_token(books, TokenTerms(role, role)).secret for role in ROLES}
 
 
@@ -49,20 +49,13 @@ def bearing(secret: str, **more: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}", **more}
 
 
-async def ask(console: Console, route: Route, secret: str) -> Reply:
-    body: object = None if route.method == "GET" else {}
-    return await console.ask(
-        route.method, fill(route.path), body, key="once", headers=bearing(secret)
-    )
-
-
 @on_one_loop
 @each_row("role", ROLES)
 @every_route
 async def test_a_token_may_do_what_its_role_may(
-    console: Console, secrets: dict[TokenRole, str], route: Route, role: TokenRole
+    shared: Console, secrets: dict[TokenRole, str], route: Route, role: TokenRole
 ) -> None:
-    reply = await ask(console, route, secrets[role])
+    reply = await call(shared, route, headers=bearing(secrets[role]))
     if role in route.tokens:
         assert reply.status in {200, 400, 404}
     else:
@@ -72,97 +65,97 @@ async def test_a_token_may_do_what_its_role_may(
 
 @on_one_loop
 async def test_no_token_says_who_is_an_operator(
-    console: Console, secrets: dict[TokenRole, str]
+    shared: Console, secrets: dict[TokenRole, str]
 ) -> None:
     headers = bearing(secrets["operator"])
-    path = f"{API}/accounts/{console.account_id(OTHER)}"
+    path = f"{API}/accounts/{shared.account_id(OTHER)}"
     for reply in (
-        await console.patch(path, {"operator": True}, as_=None, headers=headers),
-        await console.post(
+        await shared.patch(path, {"operator": True}, as_=None, headers=headers),
+        await shared.post(
             f"{API}/accounts", {"name": "x", "operator": True}, as_=None, key="x", headers=headers
         ),
     ):
         assert reply.refusal == (403, "token_not_allowed", None)
-    edited = await console.patch(path, {"concurrency": 7}, as_=None, headers=headers)
+    edited = await shared.patch(path, {"concurrency": 7}, as_=None, headers=headers)
     assert (edited.status, edited.json["concurrency"], edited.json["operator"]) == (200, 7, False)
 
 
 @on_one_loop
 async def test_a_token_comes_from_anywhere_and_alone(
-    console: Console, secrets: dict[TokenRole, str]
+    shared: Console, secrets: dict[TokenRole, str]
 ) -> None:
     """No browser sends it by itself, so it needs no Origin; two answers to one question are refused."""
     path = f"{API}/codes/void-batch"
     foreign = bearing(secrets["accounts"], Origin="https://evil.example")
     foreign["Sec-Fetch-Site"] = "cross-site"
-    reply = await console.post(path, {"batch": "none"}, as_=None, headers=foreign)
+    reply = await shared.post(path, {"batch": "none"}, as_=None, headers=foreign)
     assert reply.refusal == (404, "not_found", None), "there is no such batch"
-    both = await console.get(f"{API}/accounts", as_=OPERATOR, headers=bearing(secrets["read"]))
+    both = await shared.get(f"{API}/accounts", as_=OPERATOR, headers=bearing(secrets["read"]))
     assert both.refusal == (400, "two_callers", None)
     two = [("Authorization", f"Bearer {secrets[role]}") for role in ("read", "accounts")]
-    async with console.web.get(f"{console.root_url}{API}/accounts", headers=two) as response:
+    async with shared.web.get(f"{shared.root_url}{API}/accounts", headers=two) as response:
         assert (response.status, (await response.json())["error"]["code"]) == (400, "two_callers")
 
 
 @on_one_loop
-async def test_a_token_opens_no_other_door(console: Console, secrets: dict[TokenRole, str]) -> None:
+async def test_a_token_opens_no_other_door(shared: Console, secrets: dict[TokenRole, str]) -> None:
     for secret in secrets.values():
-        assert (await console.get("/v1/models", as_=None, headers=bearing(secret))).status == 401
+        assert (await shared.get("/v1/models", as_=None, headers=bearing(secret))).status == 401
         as_cookie = {"Cookie": f"gateway_session={secret}"}
-        assert (await console.get(f"{API}/accounts", as_=None, headers=as_cookie)).status == 401
-        asked = await console.get(f"{API}/accounts?token={secret}", as_=None)
+        assert (await shared.get(f"{API}/accounts", as_=None, headers=as_cookie)).status == 401
+        asked = await shared.get(f"{API}/accounts?token={secret}", as_=None)
         assert asked.refusal == (401, "not_signed_in", None)
 
 
 @on_one_loop
-async def test_other_credentials_are_no_tokens(console: Console) -> None:
+async def test_other_credentials_are_no_tokens(shared: Console) -> None:
     """A proxy may add a bearer credential of its own to requests of people who are signed in."""
-    with console.open_books() as books:
+    with shared.open_books() as books:
         key = keys.add_key(books, OPERATOR).secret
     for value in (f"Bearer {key}", "Bearer eyJhbGciOi.J9.x", "Basic YTpi", "gwt_"):
         headers = {"Authorization": value}
-        assert (await console.get(f"{API}/session", as_=HOLDER, headers=headers)).status == 200
-        refused = await console.get(f"{API}/accounts", as_=None, headers=headers)
+        assert (await shared.get(f"{API}/session", as_=HOLDER, headers=headers)).status == 200
+        refused = await shared.get(f"{API}/accounts", as_=None, headers=headers)
         assert refused.refusal == (401, "not_signed_in", None)
 
 
 @on_one_loop
-async def test_an_ended_token_is_told_so(console: Console) -> None:
-    with console.open_books() as books:
+async def test_an_ended_token_is_told_so(shared: Console) -> None:
+    with shared.open_books() as books:
         old = keys.add_token(books, TokenTerms("old", "read", books.clock() + 100_000))
         revoked = keys.add_token(books, TokenTerms("revoked", "read"))
         books.tokens.revoke("revoked")
         with books.changing() as connection:
             connection.execute("UPDATE tokens SET expires_ms = 1 WHERE name = 'old'")
     for made, code in ((old, "token_expired"), (revoked, "token_revoked")):
-        reply = await console.get(f"{API}/accounts", as_=None, headers=bearing(made.secret))
+        reply = await shared.get(f"{API}/accounts", as_=None, headers=bearing(made.secret))
         assert reply.refusal == (401, code, None)
         assert reply.headers["WWW-Authenticate"] == "Bearer"
-    used = execute(console, "SELECT last_used_ms FROM tokens WHERE name IN ('old', 'revoked')")
+    used = execute(shared, "SELECT last_used_ms FROM tokens WHERE name IN ('old', 'revoked')")
     assert used == [(None,), (None,)]
 
 
 @on_one_loop
 async def test_a_repeated_request_of_a_token_has_one_effect(
-    console: Console, secrets: dict[TokenRole, str]
+    shared: Console, secrets: dict[TokenRole, str]
 ) -> None:
     """Also by its successor of the same name, since a shop may get a new token between two tries."""
-    path = f"{API}/accounts/{console.account_id(OTHER)}/credit"
+    path = f"{API}/accounts/{shared.account_id(OTHER)}/credit"
     body, headers = {"amount": "5", "note": "order 17"}, bearing(secrets["accounts"])
     replies = await asyncio.gather(
-        *(console.post(path, body, as_=None, key="cs_17", headers=headers) for _ in range(5))
+        *(shared.post(path, body, as_=None, key="cs_17", headers=headers) for _ in range(5))
     )
-    with console.open_books() as books:
+    with shared.open_books() as books:
         books.tokens.revoke("accounts")
         secrets["accounts"] = keys.add_token(books, TokenTerms("accounts", "accounts")).secret
     headers = bearing(secrets["accounts"])
-    replies.append(await console.post(path, body, as_=None, key="cs_17", headers=headers))
+    replies.append(await shared.post(path, body, as_=None, key="cs_17", headers=headers))
     assert {reply.body for reply in replies} == {replies[0].body}
     assert sum("Idempotent-Replay" in reply.headers for reply in replies) == len(replies) - 1
-    other = await console.post(path, body, as_=OPERATOR, key="cs_17")
+    other = await shared.post(path, body, as_=OPERATOR, key="cs_17")
     assert "Idempotent-Replay" not in other.headers, "a person's keys are apart"
     event = "SELECT actor, account FROM events WHERE action = 'account.credit' AND actor LIKE ?"
-    assert execute(console, event, "token %") == [("token accounts", OTHER)]
+    assert execute(shared, event, "token %") == [("token accounts", OTHER)]
 
 
 async def test_wrong_tokens_are_counted_and_right_ones_let_in(tmp_path: Path) -> None:
@@ -202,13 +195,13 @@ async def test_a_token_makes_so_many_changes_an_hour(
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def behind(console: Console) -> AsyncIterator[Console]:
+async def behind(shared: Console) -> AsyncIterator[Console]:
     """The same gateway, asked from the address of the proxy."""
     connector = aiohttp.TCPConnector(local_addr=(PROXY, 0))
     async with aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar()
     ) as client:
-        yield replace(console, web=client)
+        yield replace(shared, web=client)
 
 
 async def who(console: Console, as_: str | None = None, **headers: str) -> str | int:
@@ -220,22 +213,22 @@ async def who(console: Console, as_: str | None = None, **headers: str) -> str |
 
 
 @on_one_loop
-async def test_the_header_counts_from_the_proxy_alone(console: Console, behind: Console) -> None:
+async def test_the_header_counts_from_the_proxy_alone(shared: Console, behind: Console) -> None:
     """Where X-Forwarded-For names the proxy, or the caller claims to be local, it does not."""
     assert await who(behind, Remote_User=HOLDER) == HOLDER
     assert await who(behind, remote_user=OPERATOR) == OPERATOR
     assert await who(behind, Remote_User=HOLDER, X_Forwarded_For="203.0.113.5") == HOLDER
     for claim in ({}, {"X_Forwarded_For": PROXY}, {"Forwarded": f"for={PROXY}"}):
-        assert await who(console, Remote_User=OPERATOR, **claim) == 401
-        assert await who(console, as_=HOLDER, Remote_User=OPERATOR, **claim) == HOLDER
+        assert await who(shared, Remote_User=OPERATOR, **claim) == 401
+        assert await who(shared, as_=HOLDER, Remote_User=OPERATOR, **claim) == HOLDER
     assert await who(behind, X_Remote_User=HOLDER) == 401
     assert await who(behind) == 401
 
 
 @on_one_loop
-async def test_the_header_decides_against_a_cookie(console: Console, behind: Console) -> None:
-    await console.sign_in(OPERATOR)
-    behind.cookies[OPERATOR] = console.cookies[OPERATOR]
+async def test_the_header_decides_against_a_cookie(shared: Console, behind: Console) -> None:
+    await shared.sign_in(OPERATOR)
+    behind.cookies[OPERATOR] = shared.cookies[OPERATOR]
     assert await who(behind, as_=OPERATOR, Remote_User=HOLDER) == HOLDER
     asked = await behind.get(f"{API}/accounts", as_=OPERATOR, headers={HEADER: HOLDER})
     assert asked.refusal == (404, "not_found", None), "a holder's rights, not the cookie's"
@@ -315,9 +308,8 @@ async def test_behind_the_public_address_no_other_name_is_ours(tmp_path: Path) -
 @on_one_loop
 @every_route
 async def test_roles_and_sites_are_judged_as_for_a_session(behind: Console, route: Route) -> None:
-    body: object = None if route.method == "GET" else {}
-    path, named = fill(route.path), {HEADER: HOLDER}
-    reply = await behind.ask(route.method, path, body, key="once", headers=named)
+    named = {HEADER: HOLDER}
+    reply = await call(behind, route, headers=named)
     match route.role:
         case "none":
             assert reply.refusal == (409, "signed_in_by_proxy", None)
@@ -326,8 +318,7 @@ async def test_roles_and_sites_are_judged_as_for_a_session(behind: Console, rout
         case "any":
             assert reply.status in {200, 201, 204, 400, 404, 409}
     if route.method != "GET":
-        foreign = {**named, "Sec-Fetch-Site": "cross-site"}
-        reply = await behind.ask(route.method, path, body, key="once", headers=foreign)
+        reply = await call(behind, route, headers={**named, "Sec-Fetch-Site": "cross-site"})
         assert reply.refusal == (403, "cross_site", None)
 
 
@@ -377,12 +368,12 @@ async def test_the_proxy_s_people_have_no_password_here(behind: Console) -> None
 
 @on_one_loop
 async def test_the_header_and_a_token_are_two_callers(
-    console: Console, behind: Console, secrets: dict[TokenRole, str]
+    shared: Console, behind: Console, secrets: dict[TokenRole, str]
 ) -> None:
     headers = bearing(secrets["read"], **{HEADER: HOLDER})
     reply = await behind.get(f"{API}/accounts", as_=None, headers=headers)
     assert reply.refusal == (400, "two_callers", None)
-    reply = await console.get(f"{API}/accounts", as_=None, headers=headers)
+    reply = await shared.get(f"{API}/accounts", as_=None, headers=headers)
     assert reply.status == 200, "from elsewhere the header is as if it were not there"
 
 

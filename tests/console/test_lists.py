@@ -1,407 +1,322 @@
-"""Entries and requests in pages: each row appears once and in order while others are added."""
+"""Lists over HTTP: a cursor leads to the next page; CSV has the rows of the JSON, and no formulas."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+import asyncio
+import base64
+import contextlib
+import socket
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final, cast
+from urllib.parse import parse_qs, urlencode, urlsplit
 
+import aiohttp
+import orjson
 import pytest
+import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
-from gateway.admin import accounts, codes, keys
-from gateway.ledger.call_records import CallFilter, CallView, Outcome
+from gateway.admin import accounts, keys, views
+from gateway.admin.fields import Figure, csv_lines
+from gateway.console.fields import Query
+from gateway.console.lists import Page, answer_page, read_page, stream_csv
+from gateway.console.origin import API_HEADERS
+from gateway.console.refusals import ConsoleError
+from gateway.console.routes import Answer, ConsoleRequest
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.records import EntryFilter, EntryKind, EntryView, NotFound
-from gateway.ledger.sql.books import calls as call_book
-from gateway.ledger.sql.books import entries
+from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.times import DAY_MS, HOUR_MS
-from tests.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call
-from tests.ledger.kit import TOKENS, assert_sound
+from gateway.times import DAY_MS
+from tests.console.calls import NOON_MS, Past, add_calls
+from tests.console.handler_kit import make_request, open_books_thread
+from tests.console.history import guard, open_history, read_csv
+from tests.console.kit import API, HOLDER, Console, open_console, read_pages
+from tests.ledger.kit import until
+from tests.support.rows import each_row
 
-MODELS = ("demo/echo", "vendor/large", "vendor/small")
-OUTCOMES: tuple[Outcome, ...] = ("complete", "complete", "rejected", "upstream_error")
+on_one_loop = pytest.mark.asyncio(loop_scope="module")
 
+# ---- pages ---------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class Place:
-    path: Path
-    books: SqliteBooks
-    own: int
-    """The id of the account under test."""
-    other: int
-    keys: tuple[str, ...]
-    other_key: str
+NAMES = ("ä", "b,c", 'd"e', "f g", "h")
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    path = tmp_path / "gateway.db"
-    with SqliteBooks(path, create=True) as books:
-        own = accounts.add_account(books, "own", credit_nano=10**12)
-        other = accounts.add_account(books, "other", credit_nano=10**12)
-        made = tuple(keys.add_key(books, "own", KeyTerms(name=f"key {n}")).key.id for n in range(3))
-        other_key = keys.add_key(books, "other").key.id
-        yield Place(path, books, own.id, other.id, made, other_key)
-    assert_sound(path)
+def encode(value: object) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(value)).decode().rstrip("=")
 
 
-def walk_entries(
-    books: Books, account_id: int, kind: EntryKind | None, limit: int
-) -> list[EntryView]:
-    """Read all pages one after the other."""
-    found: list[EntryView] = []
-    below_id: int | None = None
-    while True:
-        run = books.entries.read_run(EntryFilter(account_id, kind), below_id, limit)
-        assert len(run.entries) <= limit
-        assert not found or not run.entries or run.entries[0].id < found[-1].id
-        found += run.entries
-        if run.next_id is None:
-            return found
-        below_id = run.next_id
-
-
-def walk_calls(books: Books, chosen: CallFilter, limit: int) -> list[CallView]:
-    found: list[CallView] = []
-    while True:
-        page = books.calls.read_page(chosen, found[-1].request_id if found else None, limit)
-        assert len(page) <= limit
-        assert not found or not page or page[0].request_id < found[-1].request_id
-        found += page
-        if len(page) < limit:
-            return found
-
-
-def move(books: Books) -> None:
-    """Add entries of every kind but charges."""
-    accounts.credit(books, "own", 5, note="a credit")
-    accounts.correct(books, "own", -3, note="a correction")
-    made = codes.make_codes(books, 7, 1)
-    codes.redeem(books, "own", made.codes[0])
-
-
-def scatter(place: Place, number: int, seed: int) -> list[Past]:
-    """Spread requests over four days: some pending, voided or free, some ending on a later day."""
-    randomness = random.Random(seed)
-    calls = []
-    for _ in range(number):
-        started_ms = NOON_MS - randomness.randrange(4 * DAY_MS)
-        length_ms = randomness.choice((0, 900, 20_000, HOUR_MS, 5 * HOUR_MS, 60 * HOUR_MS))
-        outcome: Outcome = randomness.choice(OUTCOMES)
-        past = Past(
-            key_id=randomness.choice(place.keys),
-            started_ms=started_ms,
-            ended_ms=started_ms + length_ms,
-            model=randomness.choice(MODELS),
-            cost_nano=randomness.choice((0, 77)),
-            outcome=outcome,
-            provider=randomness.choice(("demo", "demo", "fallback")),
-            status=200 if outcome == "complete" else randomness.choice((200, 400, 502)),
-        )
-        calls.append(replace(past, ended_ms=None) if randomness.random() < 0.05 else past)
-    return calls
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-def test_every_entry_is_on_one_page_latest_first(place: Place, limit: int) -> None:
-    for _ in range(3):
-        add_calls(place.path, place.own, [Past(place.keys[0], NOON_MS, NOON_MS + 5)] * 3)
-        add_calls(place.path, place.other, [Past(place.other_key, NOON_MS, NOON_MS + 5)])
-        move(place.books)
-    everything = walk_entries(place.books, place.own, None, limit)
-    assert [entry.id for entry in everything] == sorted(
-        {entry.id for entry in everything}, reverse=True
+def answer(page: Page, rows: list[str], query: dict[str, str]) -> tuple[dict[str, Any], Answer]:
+    http = make_mocked_request("GET", f"/console/api/things?{urlencode(query)}")
+    request = cast("ConsoleRequest", SimpleNamespace(http=http))
+    found = answer_page(
+        request,
+        page,
+        "things",
+        rows,
+        locate=lambda row: (row, len(row)),
+        describe=lambda row: {"name": row},
+        figures={"count": 5},
     )
-    assert len(everything) == 1 + 3 * 6 == place.books.entries.count(place.own)
-    assert {entry.account for entry in everything} == {"own"}
-    numbers: dict[EntryKind, int] = {"credit": 4, "code": 3, "correction": 3, "charge": 9}
-    for kind, number in numbers.items():
-        of_kind = walk_entries(place.books, place.own, kind, limit)
-        assert of_kind == [entry for entry in everything if entry.kind == kind]
-        assert len(of_kind) == number == place.books.entries.count(place.own, kind)
+    assert isinstance(found.body, dict)
+    return found.body, found
 
 
-def test_entries_added_between_pages_move_nothing(place: Place) -> None:
-    for _ in range(4):
-        move(place.books)
-    before = walk_entries(place.books, place.own, None, 100)
-    seen: list[EntryView] = []
-    below_id: int | None = None
-    while True:
-        run = place.books.entries.read_run(EntryFilter(place.own), below_id, 2)
-        seen += run.entries
-        move(place.books)
-        below_id = run.next_id
-        if below_id is None:
-            break
-    assert seen == before
-
-
-def test_entries_of_some_times_are_found_in_runs(place: Place) -> None:
-    times = [NOON_MS + n * HOUR_MS for n in range(10)]
-    for at_ms in times:
-        place.books.clock = partial(int, at_ms)
-        accounts.credit(place.books, "own", 1)
-    chosen = EntryFilter(place.own, "credit", since_ms=times[3], until_ms=times[6])
-    found: list[EntryView] = []
-    below_id: int | None = None
-    runs = 0
-    while True:
-        run = place.books.entries.read_run(chosen, below_id, 2)
-        found, below_id, runs = [*found, *run.entries], run.next_id, runs + 1
-        if below_id is None:
-            break
-    assert [entry.created_ms for entry in found] == [times[5], times[4], times[3]]
-    assert runs == 6
-
-
-def test_entries_of_an_unknown_account_are_not_found(place: Place) -> None:
-    with pytest.raises(NotFound, match="no such account"):
-        place.books.entries.read_run(EntryFilter(999), None, 10)
-
-
-def test_a_call_is_shown_with_all_that_is_known(place: Place) -> None:
-    past = Past(place.keys[1], NOON_MS, NOON_MS + 1234, "vendor/large")
-    ids = add_calls(place.path, place.own, [past, replace(past, ended_ms=None)])
-    pending, posted = place.books.calls.read_page(CallFilter(place.own), None, 10)
-    key = place.books.keys.read(place.keys[1])
-    assert posted == CallView(
-        request_id=ids[0],
-        account="own",
-        started_ms=NOON_MS,
-        ended_ms=NOON_MS + 1234,
-        model="vendor/large",
-        provider="demo",
-        key_id=key.id,
-        key_name="key 1",
-        key_display=key.display,
-        state="posted",
-        outcome="complete",
-        status=200,
-        stream=False,
-        tokens=TOKENS,
-        cost_nano=77,
-        estimated=False,
-        first_byte_ms=12,
-    )
-    assert (posted.total_ms, pending.total_ms) == (1234, None)
-    assert (pending.state, pending.outcome, pending.status) == ("pending", "pending", None)
-
-
-FILTERS: dict[str, dict[str, Any]] = {
-    "all": {},
-    "key": {"key_id": 0},
-    "model": {"model": MODELS[1]},
-    "key and model": {"key_id": 1, "model": MODELS[2]},
-    "a day": {"since_ms": (TODAY - 1) * DAY_MS, "until_ms": TODAY * DAY_MS},
-    "from": {"since_ms": (TODAY - 2) * DAY_MS},
-    "to": {"until_ms": (TODAY - 1) * DAY_MS},
-    "key and days": {"key_id": 2, "since_ms": (TODAY - 3) * DAY_MS, "until_ms": TODAY * DAY_MS},
-    "everything": {
-        "key_id": 0,
-        "model": MODELS[0],
-        "since_ms": (TODAY - 1) * DAY_MS,
-        "until_ms": (TODAY + 1) * DAY_MS,
-    },
-    "provider": {"provider": "fallback"},
-    "provider and model": {"provider": "fallback", "model": MODELS[0]},
-    "complete": {"outcome": "complete"},
-    "failed": {"outcome": "failed"},
-    "one outcome": {"outcome": "rejected"},
-    "pending": {"outcome": "pending"},
-    "status": {"status": 502},
-    "status 200": {"status": 200},
-    "failed with status 200": {"outcome": "failed", "status": 200},
-    "hours": {"since_ms": NOON_MS - 9 * HOUR_MS - 5, "until_ms": NOON_MS - HOUR_MS},
-    "key and hours": {"key_id": 1, "since_ms": NOON_MS - 30 * HOUR_MS - 5},
-    "all but time": {
-        "key_id": 0,
-        "model": MODELS[0],
-        "provider": "demo",
-        "outcome": "failed",
-        "status": 502,
-    },
-    "no day": {"since_ms": TODAY * DAY_MS, "until_ms": TODAY * DAY_MS},
-    "before all days": {"until_ms": -719_161 * DAY_MS},
-    "after all days": {"since_ms": 2_932_896 * DAY_MS},
-}
-
-
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", FILTERS)
-def test_every_chosen_call_is_on_one_page_and_counted(place: Place, name: str, seed: int) -> None:
-    """Requests that took days are included: sums go by their end, lists by their start."""
-    made = scatter(place, 300, seed)
-    ids = add_calls(place.path, place.own, made)
-    others = [
-        Past(place.other_key, NOON_MS, NOON_MS + 5),
-        *(Past(place.other_key, NOON_MS - n, NOON_MS, MODELS[0]) for n in range(9)),
-    ]
-    other_ids = add_calls(place.path, place.other, others)
-    values = dict(FILTERS[name])
-    if "key_id" in values:
-        values["key_id"] = place.keys[values["key_id"]]
-    for account, calls in (
-        (place.own, dict(zip(ids, made, strict=True))),
-        (None, dict(zip((*ids, *other_ids), (*made, *others), strict=True))),
-    ):
-        chosen = CallFilter(account, **values)
-        expected = sorted((id_ for id_ in calls if is_chosen(chosen, calls[id_])), reverse=True)
-        assert expected or name in {"no day", "before all days", "after all days"}
-        for limit in (1, 7, 1000):
-            found = walk_calls(place.books, chosen, limit)
-            assert [call.request_id for call in found] == expected
-            assert {call.account for call in found} <= {"own", "other"}
-        assert place.books.calls.count(chosen) == len(expected)
-
-
-def test_many_calls_are_counted_up_to_a_limit(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sums tell how many calls an account has of a key, a model or some days, and nothing else."""
-    monkeypatch.setattr(call_book, "MAX_COUNTED", 3)
-    add_calls(place.path, place.own, [Past(place.keys[0], NOON_MS, NOON_MS + 5)] * 4)
-    for chosen, expected in (
-        (CallFilter(), None),
-        (CallFilter(place.own), 4),
-        (CallFilter(model="demo/echo"), None),
-        (CallFilter(place.own, model="demo/echo"), 4),
-        (CallFilter(key_id=place.keys[0], until_ms=(TODAY + 1) * DAY_MS), 4),
-        (CallFilter(outcome="complete"), None),
-        (CallFilter(provider="demo"), None),
-        (CallFilter(until_ms=NOON_MS + 1), None),
-        (CallFilter(until_ms=NOON_MS), 0),
-        (CallFilter(key_id="none"), 0),
-    ):
-        assert place.books.calls.count(chosen) == expected
-
-
-def is_chosen(chosen: CallFilter, past: Past) -> bool:
-    """Repeat what a filter means."""
-    at_ms = past.started_ms
-    outcome, status = ("pending", None) if past.ended_ms is None else (past.outcome, past.status)
-    has_failed = outcome not in {"pending", "complete"}
-    return (
-        chosen.key_id in {None, past.key_id}
-        and chosen.model in {None, past.model}
-        and chosen.provider in {None, past.provider}
-        and chosen.outcome in {None, outcome, "failed" if has_failed else None}
-        and chosen.status in {None, status}
-        and (chosen.since_ms is None or at_ms >= chosen.since_ms)
-        and (chosen.until_ms is None or at_ms < chosen.until_ms)
-    )
-
-
-@pytest.mark.parametrize("with_key", [False, True])
-def test_calls_that_come_in_between_pages_move_nothing(place: Place, *, with_key: bool) -> None:
-    key = place.keys[0]
-    made = [Past(key, NOON_MS - n * HOUR_MS, NOON_MS) for n in range(9)]
-    ids = add_calls(place.path, place.own, made)
-    chosen = CallFilter(place.own, key_id=key if with_key else None)
+@each_row("limit", [1, 2, 3, 4, 5, 6, 200])
+def test_cursors_and_links_lead_through_all_rows(limit: int) -> None:
+    query = {"limit": str(limit), "search": "a&b=c ü"}
     seen: list[str] = []
-    for n in range(9):
-        page = place.books.calls.read_page(chosen, seen[-1] if seen else None, 1)
-        seen += [call.request_id for call in page]
-        later_ms = NOON_MS + n * 1000 + 1
-        add_calls(place.path, place.own, [Past(key, later_ms, later_ms + 5)])
-    assert seen == ids
+    while True:
+        page = read_page(Query(query), (str, int))
+        first = 0 if page.after is None else NAMES.index(str(page.after[0])) + 1
+        body, found = answer(page, list(NAMES[first : first + page.wanted]), query)
+        seen += [row["name"] for row in body["things"]]
+        assert len(body["things"]) <= limit
+        if body["next_cursor"] is None:
+            assert "Link" not in found.headers
+            break
+        link = found.headers["Link"]
+        assert link.startswith("<")
+        assert link.endswith('>; rel="next"')
+        assert link.isascii()
+        parts = urlsplit(link[1:].partition(">")[0])
+        assert parts.path == "/console/api/things"
+        wanted = {**query, "cursor": body["next_cursor"]}
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        assert query == wanted
+    assert seen == list(NAMES)
 
 
-def test_a_call_that_ends_between_pages_is_seen_once(place: Place) -> None:
-    """A request moves from the pending ones to the sums of a day."""
-    key = place.keys[0]
-    old = Past(key, NOON_MS - 2 * DAY_MS, None)
-    ids = add_calls(place.path, place.own, [Past(key, NOON_MS, NOON_MS + 5), old])
-    chosen = CallFilter(place.own, key_id=key)
-    first = place.books.calls.read_page(chosen, None, 1)
-    assert place.books.calls.count(chosen) == 2
-    end_call(place.path, place.own, ids[1], replace(old, ended_ms=NOON_MS + 9))
-    second = place.books.calls.read_page(chosen, first[0].request_id, 1)
-    assert [call.request_id for call in (*first, *second)] == ids
-    assert second[0].state == "posted"
-    assert place.books.calls.count(chosen) == 2
-    assert place.books.calls.read_page(chosen, ids[1], 1) == []
+def test_a_page_is_50_rows_unless_said_otherwise() -> None:
+    assert read_page(Query({}), (int,)) == Page(50, None)
+    assert read_page(Query({"limit": "200", "cursor": ""}), (int,)) == Page(200, None)
+    body, found = answer(Page(50, None), [], {})
+    assert (body, found.headers) == ({"count": 5, "things": [], "next_cursor": None}, {})
 
 
-@pytest.mark.parametrize("with_key", [False, True])
-def test_a_day_is_from_midnight_to_midnight(place: Place, *, with_key: bool) -> None:
-    key = place.keys[0]
-    midnight_ms = TODAY * DAY_MS
-    made = [
-        Past(key, midnight_ms - 1, midnight_ms - 1),
-        Past(key, midnight_ms - 1, midnight_ms),
-        Past(key, midnight_ms, midnight_ms + 5),
-        Past(key, midnight_ms + DAY_MS - 1, midnight_ms + DAY_MS + 5),
-        Past(key, midnight_ms + DAY_MS, None),
+@each_row(
+    "cursor",
+    [
+        *(
+            "x",
+            "!!!!",
+            "ü",
+            "MTIz\x00",
+            "=",
+            encode([1])[:-1],
+            encode([1]) + "=",
+            encode([1]) + "!",
+        ),
+        *(encode(one) for one in ({}, "x", [], ["x"], [1, 2], [1.0], [True], [None], [[1]])),
+        *(encode([one]) for one in (2**63, 2**64 - 1, -(2**63))),
+        base64.urlsafe_b64encode(b"[1 ]").decode(),
+        base64.urlsafe_b64encode(b"[" * 60_000).decode(),
+    ],
+)
+def test_another_cursor_is_refused(cursor: str) -> None:
+    with pytest.raises(ConsoleError) as caught:
+        read_page(Query({"cursor": cursor}), (int,))
+    error = caught.value
+    assert (error.status, error.code, error.field) == (400, "invalid_field", "cursor")
+
+
+@each_row("position", [(0,), (-1,), (2**63 - 1,), (17,)])
+def test_own_cursors_are_taken(position: tuple[int]) -> None:
+    assert read_page(Query({"cursor": encode(position)}), (int,)).after == position
+
+
+# ---- CSV of the console's lists ------------------------------------------------------------------
+
+STORED: Final = {"\tTAB()": "'�TAB()", "two\nlines\r": "two�lines�", "\r=1": "'�=1"}
+"""Texts that no verb accepts, and the cell that each becomes."""
+
+
+def to_cell(value: object) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def history(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    async with open_history(tmp_path_factory.mktemp("history")) as console:
+        yield console
+
+
+@on_one_loop
+@each_row(
+    "target",
+    [
+        "activity",
+        "activity?model=demo/echo&to=2024-10-03",
+        "activity?from=2024-10-04&to=2024-10-04",
+        "activity?model=nothing",
+        "billing",
+        "billing?kind=charge",
+        "billing?kind=correction",
+        "billing?kind=code",
+    ],
+)
+async def test_csv_has_the_rows_of_the_json(history: Console, target: str) -> None:
+    topic, _, query = target.partition("?")
+    name, columns = {
+        "activity": ("calls", views.CALL.names),
+        "billing": ("entries", views.ENTRY.names),
+    }[topic]
+    rows = await read_pages(history, f"{API}/{topic}?{query}&limit=200", name)
+    reply = await history.get(f"{API}/{topic}.csv?{query}")
+    assert reply.body.decode().splitlines()[0] == ",".join(columns)
+    texts = {"note", "key_name"}
+    assert read_csv(reply) == [
+        {key: guard(row[key]) if key in texts else to_cell(row[key]) for key in columns}
+        for row in rows
     ]
-    ids = add_calls(place.path, place.own, made)
-    for day, expected in ((TODAY - 1, ids[:2]), (TODAY, ids[2:4]), (TODAY + 1, ids[4:])):
-        chosen = CallFilter(
-            place.own,
-            key_id=key if with_key else None,
-            since_ms=day * DAY_MS,
-            until_ms=(day + 1) * DAY_MS,
-        )
-        found = [call.request_id for call in place.books.calls.read_page(chosen, None, 10)]
-        assert sorted(found) == expected
-        assert place.books.calls.count(chosen) == len(expected)
+    assert all(set(row) == set(columns) for row in rows)
+    assert bool(rows) is (query not in {"model=nothing", "kind=code"})
 
 
-def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
-    made = [Past(place.keys[0], NOON_MS, NOON_MS - 2 * DAY_MS)]
-    ids = add_calls(place.path, place.own, made)
-    for chosen in (
-        CallFilter(place.own, key_id=place.keys[0]),
-        CallFilter(place.own, since_ms=TODAY * DAY_MS, until_ms=(TODAY + 1) * DAY_MS),
+@on_one_loop
+async def test_csv_headers(history: Console) -> None:
+    reply = await history.get(f"{API}/billing.csv")
+    assert reply.headers["Content-Type"] == "text/csv; charset=utf-8"
+    disposition = reply.headers["Content-Disposition"]
+    assert disposition.startswith('attachment; filename="billing-20')
+    assert len(disposition) == len('attachment; filename="billing-2026-11-21.csv"')
+    assert reply.headers["Transfer-Encoding"] == "chunked"
+    assert reply.headers["x-request-id"].startswith("req_")
+    assert API_HEADERS.items() <= reply.headers.items()
+
+
+async def test_control_characters_never_reach_a_cell(tmp_path: Path) -> None:
+    """No verb accepts control characters; even if one is stored, a record stays one line."""
+
+    def seed(books: SqliteBooks) -> None:
+        for number in range(len(STORED)):
+            keys.add_key(books, HOLDER, KeyTerms(name=str(number)))
+        account_id = books.accounts.read(HOLDER).id
+        for key in books.keys.read_all(HOLDER):
+            add_calls(tmp_path / "gateway.db", account_id, [Past(key.id, NOON_MS, NOON_MS + 1)])
+        with contextlib.closing(sqlite3.connect(tmp_path / "gateway.db")) as connection:
+            for number, name in enumerate(STORED):
+                connection.execute("UPDATE keys SET name = ? WHERE name = ?", (name, str(number)))
+            connection.commit()
+
+    async with open_console(tmp_path, seed=seed) as console:
+        reply = await console.get(f"{API}/activity.csv")
+    assert {row["key_name"] for row in read_csv(reply)} == set(STORED.values())
+    assert reply.body.count(b"\n") == 1 + len(STORED)
+
+
+def test_amounts_below_0_stay_figures() -> None:
+    assert csv_lines([(Figure("-0.05"), "-0.05", -5, None)]) == "-0.05,'-0.05,-5,\n"
+
+
+# ---- CSV in chunks -------------------------------------------------------------------------------
+
+Chunk = tuple[list[dict[str, object]], int | None]
+Read = Callable[[Books, int | None], Chunk]
+
+
+@contextlib.asynccontextmanager
+async def serve(path: Path, read: Read) -> AsyncIterator[str]:
+    """Serve one route, whose reply is the rows of `read` as CSV."""
+    with accounts.open_books(path, create=True) as books:
+        account = accounts.add_account(books, "own")
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        made = make_request(request, books_thread, account, started_ms=NOON_MS + DAY_MS)
+        return await stream_csv(made, "test", ("n",), read)
+
+    app = web.Application()
+    app.router.add_get("/", handle)
+    runner = web.AppRunner(app, access_log=None)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with open_books_thread(path) as books_thread:
+            await runner.setup()
+            await web.SockSite(runner, listener).start()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+            await runner.cleanup()
+
+
+def count_to(last: int) -> Read:
+    def read(_: Books, after: int | None) -> Chunk:
+        number = 0 if after is None else after
+        return [{"n": number}], number + 1 if number < last else None
+
+    return read
+
+
+async def ask(url: str, version: str = "1.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    port = urlsplit(url).port
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET / HTTP/{version}\r\nHost: x\r\n\r\n".encode())
+    return reader, writer
+
+
+async def test_chunks_are_one_file(tmp_path: Path) -> None:
+    async with (
+        serve(tmp_path / "gateway.db", count_to(3)) as url,
+        aiohttp.ClientSession() as web_,
+        web_.get(url) as response,
     ):
-        (call,) = place.books.calls.read_page(chosen, None, 10)
-        assert (call.request_id, call.total_ms) == (ids[0], 0)
-        assert place.books.calls.count(chosen) == 1
+        assert await response.read() == b"n\n0\n1\n2\n3\n"
+        assert 'filename="test-2024-10-05.csv"' in response.headers["Content-Disposition"]
 
 
-def test_one_call_is_found_by_its_id_alone(place: Place) -> None:
-    past = Past(place.keys[0], NOON_MS, NOON_MS + 5)
-    (request_id,) = add_calls(place.path, place.own, [past])
-    chosen = CallFilter(place.own, request_id=request_id)
-    assert [call.request_id for call in place.books.calls.read_page(chosen, None, 10)] == [
-        request_id
-    ]
-    assert place.books.calls.count(chosen) == 1
-    for other in (
-        replace(chosen, request_id=request_id[:-1]),
-        replace(chosen, request_id="%"),
-        replace(chosen, key_id=place.keys[1]),
-        replace(chosen, model="vendor/large"),
-        replace(chosen, until_ms=TODAY * DAY_MS),
-        replace(chosen, since_ms=(TODAY + 1) * DAY_MS),
-        replace(chosen, account_id=place.other),
-        replace(chosen, provider="other"),
-        replace(chosen, outcome="failed"),
-        replace(chosen, status=502),
+@each_row("error", [LedgerError("disk"), RuntimeError("ours")])
+@each_row("version", ["1.1", "1.0"])
+async def test_a_file_that_is_cut_off_does_not_end_cleanly(
+    tmp_path: Path, error: Exception, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The connection is reset, whatever the framing."""
+
+    def read(books: Books, after: int | None) -> Chunk:
+        if after == 2:
+            raise error
+        return count_to(9)(books, after)
+
+    async with serve(tmp_path / "gateway.db", read) as url:
+        reader, writer = await ask(url, version)
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+    assert "Error handling request" in caplog.text
+
+
+async def test_an_error_before_the_first_row_is_an_ordinary_one(tmp_path: Path) -> None:
+    def read(_books: Books, _after: int | None) -> Chunk:
+        raise web.HTTPConflict
+
+    async with (
+        serve(tmp_path / "gateway.db", read) as url,
+        aiohttp.ClientSession() as web_,
+        web_.get(url) as response,
     ):
-        assert place.books.calls.read_page(other, None, 10) == []
-        assert place.books.calls.count(other) == 0
-    assert place.books.calls.read_page(chosen, request_id, 10) == []
+        assert response.status == 409
 
 
-def test_another_accounts_key_finds_nothing(place: Place) -> None:
-    add_calls(place.path, place.other, [Past(place.other_key, NOON_MS, NOON_MS + 5)])
-    chosen = CallFilter(place.own, key_id=place.other_key)
-    assert place.books.calls.read_page(chosen, None, 10) == []
-    assert place.books.calls.count(chosen) == 0
+async def test_who_leaves_is_not_read_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Reading stops soon after the caller has left, and no error is logged."""
+    caplog.set_level("INFO", "gateway.console")
+    asked: list[int] = []
+    gone = threading.Event()
 
+    def read(_: Books, after: int | None) -> Chunk:
+        number = 0 if after is None else after
+        asked.append(number)
+        assert number == 0 or gone.wait(5)
+        return [{"n": "x" * 100_000}], number + 1
 
-STATEMENTS = {
-    "entry count": entries.COUNT,
-    **{f"run {kind}": sql for kind, sql in entries.RUNS.items()},
-}
-
-
-@pytest.mark.parametrize("name", STATEMENTS)
-def test_no_statement_scans_or_sorts(place: Place, name: str) -> None:
-    check_plan(place.path, STATEMENTS[name])
+    async with serve(tmp_path / "gateway.db", read) as url:
+        reader, writer = await ask(url)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+        gone.set()
+        await until(lambda: "left before the download was complete" in caplog.text, 5)
+    assert len(asked) < 100
+    assert {record.levelname for record in caplog.records} <= {"INFO", "DEBUG"}

@@ -1,0 +1,407 @@
+"""Entries and requests in pages: each row appears once and in order while others are added."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.admin import accounts, codes, keys
+from gateway.ledger.call_records import CallFilter, CallView, Outcome
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import EntryFilter, EntryKind, EntryView, NotFound
+from gateway.ledger.sql.books import calls as call_book
+from gateway.ledger.sql.books import entries
+from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.times import DAY_MS, HOUR_MS
+from tests.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call
+from tests.ledger.kit import TOKENS, assert_sound
+
+MODELS = ("demo/echo", "vendor/large", "vendor/small")
+OUTCOMES: tuple[Outcome, ...] = ("complete", "complete", "rejected", "upstream_error")
+
+
+@dataclass(frozen=True)
+class Place:
+    path: Path
+    books: SqliteBooks
+    own: int
+    """The id of the account under test."""
+    other: int
+    keys: tuple[str, ...]
+    other_key: str
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    path = tmp_path / "gateway.db"
+    with SqliteBooks(path, create=True) as books:
+        own = accounts.add_account(books, "own", credit_nano=10**12)
+        other = accounts.add_account(books, "other", credit_nano=10**12)
+        made = tuple(keys.add_key(books, "own", KeyTerms(name=f"key {n}")).key.id for n in range(3))
+        other_key = keys.add_key(books, "other").key.id
+        yield Place(path, books, own.id, other.id, made, other_key)
+    assert_sound(path)
+
+
+def walk_entries(
+    books: Books, account_id: int, kind: EntryKind | None, limit: int
+) -> list[EntryView]:
+    """Read all pages one after the other."""
+    found: list[EntryView] = []
+    below_id: int | None = None
+    while True:
+        run = books.entries.read_run(EntryFilter(account_id, kind), below_id, limit)
+        assert len(run.entries) <= limit
+        assert not found or not run.entries or run.entries[0].id < found[-1].id
+        found += run.entries
+        if run.next_id is None:
+            return found
+        below_id = run.next_id
+
+
+def walk_calls(books: Books, chosen: CallFilter, limit: int) -> list[CallView]:
+    found: list[CallView] = []
+    while True:
+        page = books.calls.read_page(chosen, found[-1].request_id if found else None, limit)
+        assert len(page) <= limit
+        assert not found or not page or page[0].request_id < found[-1].request_id
+        found += page
+        if len(page) < limit:
+            return found
+
+
+def move(books: Books) -> None:
+    """Add entries of every kind but charges."""
+    accounts.credit(books, "own", 5, note="a credit")
+    accounts.correct(books, "own", -3, note="a correction")
+    made = codes.make_codes(books, 7, 1)
+    codes.redeem(books, "own", made.codes[0])
+
+
+def scatter(place: Place, number: int, seed: int) -> list[Past]:
+    """Spread requests over four days: some pending, voided or free, some ending on a later day."""
+    randomness = random.Random(seed)
+    calls = []
+    for _ in range(number):
+        started_ms = NOON_MS - randomness.randrange(4 * DAY_MS)
+        length_ms = randomness.choice((0, 900, 20_000, HOUR_MS, 5 * HOUR_MS, 60 * HOUR_MS))
+        outcome: Outcome = randomness.choice(OUTCOMES)
+        past = Past(
+            key_id=randomness.choice(place.keys),
+            started_ms=started_ms,
+            ended_ms=started_ms + length_ms,
+            model=randomness.choice(MODELS),
+            cost_nano=randomness.choice((0, 77)),
+            outcome=outcome,
+            provider=randomness.choice(("demo", "demo", "fallback")),
+            status=200 if outcome == "complete" else randomness.choice((200, 400, 502)),
+        )
+        calls.append(replace(past, ended_ms=None) if randomness.random() < 0.05 else past)
+    return calls
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_every_entry_is_on_one_page_latest_first(place: Place, limit: int) -> None:
+    for _ in range(3):
+        add_calls(place.path, place.own, [Past(place.keys[0], NOON_MS, NOON_MS + 5)] * 3)
+        add_calls(place.path, place.other, [Past(place.other_key, NOON_MS, NOON_MS + 5)])
+        move(place.books)
+    everything = walk_entries(place.books, place.own, None, limit)
+    assert [entry.id for entry in everything] == sorted(
+        {entry.id for entry in everything}, reverse=True
+    )
+    assert len(everything) == 1 + 3 * 6 == place.books.entries.count(place.own)
+    assert {entry.account for entry in everything} == {"own"}
+    numbers: dict[EntryKind, int] = {"credit": 4, "code": 3, "correction": 3, "charge": 9}
+    for kind, number in numbers.items():
+        of_kind = walk_entries(place.books, place.own, kind, limit)
+        assert of_kind == [entry for entry in everything if entry.kind == kind]
+        assert len(of_kind) == number == place.books.entries.count(place.own, kind)
+
+
+def test_entries_added_between_pages_move_nothing(place: Place) -> None:
+    for _ in range(4):
+        move(place.books)
+    before = walk_entries(place.books, place.own, None, 100)
+    seen: list[EntryView] = []
+    below_id: int | None = None
+    while True:
+        run = place.books.entries.read_run(EntryFilter(place.own), below_id, 2)
+        seen += run.entries
+        move(place.books)
+        below_id = run.next_id
+        if below_id is None:
+            break
+    assert seen == before
+
+
+def test_entries_of_some_times_are_found_in_runs(place: Place) -> None:
+    times = [NOON_MS + n * HOUR_MS for n in range(10)]
+    for at_ms in times:
+        place.books.clock = partial(int, at_ms)
+        accounts.credit(place.books, "own", 1)
+    chosen = EntryFilter(place.own, "credit", since_ms=times[3], until_ms=times[6])
+    found: list[EntryView] = []
+    below_id: int | None = None
+    runs = 0
+    while True:
+        run = place.books.entries.read_run(chosen, below_id, 2)
+        found, below_id, runs = [*found, *run.entries], run.next_id, runs + 1
+        if below_id is None:
+            break
+    assert [entry.created_ms for entry in found] == [times[5], times[4], times[3]]
+    assert runs == 6
+
+
+def test_entries_of_an_unknown_account_are_not_found(place: Place) -> None:
+    with pytest.raises(NotFound, match="no such account"):
+        place.books.entries.read_run(EntryFilter(999), None, 10)
+
+
+def test_a_call_is_shown_with_all_that_is_known(place: Place) -> None:
+    past = Past(place.keys[1], NOON_MS, NOON_MS + 1234, "vendor/large")
+    ids = add_calls(place.path, place.own, [past, replace(past, ended_ms=None)])
+    pending, posted = place.books.calls.read_page(CallFilter(place.own), None, 10)
+    key = place.books.keys.read(place.keys[1])
+    assert posted == CallView(
+        request_id=ids[0],
+        account="own",
+        started_ms=NOON_MS,
+        ended_ms=NOON_MS + 1234,
+        model="vendor/large",
+        provider="demo",
+        key_id=key.id,
+        key_name="key 1",
+        key_display=key.display,
+        state="posted",
+        outcome="complete",
+        status=200,
+        stream=False,
+        tokens=TOKENS,
+        cost_nano=77,
+        estimated=False,
+        first_byte_ms=12,
+    )
+    assert (posted.total_ms, pending.total_ms) == (1234, None)
+    assert (pending.state, pending.outcome, pending.status) == ("pending", "pending", None)
+
+
+FILTERS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "key": {"key_id": 0},
+    "model": {"model": MODELS[1]},
+    "key and model": {"key_id": 1, "model": MODELS[2]},
+    "a day": {"since_ms": (TODAY - 1) * DAY_MS, "until_ms": TODAY * DAY_MS},
+    "from": {"since_ms": (TODAY - 2) * DAY_MS},
+    "to": {"until_ms": (TODAY - 1) * DAY_MS},
+    "key and days": {"key_id": 2, "since_ms": (TODAY - 3) * DAY_MS, "until_ms": TODAY * DAY_MS},
+    "everything": {
+        "key_id": 0,
+        "model": MODELS[0],
+        "since_ms": (TODAY - 1) * DAY_MS,
+        "until_ms": (TODAY + 1) * DAY_MS,
+    },
+    "provider": {"provider": "fallback"},
+    "provider and model": {"provider": "fallback", "model": MODELS[0]},
+    "complete": {"outcome": "complete"},
+    "failed": {"outcome": "failed"},
+    "one outcome": {"outcome": "rejected"},
+    "pending": {"outcome": "pending"},
+    "status": {"status": 502},
+    "status 200": {"status": 200},
+    "failed with status 200": {"outcome": "failed", "status": 200},
+    "hours": {"since_ms": NOON_MS - 9 * HOUR_MS - 5, "until_ms": NOON_MS - HOUR_MS},
+    "key and hours": {"key_id": 1, "since_ms": NOON_MS - 30 * HOUR_MS - 5},
+    "all but time": {
+        "key_id": 0,
+        "model": MODELS[0],
+        "provider": "demo",
+        "outcome": "failed",
+        "status": 502,
+    },
+    "no day": {"since_ms": TODAY * DAY_MS, "until_ms": TODAY * DAY_MS},
+    "before all days": {"until_ms": -719_161 * DAY_MS},
+    "after all days": {"since_ms": 2_932_896 * DAY_MS},
+}
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", FILTERS)
+def test_every_chosen_call_is_on_one_page_and_counted(place: Place, name: str, seed: int) -> None:
+    """Requests that took days are included: sums go by their end, lists by their start."""
+    made = scatter(place, 300, seed)
+    ids = add_calls(place.path, place.own, made)
+    others = [
+        Past(place.other_key, NOON_MS, NOON_MS + 5),
+        *(Past(place.other_key, NOON_MS - n, NOON_MS, MODELS[0]) for n in range(9)),
+    ]
+    other_ids = add_calls(place.path, place.other, others)
+    values = dict(FILTERS[name])
+    if "key_id" in values:
+        values["key_id"] = place.keys[values["key_id"]]
+    for account, calls in (
+        (place.own, dict(zip(ids, made, strict=True))),
+        (None, dict(zip((*ids, *other_ids), (*made, *others), strict=True))),
+    ):
+        chosen = CallFilter(account, **values)
+        expected = sorted((id_ for id_ in calls if is_chosen(chosen, calls[id_])), reverse=True)
+        assert expected or name in {"no day", "before all days", "after all days"}
+        for limit in (1, 7, 1000):
+            found = walk_calls(place.books, chosen, limit)
+            assert [call.request_id for call in found] == expected
+            assert {call.account for call in found} <= {"own", "other"}
+        assert place.books.calls.count(chosen) == len(expected)
+
+
+def test_many_calls_are_counted_up_to_a_limit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums tell how many calls an account has of a key, a model or some days, and nothing else."""
+    monkeypatch.setattr(call_book, "MAX_COUNTED", 3)
+    add_calls(place.path, place.own, [Past(place.keys[0], NOON_MS, NOON_MS + 5)] * 4)
+    for chosen, expected in (
+        (CallFilter(), None),
+        (CallFilter(place.own), 4),
+        (CallFilter(model="demo/echo"), None),
+        (CallFilter(place.own, model="demo/echo"), 4),
+        (CallFilter(key_id=place.keys[0], until_ms=(TODAY + 1) * DAY_MS), 4),
+        (CallFilter(outcome="complete"), None),
+        (CallFilter(provider="demo"), None),
+        (CallFilter(until_ms=NOON_MS + 1), None),
+        (CallFilter(until_ms=NOON_MS), 0),
+        (CallFilter(key_id="none"), 0),
+    ):
+        assert place.books.calls.count(chosen) == expected
+
+
+def is_chosen(chosen: CallFilter, past: Past) -> bool:
+    """Repeat what a filter means."""
+    at_ms = past.started_ms
+    outcome, status = ("pending", None) if past.ended_ms is None else (past.outcome, past.status)
+    has_failed = outcome not in {"pending", "complete"}
+    return (
+        chosen.key_id in {None, past.key_id}
+        and chosen.model in {None, past.model}
+        and chosen.provider in {None, past.provider}
+        and chosen.outcome in {None, outcome, "failed" if has_failed else None}
+        and chosen.status in {None, status}
+        and (chosen.since_ms is None or at_ms >= chosen.since_ms)
+        and (chosen.until_ms is None or at_ms < chosen.until_ms)
+    )
+
+
+@pytest.mark.parametrize("with_key", [False, True])
+def test_calls_that_come_in_between_pages_move_nothing(place: Place, *, with_key: bool) -> None:
+    key = place.keys[0]
+    made = [Past(key, NOON_MS - n * HOUR_MS, NOON_MS) for n in range(9)]
+    ids = add_calls(place.path, place.own, made)
+    chosen = CallFilter(place.own, key_id=key if with_key else None)
+    seen: list[str] = []
+    for n in range(9):
+        page = place.books.calls.read_page(chosen, seen[-1] if seen else None, 1)
+        seen += [call.request_id for call in page]
+        later_ms = NOON_MS + n * 1000 + 1
+        add_calls(place.path, place.own, [Past(key, later_ms, later_ms + 5)])
+    assert seen == ids
+
+
+def test_a_call_that_ends_between_pages_is_seen_once(place: Place) -> None:
+    """A request moves from the pending ones to the sums of a day."""
+    key = place.keys[0]
+    old = Past(key, NOON_MS - 2 * DAY_MS, None)
+    ids = add_calls(place.path, place.own, [Past(key, NOON_MS, NOON_MS + 5), old])
+    chosen = CallFilter(place.own, key_id=key)
+    first = place.books.calls.read_page(chosen, None, 1)
+    assert place.books.calls.count(chosen) == 2
+    end_call(place.path, place.own, ids[1], replace(old, ended_ms=NOON_MS + 9))
+    second = place.books.calls.read_page(chosen, first[0].request_id, 1)
+    assert [call.request_id for call in (*first, *second)] == ids
+    assert second[0].state == "posted"
+    assert place.books.calls.count(chosen) == 2
+    assert place.books.calls.read_page(chosen, ids[1], 1) == []
+
+
+@pytest.mark.parametrize("with_key", [False, True])
+def test_a_day_is_from_midnight_to_midnight(place: Place, *, with_key: bool) -> None:
+    key = place.keys[0]
+    midnight_ms = TODAY * DAY_MS
+    made = [
+        Past(key, midnight_ms - 1, midnight_ms - 1),
+        Past(key, midnight_ms - 1, midnight_ms),
+        Past(key, midnight_ms, midnight_ms + 5),
+        Past(key, midnight_ms + DAY_MS - 1, midnight_ms + DAY_MS + 5),
+        Past(key, midnight_ms + DAY_MS, None),
+    ]
+    ids = add_calls(place.path, place.own, made)
+    for day, expected in ((TODAY - 1, ids[:2]), (TODAY, ids[2:4]), (TODAY + 1, ids[4:])):
+        chosen = CallFilter(
+            place.own,
+            key_id=key if with_key else None,
+            since_ms=day * DAY_MS,
+            until_ms=(day + 1) * DAY_MS,
+        )
+        found = [call.request_id for call in place.books.calls.read_page(chosen, None, 10)]
+        assert sorted(found) == expected
+        assert place.books.calls.count(chosen) == len(expected)
+
+
+def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
+    made = [Past(place.keys[0], NOON_MS, NOON_MS - 2 * DAY_MS)]
+    ids = add_calls(place.path, place.own, made)
+    for chosen in (
+        CallFilter(place.own, key_id=place.keys[0]),
+        CallFilter(place.own, since_ms=TODAY * DAY_MS, until_ms=(TODAY + 1) * DAY_MS),
+    ):
+        (call,) = place.books.calls.read_page(chosen, None, 10)
+        assert (call.request_id, call.total_ms) == (ids[0], 0)
+        assert place.books.calls.count(chosen) == 1
+
+
+def test_one_call_is_found_by_its_id_alone(place: Place) -> None:
+    past = Past(place.keys[0], NOON_MS, NOON_MS + 5)
+    (request_id,) = add_calls(place.path, place.own, [past])
+    chosen = CallFilter(place.own, request_id=request_id)
+    assert [call.request_id for call in place.books.calls.read_page(chosen, None, 10)] == [
+        request_id
+    ]
+    assert place.books.calls.count(chosen) == 1
+    for other in (
+        replace(chosen, request_id=request_id[:-1]),
+        replace(chosen, request_id="%"),
+        replace(chosen, key_id=place.keys[1]),
+        replace(chosen, model="vendor/large"),
+        replace(chosen, until_ms=TODAY * DAY_MS),
+        replace(chosen, since_ms=(TODAY + 1) * DAY_MS),
+        replace(chosen, account_id=place.other),
+        replace(chosen, provider="other"),
+        replace(chosen, outcome="failed"),
+        replace(chosen, status=502),
+    ):
+        assert place.books.calls.read_page(other, None, 10) == []
+        assert place.books.calls.count(other) == 0
+    assert place.books.calls.read_page(chosen, request_id, 10) == []
+
+
+def test_another_accounts_key_finds_nothing(place: Place) -> None:
+    add_calls(place.path, place.other, [Past(place.other_key, NOON_MS, NOON_MS + 5)])
+    chosen = CallFilter(place.own, key_id=place.other_key)
+    assert place.books.calls.read_page(chosen, None, 10) == []
+    assert place.books.calls.count(chosen) == 0
+
+
+STATEMENTS = {
+    "entry count": entries.COUNT,
+    **{f"run {kind}": sql for kind, sql in entries.RUNS.items()},
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_statement_scans_or_sorts(place: Place, name: str) -> None:
+    check_plan(place.path, STATEMENTS[name])
