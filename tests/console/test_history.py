@@ -1,4 +1,7 @@
-"""Entries and requests in pages: each row appears once and in order while others are added."""
+"""Entries and requests of the books in pages: each row appears once and in order while others are added.
+
+Pages stay quick with a long history. `python -m tests.long million` has a million requests.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -22,6 +25,8 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call
 from tests.ledger.kit import TOKENS, assert_sound
+from tests.long.million import Filled, History, count_steps, fill
+from tests.support.rows import each_row, told_together
 
 MODELS = ("demo/echo", "vendor/large", "vendor/small")
 OUTCOMES: tuple[Outcome, ...] = ("complete", "complete", "rejected", "upstream_error")
@@ -107,23 +112,22 @@ def scatter(place: Place, number: int, seed: int) -> list[Past]:
     return calls
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-def test_every_entry_is_on_one_page_latest_first(place: Place, limit: int) -> None:
+def test_every_entry_is_on_one_page_latest_first(place: Place) -> None:
     for _ in range(3):
         add_calls(place.path, place.own, [Past(place.keys[0], NOON_MS, NOON_MS + 5)] * 3)
         add_calls(place.path, place.other, [Past(place.other_key, NOON_MS, NOON_MS + 5)])
         move(place.books)
-    everything = walk_entries(place.books, place.own, None, limit)
-    assert [entry.id for entry in everything] == sorted(
-        {entry.id for entry in everything}, reverse=True
-    )
-    assert len(everything) == 1 + 3 * 6 == place.books.entries.count(place.own)
-    assert {entry.account for entry in everything} == {"own"}
     numbers: dict[EntryKind, int] = {"credit": 4, "code": 3, "correction": 3, "charge": 9}
-    for kind, number in numbers.items():
-        of_kind = walk_entries(place.books, place.own, kind, limit)
-        assert of_kind == [entry for entry in everything if entry.kind == kind]
-        assert len(of_kind) == number == place.books.entries.count(place.own, kind)
+    for limit in (1, 2, 3, 7, 100):
+        everything = walk_entries(place.books, place.own, None, limit)
+        ids = {entry.id for entry in everything}
+        assert [entry.id for entry in everything] == sorted(ids, reverse=True)
+        assert len(everything) == 1 + 3 * 6 == place.books.entries.count(place.own)
+        assert {entry.account for entry in everything} == {"own"}
+        for kind, number in numbers.items():
+            of_kind = walk_entries(place.books, place.own, kind, limit)
+            assert of_kind == [entry for entry in everything if entry.kind == kind]
+            assert len(of_kind) == number == place.books.entries.count(place.own, kind)
 
 
 def test_entries_added_between_pages_move_nothing(place: Place) -> None:
@@ -233,31 +237,29 @@ FILTERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", FILTERS)
-def test_every_chosen_call_is_on_one_page_and_counted(place: Place, name: str, seed: int) -> None:
+def test_every_chosen_call_is_on_one_page_and_counted(place: Place, seed: int) -> None:
     """Requests that took days are included: sums go by their end, lists by their start."""
-    made = scatter(place, 300, seed)
-    ids = add_calls(place.path, place.own, made)
+    made = scatter(place, 200, seed)
     others = [
         Past(place.other_key, NOON_MS, NOON_MS + 5),
         *(Past(place.other_key, NOON_MS - n, NOON_MS, MODELS[0]) for n in range(9)),
     ]
-    other_ids = add_calls(place.path, place.other, others)
-    values = dict(FILTERS[name])
-    if "key_id" in values:
-        values["key_id"] = place.keys[values["key_id"]]
-    for account, calls in (
-        (place.own, dict(zip(ids, made, strict=True))),
-        (None, dict(zip((*ids, *other_ids), (*made, *others), strict=True))),
-    ):
-        chosen = CallFilter(account, **values)
-        expected = sorted((id_ for id_ in calls if is_chosen(chosen, calls[id_])), reverse=True)
-        assert expected or name in {"no day", "before all days", "after all days"}
-        for limit in (1, 7, 1000):
-            found = walk_calls(place.books, chosen, limit)
-            assert [call.request_id for call in found] == expected
-            assert {call.account for call in found} <= {"own", "other"}
-        assert place.books.calls.count(chosen) == len(expected)
+    calls = dict(zip(add_calls(place.path, place.own, made), made, strict=True))
+    everybodys = calls | dict(zip(add_calls(place.path, place.other, others), others, strict=True))
+    with told_together() as row:
+        for name, filter_ in FILTERS.items():
+            values = dict(filter_)
+            if "key_id" in values:
+                values["key_id"] = place.keys[values["key_id"]]
+            for account, known in ((place.own, calls), (None, everybodys)):
+                with row(f"{name}, account {account}"):
+                    chosen = CallFilter(account, **values)
+                    wanted = [id_ for id_, past in known.items() if is_chosen(chosen, past)]
+                    assert wanted or name in {"no day", "before all days", "after all days"}
+                    for limit in (17, 1000):
+                        found = walk_calls(place.books, chosen, limit)
+                        assert [call.request_id for call in found] == sorted(wanted, reverse=True)
+                    assert place.books.calls.count(chosen) == len(wanted)
 
 
 def test_many_calls_are_counted_up_to_a_limit(
@@ -328,8 +330,7 @@ def test_a_call_that_ends_between_pages_is_seen_once(place: Place) -> None:
     assert place.books.calls.read_page(chosen, ids[1], 1) == []
 
 
-@pytest.mark.parametrize("with_key", [False, True])
-def test_a_day_is_from_midnight_to_midnight(place: Place, *, with_key: bool) -> None:
+def test_a_day_is_from_midnight_to_midnight(place: Place) -> None:
     key = place.keys[0]
     midnight_ms = TODAY * DAY_MS
     made = [
@@ -341,15 +342,11 @@ def test_a_day_is_from_midnight_to_midnight(place: Place, *, with_key: bool) -> 
     ]
     ids = add_calls(place.path, place.own, made)
     for day, expected in ((TODAY - 1, ids[:2]), (TODAY, ids[2:4]), (TODAY + 1, ids[4:])):
-        chosen = CallFilter(
-            place.own,
-            key_id=key if with_key else None,
-            since_ms=day * DAY_MS,
-            until_ms=(day + 1) * DAY_MS,
-        )
-        found = [call.request_id for call in place.books.calls.read_page(chosen, None, 10)]
-        assert sorted(found) == expected
-        assert place.books.calls.count(chosen) == len(expected)
+        days = CallFilter(place.own, since_ms=day * DAY_MS, until_ms=(day + 1) * DAY_MS)
+        for chosen in (days, replace(days, key_id=key)):
+            found = [call.request_id for call in place.books.calls.read_page(chosen, None, 10)]
+            assert sorted(found) == expected
+            assert place.books.calls.count(chosen) == len(expected)
 
 
 def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
@@ -402,6 +399,55 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@each_row("name", STATEMENTS)
 def test_no_statement_scans_or_sorts(place: Place, name: str) -> None:
     check_plan(place.path, STATEMENTS[name])
+
+
+# ---- a long history ------------------------------------------------------------------------------
+
+REQUESTS: Final = 200_000
+MAX_STEPS: Final = 600
+"""Limit in thousands of SQLite's steps; a look at every request takes more."""
+MAX_STEPS_OF_HOURS: Final = 2000
+"""Limit for a page made from 50,000 sums."""
+HOURS: Final = "usage, 31 days by hour"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    path = tmp_path_factory.mktemp("million") / "gateway.db"
+    yield fill(path, History(requests=REQUESTS))
+    path.unlink()  # pytest keeps folders, and this one is large
+
+
+@pytest.mark.slow
+def test_the_books_are_in_order(filled: Filled) -> None:
+    """Check the books first: the figures must be of a database that a gateway can write."""
+    with filled.open_books() as books:
+        report = books.audit()
+    assert report.problems == ()
+    assert report.entries > REQUESTS * 0.9
+
+
+@pytest.mark.slow
+def test_every_page_is_read_in_few_steps(filled: Filled) -> None:
+    with filled.open_books() as books:
+        counts = count_steps(books, filled)
+    assert counts.pop(HOURS) <= MAX_STEPS_OF_HOURS
+    assert {page: count for page, count in counts.items() if count > MAX_STEPS} == {}
+
+
+@pytest.mark.slow
+def test_every_grouping_is_the_balance_sheet(filled: Filled) -> None:
+    """The sums of the pages equal the charges, to the nano-unit."""
+    with filled.open_books() as books:
+        charged = books.connection.execute(
+            "SELECT -sum(amount_nano) FROM entries WHERE kind = 'charge'"
+        ).fetchone()[0]
+        everything = filled.choose(filled.history.days + 2)
+        daily = books.usage.report(everything, "day", by_key=True)
+        hourly = books.usage.report(everything, "hour")
+    assert sum(point.usage.cost_nano for point in daily.points) == charged
+    assert sum(point.usage.cost_nano for point in hourly.points) == charged
+    assert sum(usage.cost_nano for _, usage in daily.keys) == charged

@@ -7,11 +7,16 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin.signin import find_base_url
 from gateway.config.load import load_config
 from gateway.config.records import Server
 from gateway.console.origin import (
+    API_HEADERS,
+    NAME,
+    SECURE_NAME,
+    SECURITY_HEADERS,
     UNKNOWN_DEVICE,
     describe_device,
     find_address,
@@ -20,6 +25,7 @@ from gateway.console.origin import (
     is_same_site,
     is_trusted,
     read_local,
+    read_session_token,
 )
 from tests.support.rows import each_row
 
@@ -139,6 +145,25 @@ def test_the_address_for_links(server: Server) -> None:
     assert find_base_url(replace(server, host="gate", port=80)) == "http://gate"
     assert find_base_url(replace(server, port=0), ("::1", 9)) == "http://[::1]:9"
     assert find_base_url(replace(server, public_url="https://x"), ("::1", 9)) == "https://x"
+
+
+@each_row(("public_url", "token"), [(None, "plain"), ("https://llm.example.com", "secure")])
+def test_only_the_cookie_of_the_configured_address_is_read(
+    server: Server, public_url: str | None, token: str
+) -> None:
+    """A page on plain http could set the one without the prefix."""
+    settings = replace(server, public_url=public_url)
+    headers = {"Cookie": f"{NAME}=plain; {SECURE_NAME}=secure"}
+    assert read_session_token(make_mocked_request("GET", "/", headers=headers), settings) == token
+    assert read_session_token(make_mocked_request("GET", "/"), settings) is None
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed() -> None:
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    for wanted in ("default-src 'none'", "frame-ancestors 'none'"):
+        assert wanted in policy
+    assert not [word for word in ("http", "unsafe") if word in policy]
+    assert API_HEADERS == {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 
 
 # ---- addresses -----------------------------------------------------------------------------------
