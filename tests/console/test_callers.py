@@ -16,8 +16,8 @@ from gateway.admin import accounts, keys
 from gateway.console.routes import Route
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.ledger.signin_records import TokenRole, TokenTerms
-from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
-from tests.console.session import PASSWORD, PUBLIC, execute, seed_passwords, sign_in
+from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, execute, open_console
+from tests.console.session import PASSWORD, PUBLIC, seed_passwords, sign_in
 from tests.console.test_dispatch import call, every_route, on_one_loop
 from tests.support.rows import each_row
 

@@ -95,7 +95,7 @@ def fill(path: str) -> str:
 
 
 async def call(console: Console, route: Route, **more: Any) -> Reply:
-    body = None if route.method == "GET" else {}
+    body: object = None if route.method == "GET" else {}
     return await console.ask(route.method, fill(route.path), body, key="once", **more)
 
 

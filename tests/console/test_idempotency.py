@@ -32,7 +32,12 @@ class Place:
     other: AccountView
 
     def post(self, key: str | None, **changed: Any) -> ConsoleRequest:
-        sent = {"thread": self.thread, "account": self.account, "path": PATH, "body": BODY}
+        sent: dict[str, Any] = {
+            "thread": self.thread,
+            "account": self.account,
+            "path": PATH,
+            "body": BODY,
+        }
         sent |= changed
         headers = {} if key is None else {"Idempotency-Key": key}
         return make_post(sent["thread"], sent["account"], sent["path"], headers, sent["body"])

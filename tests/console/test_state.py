@@ -82,7 +82,8 @@ async def test_functions_run_one_after_the_other_in_one_thread(thread: BooksThre
         order.append("second")
         return threading.get_ident()
 
-    running = [spawn(thread.run(ACTOR, one), name="run") for one in (first, second)]
+    start = asyncio.get_running_loop().create_task
+    running = [start(thread.run(ACTOR, one)) for one in (first, second)]
     first_may_end.set()
     ran_in = set(await asyncio.gather(*running))
     assert order == ["first", "second"]
@@ -163,7 +164,7 @@ async def test_changes_do_not_wait_for_a_lock_one_after_the_other(
 
 async def test_closing_waits_for_what_was_submitted(path: Path, tmp_path: Path) -> None:
     thread = BooksThread(path)
-    running = spawn(thread.run(ACTOR, lambda _: "done"), name="run")
+    running = asyncio.get_running_loop().create_task(thread.run(ACTOR, lambda _: "done"))
     await asyncio.sleep(0)
     await thread.close()
     assert await running == "done"
@@ -198,7 +199,8 @@ async def test_two_at_once_and_a_queue_that_ends() -> None:
         return "done"
 
     hasher = PasswordHasher()
-    tasks = [spawn(hasher._run(work), name="hash") for _ in range(MAX_PENDING)]
+    start = asyncio.get_running_loop().create_task
+    tasks = [start(hasher._run(work)) for _ in range(MAX_PENDING)]
     await asyncio.sleep(0)
     assert hasher.is_busy
     with pytest.raises(TooBusy):
@@ -218,7 +220,8 @@ async def test_the_loop_goes_on_while_passwords_are_hashed(monkeypatch: pytest.M
     for work in ("hash_password", "verify_password"):
         monkeypatch.setattr(f"gateway.admin.passwords.{work}", lambda *_: gate.wait(10))
     hasher = PasswordHasher()
-    tasks = [spawn(one, name="hash") for one in (hasher.hash("x"), hasher.verify("x", None))]
+    start = asyncio.get_running_loop().create_task
+    tasks = [start(hasher.hash("x")), start(hasher.verify("x", None))]
     await asyncio.sleep(0)
     gate.set()
     assert await asyncio.gather(*tasks) == [True, True]

@@ -143,7 +143,12 @@ async def test_keys_that_work_are_a_bounded_number(console: Console) -> None:
 
 
 async def test_what_is_not_named_stays_and_null_clears(console: Console) -> None:
-    terms = {"name": "n", "cap": "5", "expires": "2999-01-01", "models": ["vendor/large"]}
+    terms: dict[str, Any] = {
+        "name": "n",
+        "cap": "5",
+        "expires": "2999-01-01",
+        "models": ["vendor/large"],
+    }
     key_id, secret = await make_key(console, **terms)
     shown = {**terms, "cap": "5.00", "expires": FAR}
     assert shown.items() <= (await edit(console, key_id)).items()
@@ -159,7 +164,11 @@ async def test_what_is_not_named_stays_and_null_clears(console: Console) -> None
 
 
 async def test_operators_set_any_limits_and_holders_narrow_theirs(console: Console) -> None:
-    limits = {"requests_per_minute": 600, "tokens_per_minute": 10**9, "concurrency": 1}
+    limits: dict[str, Any] = {
+        "requests_per_minute": 600,
+        "tokens_per_minute": 10**9,
+        "concurrency": 1,
+    }
     key_id, _ = await make_key(console, **limits)
     assert limits.items() <= (await console.get(f"{KEYS}/{key_id}")).json.items()
     shown = await edit(console, key_id, tokens_per_minute=0, concurrency=None)

@@ -142,9 +142,8 @@ async def test_an_unknown_field_is_named(console: Console) -> None:
                     body |= {"batch": "b", "role": "read", "count": 1}
                     reply = await console.ask(method, API + path, body, as_=as_, key="k")
                     assert reply.refusal[:2] == (400, "unknown_field")
-            for wrong in ([], b"{"):
-                reply = await console.post(f"{API}/accounts", wrong, as_=OPERATOR, key="k")
-                assert reply.refusal == (400, "invalid_json", None)
+            reply = await console.post(f"{API}/accounts", b"[]", as_=OPERATOR, key="k")
+            assert reply.refusal == (400, "invalid_json", None)
 
 
 async def test_a_wrong_query_is_named(console: Console) -> None:
