@@ -18,7 +18,7 @@ from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchang
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from gateway.money import Tokens
-from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, each_byte, play
+from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, play
 from tests.dialects.chat_over_messages.events import (
     STOP,
     argue,
@@ -32,8 +32,6 @@ from tests.dialects.chat_over_messages.events import (
 )
 from tests.dialects.chat_over_messages.kit import frame
 from tests.dialects.messages_over_chat.kit import (
-    accumulate,
-    check_events,
     make_context,
     read_events,
     read_message,
@@ -78,22 +76,14 @@ def open_stream() -> Pipeline:
     return THROUGH_CHAT.open_stream(make_context())
 
 
-@pytest.mark.no_cover
-def test_a_stream_keeps_what_it_says_at_every_split_point() -> None:
-    data = frame(*EVENTS)
-    whole = play(open_stream(), [data])
+def test_a_stream_keeps_what_it_says() -> None:
+    whole = play(open_stream(), [frame(*EVENTS)])
     message = read_message(whole)
     assert (text_of(message), thinking_of(message)) == ("Grüße, Welt 🎉", "hm")
     assert tools_of(message) == CALLS
     assert message.stop_reason == "tool_use"
     assert (whole.tokens, whole.estimated) == (USED, False)
-    for cut in range(1, len(data)):
-        assert play(open_stream(), [data[:cut], data[cut:]]) == whole
-    assert play(open_stream(), each_byte(data)) == whole
-
-
-def test_all_classes_of_usage_are_told_as_they_are_charged() -> None:
-    told = read_events(play(open_stream(), [frame(*EVENTS)]).out)[-2]["usage"]
+    told = read_events(whole.out)[-2]["usage"]
     assert {key: told[key] for key in USAGE} == USAGE
 
 
@@ -133,13 +123,6 @@ def test_events_are_passed_on_as_they_come() -> None:
     assert (pipeline.finished, pipeline.complete) == (True, False)
     assert b"message_delta" in pipeline.feed(frame(EVENTS[-1]))
     assert (pipeline.complete, pipeline.mid_event) == (True, False)
-
-
-@each_row("count", range(len(EVENTS) - 2))
-def test_a_cut_is_never_complete(count: int) -> None:
-    played = play(open_stream(), [frame(*EVENTS[:count])])
-    assert (played.complete, played.failure) == (False, None)
-    check_events(read_events(played.out), complete=False)
 
 
 def test_a_failure_of_either_translation_fails_the_stream() -> None:
@@ -208,10 +191,3 @@ def test_what_either_translation_cannot_carry_is_refused() -> None:
         ask(TARGET, container="c1")
     with pytest.raises(BadRequest, match="white space"):
         ask(TARGET, stop_sequences=[" "])
-
-
-def test_messages_are_told_apart_by_the_sdks_own_accumulator() -> None:
-    played = play(open_stream(), [frame(*EVENTS)])
-    events = read_events(played.out)
-    check_events(events)
-    assert accumulate(events).model == MODEL

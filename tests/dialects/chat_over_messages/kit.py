@@ -12,7 +12,7 @@ from anthropic.types.message_create_params import MessageCreateParamsNonStreamin
 from pydantic import TypeAdapter
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.exchanges import CALLERS, EXCHANGES, TRANSLATIONS
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.errors import BadRequest
 from gateway.money import Tokens
@@ -23,6 +23,7 @@ Json = dict[str, Any]
 CREATED: Final = 1_700_000_000
 TARGET: Final = Target("their-model", max_output_tokens=5000)
 EXCHANGE: Final = EXCHANGES["chat"]["messages"]
+TRANSLATION: Final = TRANSLATIONS["chat", "messages"]
 _REQUEST_TYPE: Final = TypeAdapter[Any](MessageCreateParamsNonStreaming)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -214,6 +215,7 @@ strange_objects = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @fuzz(150)
 @given(
     st.lists(

@@ -12,8 +12,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from pydantic import TypeAdapter
 
 from gateway.dialects.base import Pipeline, Reader, Translation
-from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
-from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.exchanges import CALLERS, TRANSLATIONS
 from gateway.dialects.records import CompletionRequest, Event, ReplyContext, Target, Usage
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.sse import read_object
@@ -27,6 +26,7 @@ Json = dict[str, Any]
 
 CREATED: Final = 1_700_000_000
 TARGET: Final = Target("their-model", reasoning="effort")
+TRANSLATION: Final = TRANSLATIONS["chat", "responses"]
 TERMINAL: Final = {"response.completed", "response.incomplete", "response.failed"}
 _REQUEST_TYPE: Final = TypeAdapter[Any](ResponseCreateParamsNonStreaming)
 
@@ -38,7 +38,7 @@ def read_request(**body: Any) -> CompletionRequest:
 
 
 def translate(target: Target = TARGET, **body: Any) -> Json:
-    made = CHAT_OVER_RESPONSES.translate_request(read_request(**body), target)
+    made = TRANSLATION.translate_request(read_request(**body), target)
     check_request(made)
     return made
 
@@ -140,7 +140,7 @@ class PlainReader(Reader):
 
 
 def open_stream(
-    context: ReplyContext | None = None, translation: Translation = CHAT_OVER_RESPONSES
+    context: ReplyContext | None = None, translation: Translation = TRANSLATION
 ) -> Pipeline:
     context = context or make_context()
     return TranslatedStream(context, PlainReader(), translation.open_writer(context))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,6 +107,7 @@ def test_any_conversation_comes_back_as_it_was(conversation: list[Json]) -> None
     assert read_back(translate_messages(*conversation)) == conversation
 
 
+@pytest.mark.slow
 @fuzz(100)
 @given(conversations)
 def test_taking_instructions_out_loses_none(conversation: list[Json]) -> None:
@@ -208,6 +210,7 @@ strange_objects = st.dictionaries(keys, json_values | strange_items, max_size=4)
 strange_events = st.builds(lambda kind, held: {"type": f"response.{kind}", **held}, kinds, strange_objects)  # fmt: skip
 
 
+@pytest.mark.slow
 @fuzz(150)
 @given(st.lists(strange_events, max_size=8))
 def test_strange_events_are_never_the_gateways_fault(events: list[Json]) -> None:
@@ -216,6 +219,7 @@ def test_strange_events_are_never_the_gateways_fault(events: list[Json]) -> None
     check_stream(played.chunks, usage=True, finished=played.complete)
 
 
+@pytest.mark.slow
 @fuzz(150)
 @given(st.lists(strange_items | json_values, max_size=4), inner)
 def test_strange_replies_are_never_the_gateways_fault(output: list[Any], held: Json) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.dialects.chat.kit import MODEL, Played, check_stream, each_byte, play
+from tests.dialects.chat.kit import MODEL, Played, check_stream, play
 from tests.dialects.chat_over_responses.events import (
     ITEMS,
     ROLE,
@@ -81,16 +79,6 @@ def test_stream_in_full() -> None:
     assert played.out.endswith(b"data: [DONE]\n\n")
 
 
-@pytest.mark.no_cover
-def test_every_split_point_gives_the_same() -> None:
-    data = frame(*WHOLE)
-    whole = play(open_stream(), [data])
-    check_stream(whole.chunks, usage=False)
-    for cut in range(1, len(data), 7):
-        assert play(open_stream(), [data[:cut], data[cut:]]) == whole
-    assert play(open_stream(), each_byte(data)) == whole
-
-
 def test_events_are_passed_on_as_they_come() -> None:
     stream = open_stream()
     assert b'"role":"assistant"' in stream.feed(frame(WHOLE[0]))
@@ -99,13 +87,6 @@ def test_events_are_passed_on_as_they_come() -> None:
     assert (stream.delivered, stream.complete) == (True, False)
     assert b'"finish_reason":"stop"' in stream.feed(frame(end()))
     assert stream.complete
-
-
-@each_row("count", range(len(WHOLE)))
-def test_a_cut_is_never_complete(count: int) -> None:
-    played = play(open_stream(), [frame(*WHOLE[:count])])
-    assert not played.complete
-    check_stream(played.chunks, usage=False, finished=False)
 
 
 def gather(played: Played) -> list[Any]:

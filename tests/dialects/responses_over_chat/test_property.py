@@ -11,6 +11,7 @@ import itertools
 import json
 from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json, choice
 from tests.dialects.messages_over_chat.kit import call, completion, fragment, stream
+from tests.dialects.messages_over_chat.test_property import check_results
 from tests.dialects.responses_over_chat.kit import (
     EXCHANGE,
     PATCH,
@@ -146,25 +148,12 @@ def test_a_conversation_keeps_text_tools_ids_and_order(items: list[Json], stream
     system, facts = read_items(items)
     first = [("system", "\n\n".join(system))] if system else []
     assert read_chat(chat["messages"]) == first + facts
-
-
-@fuzz(150)
-@given(conversations())
-def test_results_stand_right_behind_their_calls(items: list[Json]) -> None:
-    """Chat upstreams demand that each call is answered before anything else is said."""
-    due: set[str] = set()
-    roles = []
-    for one in write(input=items, tools=TOOLS)["messages"]:
-        roles.append(one["role"])
-        if one["role"] == "tool":
-            due.remove(one["tool_call_id"])
-            continue
-        assert not due
-        due = {asked["id"] for asked in one.get("tool_calls", ())}
+    check_results(chat["messages"])
+    roles = [one["role"] for one in chat["messages"]]
     assert ("assistant", "assistant") not in itertools.pairwise(roles)
 
 
-@fuzz(150)
+@fuzz(60)
 @given(
     st.fixed_dictionaries(dict.fromkeys(SPOKEN, words | st.just(""))),
     st.lists(st.tuples(st.sampled_from(sorted(FLAT)), words, inputs), max_size=3),
@@ -234,6 +223,7 @@ shapes = st.recursive(
 )
 
 
+@pytest.mark.slow
 @fuzz(200)
 @given(st.dictionaries(st.sampled_from(FIELDS), shapes, max_size=4), shapes)
 def test_no_request_is_so_odd_that_it_is_not_written_or_refused(body: Json, item: Any) -> None:
@@ -242,6 +232,7 @@ def test_no_request_is_so_odd_that_it_is_not_written_or_refused(body: Json, item
         write(**{"input": [item], **body})
 
 
+@pytest.mark.slow
 @fuzz(100)
 @given(shapes, shapes)
 def test_no_reply_is_so_odd_that_it_is_an_internal_error(delta: Any, tools: Any) -> None:

@@ -233,6 +233,7 @@ def test_arguments_of_any_shape_lose_nothing(arguments: str, text: str) -> None:
     assert read_input(arguments) == decode(*arguments) == text
 
 
+@pytest.mark.slow
 def test_a_long_text_in_short_pieces_takes_linear_time() -> None:
     for opening in ('{"input":"', '{"other":"'):
         decoder = InputDecoder()
