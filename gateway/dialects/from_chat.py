@@ -54,6 +54,7 @@ def open_request(
     refused: Mapping[str, tuple[Any, ...]],
 ) -> Field:
     """Return the body without nulls, its history opened. Raises BadRequest for unknown fields."""
+    # Null is absence in chat, while other dialects refuse it in many fields.
     given = {name: value for name, value in request.body.items() if value is not None}
     body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
     body.check_fields(known | open_fields(target), refused)

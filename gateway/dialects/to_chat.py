@@ -132,7 +132,7 @@ class FirstChoiceWriter(ABC):
                 # Arguments count when they come: those that still wait were made, too.
                 self.text_bytes += count_text(arguments)
                 self._add_call(position, identity, name, arguments)
-        if choice.get("finish_reason") is not None:
+        if choice.get("finish_reason") is not None:  # fragments behind it are too late
             check_finish(choice["finish_reason"])
             self._finish(choice)
             self.flush()

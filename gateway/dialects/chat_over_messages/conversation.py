@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gateway.dialects import from_chat
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.from_chat import (
-    ALL_PARTS,
-    SPOKEN_PARTS,
-    TEXT_PARTS,
-    Conversation,
-    copy_mark,
-    read_call,
-    read_parts,
-)
 from gateway.dialects.messages.history import maybe_thinking, read_input, shape_id
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
@@ -31,7 +23,7 @@ _PDF_BEGIN: Final = "JVBERi"
 """The base64 of `%PDF`, by which a document without a media type is known."""
 
 
-class Turns(Conversation):
+class Turns(from_chat.Conversation):
     """The turns of a conversation.
 
     Only the leading instructions become `system`; later ones stay where they stand, since moving
@@ -68,10 +60,10 @@ class Turns(Conversation):
             )
 
     def _add_instruction(self, message: Field) -> None:
-        blocks = _translate_content(message["content"], TEXT_PARTS)
+        blocks = _translate_content(message["content"], from_chat.TEXT_PARTS)
         if self._leading_system or not self.turns:
             self.system += blocks
-        elif self._unanswered:
+        elif self._unanswered:  # the upstream refuses a call whose results do not follow it
             self._late += blocks
         else:
             self._append("system", blocks)
@@ -82,7 +74,7 @@ class Turns(Conversation):
         self._append("system", late)
 
     def _add_user(self, message: Field) -> None:
-        blocks = _translate_content(message["content"], ALL_PARTS)
+        blocks = _translate_content(message["content"], from_chat.ALL_PARTS)
         self._add_late()
         if self._results:  # the upstream wants results and the user's next words in one turn
             self.turns[-1]["content"] += blocks
@@ -91,7 +83,7 @@ class Turns(Conversation):
 
     def _add_assistant(self, message: Field) -> None:
         """Add an assistant turn, its thinking only as the upstream signed it."""
-        blocks = _translate_content(message["content"], SPOKEN_PARTS)
+        blocks = _translate_content(message["content"], from_chat.SPOKEN_PARTS)
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
         if message.get("tool_calls"):
@@ -109,19 +101,19 @@ class Turns(Conversation):
         self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
     def _call(self, function: Field, identity: str) -> Json:
-        name, arguments = read_call(function)
+        name, arguments = from_chat.read_call(function)
         self.called.append(name)
         return {"type": "tool_use", "id": identity, "name": name, "input": read_input(arguments)}
 
     def _add_result(self, identity: str, message: Field) -> None:
-        identity = shape_id(identity)
+        identity = shape_id(identity)  # as the call's id was: they must stay equal
         result: Json = {"type": "tool_result", "tool_use_id": identity}
         content = message.get("content")
         if not isinstance(content, str):
-            content = _translate_content(message["content"], ALL_PARTS)
+            content = _translate_content(message["content"], from_chat.ALL_PARTS)
         if content and (not isinstance(content, str) or content.strip()):
             result["content"] = content
-        if self._results:
+        if self._results:  # results have to lead the turn, in front of the user's words
             self.turns[-1]["content"].insert(self._results, result)
             self._results += 1
         else:
@@ -145,10 +137,10 @@ def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
     if isinstance(content.value, str):
         return _make_text(content.value)
     blocks: list[Json] = []
-    for kind, part in read_parts(content, kinds):
-        is_said = kind in SPOKEN_PARTS
+    for kind, part in from_chat.read_parts(content, kinds):
+        is_said = kind in from_chat.SPOKEN_PARTS
         made = _make_text(part[kind].read_string()) if is_said else [_FILES[kind](part[kind])]
-        blocks += (copy_mark(CACHE_MARK, part, block) for block in made)
+        blocks += (from_chat.copy_mark(CACHE_MARK, part, block) for block in made)
     return blocks
 
 

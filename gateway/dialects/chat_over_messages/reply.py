@@ -160,7 +160,7 @@ class ChunkWriter(ChoiceWriter):
 
     def _open_block(self, event: Json) -> None:
         index, block = _read_index(event), get_object(event, "content_block")
-        self._close_block(event)
+        self._close_block(event)  # a block may begin at the index of one that was not stopped
         kind = get_text(block, "type")
         if kind == "tool_use":
             number = self._begin_call(block.get("id"), block.get("name"))

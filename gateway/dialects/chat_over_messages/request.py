@@ -11,12 +11,6 @@ from typing import Final
 from gateway.dialects import from_chat
 from gateway.dialects.chat_over_messages.conversation import CACHE_MARK, Turns
 from gateway.dialects.chat_over_messages.tools import adapt_schema, is_forced, translate_tools
-from gateway.dialects.from_chat import (
-    DEFAULT_EFFORT,
-    check_no_effort,
-    open_request,
-    refuse_format,
-)
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire.fields import Field
 
@@ -58,7 +52,8 @@ MIN_BUDGET_TOKENS: Final = 1024
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = open_request(request, target, _KNOWN, REFUSED)
+    body = from_chat.open_request(request, target, _KNOWN, REFUSED)
+    # The upstream requires a limit; without one from the caller it is the model's own.
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = Turns(body["messages"], leading_system=target.leading_system)
     made: Json = {"model": request.model, "max_tokens": max_tokens}
@@ -91,7 +86,7 @@ def _has_marks(made: Json) -> bool:
 
 def _translate_sampling(body: Field) -> Json:
     made: Json = {}
-    if (temperature := body.get("temperature")) is not None:
+    if (temperature := body.get("temperature")) is not None:  # beyond 1 it would be refused
         made["temperature"] = min(temperature, MAX_TEMPERATURE)
     if (top_p := body.get("top_p")) is not None:
         made["top_p"] = top_p
@@ -120,7 +115,7 @@ def _translate_output(body: Field, max_tokens: int, target: Target, *, forced: b
             config = {**config, "format": {"type": "json_schema", "schema": schema}}
             return {**made, "output_config": config}
         case _:
-            raise refuse_format(form)
+            raise from_chat.refuse_format(form)
 
 
 def _translate_labels(body: Field) -> Json:
@@ -155,7 +150,7 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
         case "budget":
             return _make_budget(field, max_tokens)
         case "none":
-            check_no_effort(field)
+            from_chat.check_no_effort(field)
             return {}
 
 
@@ -163,7 +158,7 @@ def _make_budget(field: Field, max_tokens: int) -> Json:
     budget_tokens = min(BUDGETS_TOKENS[EFFORTS[field.value]], max_tokens - 1)
     if budget_tokens >= MIN_BUDGET_TOKENS:
         return {"thinking": {"type": "enabled", "budget_tokens": budget_tokens}}
-    if field.value == DEFAULT_EFFORT:
+    if field.value == from_chat.DEFAULT_EFFORT:
         return {}
     raise field.refuse(
         f"To reason, this model needs a maximum of more than {MIN_BUDGET_TOKENS} tokens."

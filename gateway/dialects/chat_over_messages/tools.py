@@ -10,16 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from gateway.dialects import from_chat
 from gateway.dialects.chat.parts import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.chat_over_messages.conversation import CACHE_MARK
-from gateway.dialects.from_chat import (
-    check_no_choice,
-    copy_mark,
-    find_choice,
-    read_function,
-    read_parallel,
-    read_tools,
-)
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field
 from gateway.money import WEB_SEARCH
@@ -40,8 +33,8 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     Tools that were called earlier and are offered no more are still declared, since the upstream
     refuses a conversation with calls and no tools; `none` keeps them from being called.
     """
-    tools = read_tools(body, _read_tool, _read_function)
-    choice, search = find_choice(body), _read_search(body[SEARCH_OPTIONS])
+    tools = from_chat.read_tools(body, _read_tool, _read_function)
+    choice, search = from_chat.find_choice(body), _read_search(body[SEARCH_OPTIONS])
     if tools or search:
         chosen: Json | None
         if search and choice.value == SEARCH_CHOICE:
@@ -49,10 +42,10 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
         else:
             chosen, tools = _read_choice(choice, tools)
         tools += search
-        if read_parallel(body) is False and (chosen is None or chosen["type"] != "none"):
+        if from_chat.read_parallel(body) is False and (chosen is None or chosen["type"] != "none"):
             chosen = {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": True}
         return {"tools": tools, "tool_choice": chosen} if chosen else {"tools": tools}
-    check_no_choice(choice)
+    from_chat.check_no_choice(choice)
     if not called:
         return {}
     empty = {"type": "object", "properties": {}}
@@ -68,11 +61,11 @@ def is_forced(made: Json) -> bool:
 def _read_tool(tool: Field) -> Json:
     if tool.read_object().get("type", "function") != "function":
         raise tool["type"].refuse("This model's provider takes functions alone.")
-    return copy_mark(CACHE_MARK, tool, _read_function(tool["function"]))
+    return from_chat.copy_mark(CACHE_MARK, tool, _read_function(tool["function"]))
 
 
 def _read_function(function: Field) -> Json:
-    tool = read_function(function, "input_schema")
+    tool = from_chat.read_function(function, "input_schema")
     schema = tool["input_schema"]
     tool["input_schema"] = schema if "type" in schema else {"type": "object", **schema}
     if function.get("strict") is True:

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gateway.dialects import from_chat
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.chat.writer import NO_ARGUMENTS
-from gateway.dialects.from_chat import (
-    ALL_PARTS,
-    SPOKEN_PARTS,
-    TEXT_PARTS,
-    Conversation,
-    copy_mark,
-    read_call,
-    read_parts,
-)
 from gateway.dialects.records import Json
 from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.wire.fields import Field, is_link
@@ -62,7 +54,7 @@ def _is_plain(item: Json) -> bool:
     )
 
 
-class _Items(Conversation):
+class _Items(from_chat.Conversation):
     """The items so far."""
 
     __slots__ = ("_custom_ids", "items")
@@ -74,11 +66,11 @@ class _Items(Conversation):
         """Calls of custom tools: their results have a type of their own."""
 
     def _add_instruction(self, message: Field) -> None:
-        content = _translate_content(message["content"], TEXT_PARTS)
+        content = _translate_content(message["content"], from_chat.TEXT_PARTS)
         self._add_message(message.get("role"), content)
 
     def _add_user(self, message: Field) -> None:
-        self._add_message("user", _translate_content(message["content"], ALL_PARTS))
+        self._add_message("user", _translate_content(message["content"], from_chat.ALL_PARTS))
 
     def _add_assistant(self, message: Field) -> None:
         """Add the reasoning that the upstream encrypted, what was said, then the calls."""
@@ -103,7 +95,8 @@ class _Items(Conversation):
         if output is None:
             output = ""
         elif not isinstance(output, str):
-            output = _translate_content(message["content"], ALL_PARTS)
+            output = _translate_content(message["content"], from_chat.ALL_PARTS)
+        # The type of a result has to be that of its call.
         kind = "custom_tool_call" if identity in self._custom_ids else "function_call"
         self.items.append({"type": f"{kind}_output", "call_id": identity, "output": output})
 
@@ -125,7 +118,7 @@ class _Items(Conversation):
 
     def _add_function(self, function: Field, identity: str) -> str:
         """Add a call; return the function's name."""
-        name, arguments = read_call(function)
+        name, arguments = from_chat.read_call(function)
         held = {"name": name, "arguments": arguments or NO_ARGUMENTS}
         self.items.append({"type": "function_call", "call_id": identity, **held})
         return name
@@ -136,8 +129,8 @@ def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
     if isinstance(content.value, str):
         return [{"type": "input_text", "text": content.value}]
     return [
-        copy_mark(_CACHE_MARK, part, _TRANSLATORS[kind](part[kind]))
-        for kind, part in read_parts(content, kinds)
+        from_chat.copy_mark(_CACHE_MARK, part, _TRANSLATORS[kind](part[kind]))
+        for kind, part in from_chat.read_parts(content, kinds)
     ]
 
 
@@ -147,7 +140,7 @@ def _translate_spoken(content: Field) -> list[Json]:
         return []
     if isinstance(content.value, str):
         return _make_spoken("text", content.value)
-    said = read_parts(content, SPOKEN_PARTS)
+    said = from_chat.read_parts(content, from_chat.SPOKEN_PARTS)
     return [made for kind, part in said for made in _make_spoken(kind, part[kind].read_string())]
 
 

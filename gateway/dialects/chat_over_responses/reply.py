@@ -170,6 +170,7 @@ def to_finish_reason(reply: Json, *, called: bool, functions: bool) -> str:
             raise UpstreamError(said or "The upstream ended its reply with an error.")
         case "incomplete":
             reason = get_object(reply, "incomplete_details").get("reason")
+            # Chat has one word for all that cuts a reply short but the filter.
             return "content_filter" if reason == "content_filter" else "length"
         case _:
             if not called:
@@ -221,7 +222,7 @@ class ChunkWriter(ChoiceWriter):
         key, array, held = _TEXTS[event["type"]]
         item, index = _find_item(event), event.get(f"{array}_index")
         place = (array, index if isinstance(index, int) else 0)
-        if held == "delta" or (item, place) not in self._said:
+        if held == "delta" or (item, place) not in self._said:  # `done` repeats the whole text
             self._write_part(Part(key, place, get_text(event, held)), item)
 
     def _write_part(self, part: Part, item: int | str) -> None:
@@ -270,6 +271,7 @@ class ChunkWriter(ChoiceWriter):
     def _close_item(self, event: Json) -> None:
         item, where = get_object(event, "item"), _find_item(event)
         if kind := maybe_kind(item):
+            # Upstreams that announce no item have told nothing of the call before this.
             self._complete(self._find_call(item, kind, where), item)
         for part in read_parts(item):
             if (where, part.place) not in self._said:

@@ -13,17 +13,6 @@ from gateway.dialects.chat_over_responses.conversation import (
     lift_instructions,
     translate_conversation,
 )
-from gateway.dialects.from_chat import (
-    check_no_choice,
-    check_no_effort,
-    find_choice,
-    open_request,
-    read_function,
-    read_head,
-    read_parallel,
-    read_tools,
-    refuse_format,
-)
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire.fields import Field
 from gateway.money import WEB_SEARCH
@@ -56,7 +45,7 @@ _KNOWN_OF_SEARCH: Final = frozenset(
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = open_request(request, target, _KNOWN, REFUSED)
+    body = from_chat.open_request(request, target, _KNOWN, REFUSED)
     text = _translate_text(body)
     items = translate_conversation(body["messages"])
     made: Json = {"model": request.model}
@@ -68,7 +57,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
             made["instructions"] = instructions
     made["input"] = items
     made |= _translate_tools(body)
-    if request.max_tokens is not None:
+    if request.max_tokens is not None:  # a lower limit than the least would be refused
         made["max_output_tokens"] = max(request.max_tokens, MIN_OUTPUT_TOKENS)
     if reasoning := _translate_reasoning(body, target):
         made["reasoning"] = reasoning
@@ -103,7 +92,7 @@ def _translate_format(form: Field) -> Json:
                     made[name] = value
             return {**made, "schema": held["schema"].read_object()}
         case _:
-            raise refuse_format(form)
+            raise from_chat.refuse_format(form)
 
 
 def _translate_reasoning(body: Field, target: Target) -> Json:
@@ -116,7 +105,7 @@ def _translate_reasoning(body: Field, target: Target) -> Json:
         raise body["reasoning"].refuse("It contradicts `reasoning_effort`: leave one out.")
     if target.reasoning != "none":
         return {**own, "effort": effort.read_string()}
-    check_no_effort(effort)
+    from_chat.check_no_effort(effort)
     return own
 
 
@@ -125,15 +114,17 @@ def _translate_tools(body: Field) -> Json:
 
     Raises BadRequest for tools that the caller does not run itself.
     """
-    tools = read_tools(body, _read_tool, _read_function) + _read_search(body[SEARCH_OPTIONS])
-    choice = find_choice(body)
+    tools = from_chat.read_tools(body, _read_tool, _read_function) + _read_search(
+        body[SEARCH_OPTIONS]
+    )
+    choice = from_chat.find_choice(body)
     if not tools:
-        check_no_choice(choice)
+        from_chat.check_no_choice(choice)
         return {}
     made: Json = {"tools": tools}
     if choice.value is not None:
         made["tool_choice"] = _read_choice(choice)
-    parallel = read_parallel(body)
+    parallel = from_chat.read_parallel(body)
     return made if parallel is None else {**made, "parallel_tool_calls": parallel}
 
 
@@ -148,7 +139,7 @@ def _read_tool(tool: Field) -> Json:
     if _read_kind(tool) == "function":
         return _read_function(tool["function"])
     custom = tool["custom"]
-    made: Json = {"type": "custom", **read_head(custom)}
+    made: Json = {"type": "custom", **from_chat.read_head(custom)}
     match custom.get("format"):
         case None:
             return made
@@ -160,7 +151,7 @@ def _read_tool(tool: Field) -> Json:
 
 def _read_function(function: Field) -> Json:
     """Write a function with `strict`, which the upstream takes for true where it is missing."""
-    tool = read_function(function, "parameters")
+    tool = from_chat.read_function(function, "parameters")
     return {"type": "function", **tool, "strict": function.get("strict") is True}
 
 

@@ -86,7 +86,7 @@ def _translate_user(content: MessagesField, *, links: bool) -> tuple[list[Json],
             moved += files
         else:
             parts += _translate_block(block, links=links)
-    parts = moved + parts
+    parts = moved + parts  # files of results first: the tool messages announce them
     if results and not parts:
         return results, []
     return results, [{"role": "user", "content": pack_parts(parts)}]
@@ -123,7 +123,7 @@ def _translate_assistant(content: MessagesField) -> Json:
         else:
             raise block.refuse_type("in an assistant's turn a content block", kind)
     message: Json = {"role": "assistant", "content": text}
-    if calls:
+    if calls:  # OpenAI itself writes null, not an empty text, beside calls
         message |= {"content": text or None, "tool_calls": calls}
     if seals:
         add_state(message, seals, [reasoning])

@@ -82,11 +82,11 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         if given.get(name) is not None:
             chat |= translate(body)
     chat |= translate_tools(body, target)
-    if "prompt_cache_key" in target.takes:
+    if "prompt_cache_key" in target.takes:  # turns of one session have to meet one cache
         chat |= _make_cache_key(body["metadata"])
     if target.reasoning == "effort":
         chat |= _translate_reasoning(body["thinking"], body["output_config"])
-    if request.stream:
+    if request.stream:  # `false` is left out, as it is the default everywhere
         chat["stream"] = True
     return chat
 

@@ -19,19 +19,7 @@ from typing import Any, Final, Literal
 
 from gateway.dialects.messages.history import read_input
 from gateway.dialects.messages.stream import STOP
-from gateway.dialects.messages_over_chat.reply import (
-    make_citations,
-    make_delta_usage,
-    make_message,
-    make_stop,
-    make_text,
-    make_thinking,
-    make_tool_use,
-    make_tool_use_id,
-    make_usage,
-    map_stop,
-    refuse_media,
-)
+from gateway.dialects.messages_over_chat import reply
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.to_chat import FirstChoiceWriter, Kind, unnamed_call
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
@@ -79,7 +67,9 @@ class MessageWriter(FirstChoiceWriter):
         self._tools: dict[int, _Block] = {}
 
     def open(self, usage: Usage) -> None:
-        message = make_message(self._context, [], make_stop(None), make_usage(usage))
+        message = reply.make_message(
+            self._context, [], reply.make_stop(None), reply.make_usage(usage)
+        )
         self._emit({"type": "message_start", "message": message})
 
     def flush(self) -> None:
@@ -91,14 +81,16 @@ class MessageWriter(FirstChoiceWriter):
             if block.kind == "tool_use":
                 if not block.name:
                     raise unnamed_call()
-                block.identity = block.identity or make_tool_use_id(self._context, self._next_index)
+                block.identity = block.identity or reply.make_tool_use_id(
+                    self._context, self._next_index
+                )
             self._write_block(block, closing=True)
             self._close_head()
 
     def close(self, usage: Usage) -> None:
         called, refusal = bool(self._tools), self._refusal
-        stop = map_stop(self._last, self._context, called_tools=called, refusal=refusal)
-        told = make_delta_usage(usage)
+        stop = reply.map_stop(self._last, self._context, called_tools=called, refusal=refusal)
+        told = reply.make_delta_usage(usage)
         self._emit({"type": "message_delta", "delta": stop, "usage": told})
 
     def finish(self) -> bytes:
@@ -113,13 +105,13 @@ class MessageWriter(FirstChoiceWriter):
         ours: BlockKind = "thinking" if kind == "reasoning" else "text"
         begins = not self._queue or self._queue[-1].kind != ours
         if begins:
-            if ours == "text":
+            if ours == "text":  # what is sealed led to the text, so it comes before it
                 self._add_state()
             self._queue.append(_Block(ours))
         block = self._queue[-1]
         block.pending.append(text)
         self._advance(begins=begins)
-        if ours == "text" or block.pending:
+        if ours == "text" or block.pending:  # text that was sent is kept for its citations
             self._hold(text)
 
     def _add_sources(self, sources: list[Json]) -> None:
@@ -127,7 +119,7 @@ class MessageWriter(FirstChoiceWriter):
         self._sources += sources
 
     def _add_media(self, media: Any) -> None:  # noqa: ARG002 - no kind of it has a place
-        raise refuse_media()
+        raise reply.refuse_media()
 
     def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
         block = self._tools.get(position)
@@ -139,7 +131,7 @@ class MessageWriter(FirstChoiceWriter):
         block.identity = block.identity or identity
         block.name = block.name or name
         if block.closed:
-            if arguments.strip():
+            if arguments.strip():  # some upstreams send blanks behind a call
                 raise UndeliverableReply("The upstream added to a tool call that was complete.")
             return
         if arguments:
@@ -196,15 +188,15 @@ class MessageWriter(FirstChoiceWriter):
         block.index = self._next_index
         self._next_index += 1
         if block.kind == "tool_use":
-            start = make_tool_use(block.identity, block.name, {})
+            start = reply.make_tool_use(block.identity, block.name, {})
         else:
-            start = make_text("") if block.kind == "text" else make_thinking("")
+            start = reply.make_text("") if block.kind == "text" else reply.make_thinking("")
         self._emit({"type": "content_block_start", "index": block.index, "content_block": start})
 
     def _close_head(self) -> None:
         block = self._queue.popleft()
         block.closed = True
-        if block.kind == "text":
+        if block.kind == "text":  # citations quote from the whole block
             self._cite(block)
         if block.kind == "thinking":
             if block.index < 0:
@@ -216,7 +208,7 @@ class MessageWriter(FirstChoiceWriter):
 
     def _cite(self, block: _Block) -> None:
         text = "".join(block.sent)
-        for citation in make_citations(self._sources, text, self._content_chars):
+        for citation in reply.make_citations(self._sources, text, self._content_chars):
             self._emit_delta(block, {"type": "citations_delta", "citation": citation})
         self._sources.clear()
         self._content_chars += len(text)

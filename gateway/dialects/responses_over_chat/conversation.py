@@ -100,6 +100,7 @@ class _Conversation:
         elif kind in SUMMARIES:
             raise refuse_summary(item)
         elif kind in DROPPED:
+            # A result without its call would be refused, so it is left out with the call.
             self._left_out.add(get_text(item.value, "call_id"))
         else:
             raise item["type"].refuse_field()

@@ -15,20 +15,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat.parts import move_source
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.responses_over_chat.reply import (
-    Status,
-    complete_arguments,
-    make_call,
-    make_image,
-    make_item_id,
-    make_message,
-    make_part,
-    make_reasoning,
-    make_response,
-    make_source,
-    read_image,
-    read_incomplete,
-)
+from gateway.dialects.responses_over_chat import reply
 from gateway.dialects.responses_over_chat.tools import InputDecoder, ToolName, read_tool_names
 from gateway.dialects.to_chat import FirstChoiceWriter, Kind, unnamed_call
 from gateway.dialects.wire.sse import render_event
@@ -83,10 +70,10 @@ class _Said:
         place = {"item_id": self.identity, "output_index": self.index}
         return {**place, FORMS[self.kind].index: len(self.parts)}
 
-    def render(self, status: Status) -> Json:
+    def render(self, status: reply.Status) -> Json:
         if self.kind == "reasoning":
-            return make_reasoning(self.identity, self.parts, self.sealed)
-        return make_message(self.identity, self.parts, status)
+            return reply.make_reasoning(self.identity, self.parts, self.sealed)
+        return reply.make_message(self.identity, self.parts, status)
 
 
 @dataclass(slots=True)
@@ -130,22 +117,23 @@ class ResponseWriter(FirstChoiceWriter):
         """Where the stream stands, for the event of an error that continues it."""
         if not self._sequence:
             return None
-        response = make_response(self._context, self._output)
+        response = reply.make_response(self._context, self._output)
         return {"response": response, "sequence_number": self._sequence}
 
     def open(self, usage: Usage) -> None:  # noqa: ARG002 - it is told at the end
-        response = make_response(self._context)
+        response = reply.make_response(self._context)
         for stage in ("created", "in_progress"):
             self._emit(stage, response=response)
 
     def flush(self) -> None:
         """Close everything that is open: no fragment is missing, unless the last item is cut off."""
+        # Checked first, so that no item is told to be complete before the stream fails.
         if not all(call.name for call in self._unfinished):
             raise unnamed_call()
         items: list[_Said | _Call] = [*self._unfinished, *([self._said] if self._said else [])]
         for item in sorted(items, key=lambda one: one.index):
             is_cut = self._reason is not None and item.index == self._next_index - 1
-            status: Status = "incomplete" if is_cut else "completed"
+            status: reply.Status = "incomplete" if is_cut else "completed"
             if isinstance(item, _Call):
                 self._close_call(item, status)
             else:
@@ -154,7 +142,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._add_state()
 
     def close(self, usage: Usage) -> None:
-        response = make_response(self._context, self._output, usage, self._reason)
+        response = reply.make_response(self._context, self._output, usage, self._reason)
         self._ending = self._render(response["status"], response=response)
 
     def finish(self) -> bytes:
@@ -165,7 +153,7 @@ class ResponseWriter(FirstChoiceWriter):
         return [self._done[index] for index in sorted(self._done)]
 
     def _finish(self, choice: Json) -> None:
-        self._reason = read_incomplete(choice)
+        self._reason = reply.read_incomplete(choice)
 
     def _write_text(self, kind: Kind, text: str) -> None:
         self._hold(text)
@@ -186,7 +174,7 @@ class ResponseWriter(FirstChoiceWriter):
         if said is None or said.kind != "text":
             return
         for one in self._sources:
-            source = make_source(move_source(one, -said.start))
+            source = reply.make_source(move_source(one, -said.start))
             place = {**said.names, "annotation_index": len(said.sources)}
             self._emit("output_text.annotation.added", **place, annotation=source)
             said.sources.append(source)
@@ -194,12 +182,12 @@ class ResponseWriter(FirstChoiceWriter):
 
     def _add_media(self, media: Any) -> None:
         """Write an image, of which chat tells nothing before it is whole."""
-        form, data = read_image(media)
+        form, data = reply.read_image(media)
         self.text_bytes += PICTURE_BYTES
         self._hold(data)
         self._close_said("completed")
         index = self._next_index
-        item = make_image(make_item_id("ig", self._context, index), (form, data))
+        item = reply.make_image(reply.make_item_id("ig", self._context, index), (form, data))
         self._add_item(index, {**item, "status": "in_progress", "result": None})
         for stage in ("in_progress", "generating", "completed"):
             kind = f"image_generation_call.{stage}"
@@ -215,7 +203,7 @@ class ResponseWriter(FirstChoiceWriter):
         call.identity = call.identity or identity
         call.name = call.name or name
         if call.closed:
-            if arguments.strip():
+            if arguments.strip():  # some upstreams send blanks behind a call
                 raise UndeliverableReply("The upstream added to a tool call that was complete.")
         elif call.item:
             self._write_arguments(call, arguments)
@@ -232,25 +220,25 @@ class ResponseWriter(FirstChoiceWriter):
             said.kind = kind
         else:
             self._close_said("completed")
-            if kind != "reasoning":
+            if kind != "reasoning":  # what is sealed led to the text, so it comes before it
                 self._add_state()
-            identity = make_item_id(form.prefix, self._context, self._next_index)
+            identity = reply.make_item_id(form.prefix, self._context, self._next_index)
             said = self._said = _Said(identity, self._next_index, kind)
             self._add_item(said.index, said.render("in_progress"))
         said.start = self._content_chars
-        self._emit(f"{form.part}.added", **said.names, part=make_part(kind, ""))
+        self._emit(f"{form.part}.added", **said.names, part=reply.make_part(kind, ""))
         return said
 
     def _close_part(self, said: _Said) -> None:
         form, text = FORMS[said.kind], "".join(said.text)
-        part = make_part(said.kind, text, said.sources)
+        part = reply.make_part(said.kind, text, said.sources)
         self._emit(f"{form.text}.done", **said.names, **{form.key: text}, **form.extra)
         self._emit(f"{form.part}.done", **said.names, part=part)
         said.parts.append(part)
         said.text.clear()
         said.sources.clear()
 
-    def _close_said(self, status: Status) -> None:
+    def _close_said(self, status: reply.Status) -> None:
         said, self._said = self._said, None
         if said is not None:
             self._close_part(said)
@@ -262,18 +250,18 @@ class ResponseWriter(FirstChoiceWriter):
         """Give what the upstream wants back an item of its own, unless reasoning carried it."""
         if sealed := self._state.take():
             index = self._next_index
-            item = make_reasoning(make_item_id("rs", self._context, index), [], sealed)
+            item = reply.make_reasoning(reply.make_item_id("rs", self._context, index), [], sealed)
             self._add_item(index, item)
             self._end_item(index, item)
 
     def _open_call(self, call: _Call) -> None:
         self._close_said("completed")
         self._add_state()
-        if self._tools is None:
+        if self._tools is None:  # read late: most replies call nothing, and requests may be large
             self._tools = read_tool_names(self._context.request.body)
         tool = self._tools.get(call.name, ToolName(call.name))
         call.index = self._next_index
-        call.item = make_call(tool, call.index, call.identity, self._context)
+        call.item = reply.make_call(tool, call.index, call.identity, self._context)
         call.decoder = InputDecoder() if tool.is_custom else None
         empty: Json = {"input" if tool.is_custom else "arguments": ""}
         self._add_item(call.index, {**call.item, **empty, "status": "in_progress"})
@@ -289,8 +277,9 @@ class ResponseWriter(FirstChoiceWriter):
             call.fragments.append(text)
             self._emit_call(call, "delta", delta=text)
 
-    def _close_call(self, call: _Call, status: Status) -> None:
-        rest = call.decoder.close() if call.decoder else complete_arguments("".join(call.fragments))
+    def _close_call(self, call: _Call, status: reply.Status) -> None:
+        said = "".join(call.fragments)
+        rest = call.decoder.close() if call.decoder else reply.complete_arguments(said)
         self._write_fragment(call, rest)
         key = "input" if call.decoder else "arguments"
         whole: Json = {key: "".join(call.fragments)}

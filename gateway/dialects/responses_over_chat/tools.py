@@ -224,7 +224,7 @@ class InputDecoder:
         waited, self._held_chars = self._held_chars, self._held_chars + len(fragment)
         self._held.append(fragment)
         if not self._opened and waited > MAX_OPENING_CHARS:
-            return ""
+            return ""  # to join and match ever more fragments would take quadratic time
         held = "".join(self._held)
         if not self._opened:
             opening = _OPENING.match(held)
